@@ -1,0 +1,26 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The only file of module_utils that knows Ansible: it runs a module's logic and reports its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+
+def run_module(
+    argument_spec: dict[str, Any],
+    logic: Callable[[AnsibleModule], dict[str, Any]],
+    **module_options: Any,
+) -> None:
+    """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known."""
+    module = AnsibleModule(argument_spec=argument_spec, **module_options)
+    try:
+        result = logic(module)
+    except RankzeroError as error:
+        module.fail_json(msg=error.message, **error.partial)
+    module.exit_json(**result)
