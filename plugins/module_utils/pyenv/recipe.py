@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an environment is made from, and its key: known before anything is built, and the same on every controller.
+
+The key hashes the *text* of pyproject.toml (Python 3.10 has no TOML parser, and two parsers would be two keys), so a
+changed comment is a new environment. What the recipe does not say is recorded in the environment's env.json instead:
+the exact interpreter, the platform, the packages, where they came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+# Raised when the same recipe must give another environment: every environment is then built anew.
+FORMAT = 1
+
+_TORCH = re.compile(r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}")
+_PYTHON = re.compile(r"3(\.[0-9]{1,2}){1,2}")
+_EXTRA = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The inputs of an environment. `key` is 32 hex digits; `lock` is the user's own uv.lock, None without one."""
+
+    key: str
+    pyproject: str
+    lock: str | None
+    extras: tuple[str, ...]
+    python: str | None
+    torch: str
+
+
+def recipe(
+    pyproject_text: str,
+    lock_text: str | None = None,
+    extras: Sequence[str] = (),
+    python: str | None = None,
+    torch: str = "auto",
+) -> Recipe:
+    """The recipe for an environment with the packages that a pyproject.toml asks for.
+
+    extras: names from `[project.optional-dependencies]`; their order and spelling (`a_b`, `A-B`) do not matter.
+    python: a version such as "3.11", or None for the head's own python3. torch: where torch comes from: `auto` (a wheel
+    in a directory that pip's settings name, else whatever the index gives), or a build by uv's name for it (`cpu`,
+    `cu128`, `rocm6.4`, `xpu`). A uv.lock decides alone, and `torch` then changes nothing but the key.
+    Raises RankzeroError for a value that cannot be meant.
+    """
+    if python is not None and not _PYTHON.fullmatch(python):
+        raise RankzeroError(
+            f'environment.python: {python!r} is not a Python version. Write it like "3.11" or "3.11.2".'
+        )
+    if not _TORCH.fullmatch(torch):
+        raise RankzeroError(
+            f"environment.torch: {torch!r} is not a build of torch. Allowed: auto, cpu, xpu, and versions such as "
+            "cu128 (CUDA 12.8) or rocm6.4."
+        )
+    for extra in extras:
+        if not _EXTRA.fullmatch(extra):
+            raise RankzeroError(
+                f"environment.extras: {extra!r} is not a name of optional dependencies. Write the names below "
+                "[project.optional-dependencies] in pyproject.toml."
+            )
+    names = tuple(sorted({re.sub(r"[-_.]+", "-", extra).lower() for extra in extras}))
+    inputs = {
+        "format": FORMAT,
+        "pyproject": text_sha256(pyproject_text),
+        "lock": None if lock_text is None else text_sha256(lock_text),
+        "extras": names,
+        "python": python,
+        "torch": torch,
+    }
+    key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode("ascii")).hexdigest()[:32]
+    return Recipe(key, pyproject_text, lock_text, names, python, torch)
+
+
+def text_sha256(text: str) -> str:
+    """sha256 of a text file as people see it: without a byte order mark, line ends as \\n, one at the end."""
+    lines = text.lstrip("\ufeff").replace("\r\n", "\n").rstrip("\n") + "\n"
+    return hashlib.sha256(lines.encode("utf-8")).hexdigest()
+
+
+def environment_path(store_root: str, key: str) -> str:
+    """Where the environment with this key lies; its interpreter is `bin/python` below."""
+    return f"{store_root.rstrip('/')}/environments/{key}"

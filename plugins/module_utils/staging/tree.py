@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A folder as content: which files it holds and one digest over them.
+
+Both sides use it: the controller before it packs, the cluster after it unpacked. The digest depends on names, contents,
+the execute bit and link targets, and on nothing else: not on times, owners, umask, empty folders or where the tree lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+FORMAT = b"rankzero-tree-1\n"
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a tree. `path` is relative, with `/`; `kind` is f (file), x (executable file) or l (symbolic link)."""
+
+    path: str
+    kind: str
+    sha256: str
+    size: int
+
+
+def digest(entries: Iterable[Entry]) -> str:
+    """The tree's digest: sha256 over the entries sorted by the bytes of their path. No path can imitate a separator."""
+    total = hashlib.sha256(FORMAT)
+    for entry in sorted(entries, key=lambda item: os.fsencode(item.path)):
+        total.update(f"{entry.kind} {entry.sha256} ".encode("ascii") + os.fsencode(entry.path) + b"\0")
+    return total.hexdigest()
+
+
+def file_sha256(path: str) -> str:
+    """sha256 of a file's content, in hex. Raises OSError."""
+    total = hashlib.sha256()
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(_BLOCK), b""):
+            total.update(block)
+    return total.hexdigest()
+
+
+def read_entry(root: str, path: str) -> Entry | None:
+    """The entry for `path` below `root`; None for what is no file (a folder, a socket, a device). Raises OSError."""
+    full = os.path.join(root, path)
+    status = os.lstat(full)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.fsencode(os.readlink(full))
+        return Entry(path, "l", hashlib.sha256(target).hexdigest(), len(target))
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Entry(path, "x" if status.st_mode & 0o100 else "f", file_sha256(full), status.st_size)
+
+
+def _keep_all(folder: str) -> bool:
+    return False
+
+
+def walk(root: str, skip: Callable[[str], bool] = _keep_all) -> Iterator[str]:
+    """Relative paths of everything below `root` that is no folder; links are named, never followed.
+
+    A folder for which `skip` says True is not entered.
+    """
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(os.path.join(root, folder)) as found:
+            for item in found:
+                path = f"{folder}/{item.name}" if folder else item.name
+                if item.is_dir(follow_symlinks=False):
+                    if not skip(path):
+                        pending.append(path)
+                else:
+                    yield path
+
+
+def read_tree(root: str) -> list[Entry]:
+    """Every file of the tree at `root`, in no particular order. Raises OSError."""
+    entries = (read_entry(root, path) for path in walk(root))
+    return [entry for entry in entries if entry is not None]
