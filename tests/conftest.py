@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shared by all tests: the order of the run, an environment without a found cluster, and the built collection."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.repository import CACHE, ROOT, run
+
+#: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. The longest prefix decides.
+ORDER = (
+    "tests/quality/test_repository",
+    "tests/quality/test_imports",
+    "tests/quality/test_documentation",
+    "tests/unit",
+    "tests/golden",
+    "tests/quality/test_lint",
+    "tests/quality",
+    "tests",
+    "tests/quality/test_pythons",
+    "tests/quality/test_sanity",
+    "tests/quality/test_artifact",
+    "tests/cluster",
+    "tests/integration",
+    "tests/quality/test_molecule",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No test may find a cluster, or settings of one, in the environment of the person who runs it."""
+    for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "ANSIBLE_"))]:
+        del os.environ[name]
+    os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
+    os.environ["ANSIBLE_NOCOLOR"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by ORDER; within one place the order stays as collected."""
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.relative_to(ROOT).as_posix()
+        return ORDER.index(max((prefix for prefix in ORDER if path.startswith(prefix)), key=len))
+
+    items.sort(key=rank)
+
+
+@pytest.fixture(scope="session")
+def exported_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real folder .../ansible_collections/rankzero/slurm that holds the working tree and nothing that git ignores."""
+    target = tmp_path_factory.mktemp("export")
+    return Path(run(ROOT / "scripts" / "export", target).stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tarball that `make build` makes from the working tree."""
+    target = tmp_path_factory.mktemp("artifact")
+    run(ROOT / "scripts" / "build", target)
+    (tarball,) = target.glob("rankzero-slurm-*.tar.gz")
+    return tarball
+
+
+@pytest.fixture(scope="session")
+def installed_collections(tmp_path_factory: pytest.TempPathFactory, artifact: Path) -> Path:
+    """A collections path that holds the installed tarball: what a user has, without the checkout."""
+    target = tmp_path_factory.mktemp("installed")
+    run("ansible-galaxy", "collection", "install", "--offline", "--collections-path", target, artifact)
+    return target

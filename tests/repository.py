@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tests ask about the repository itself: its files, its plugins, and how to run a tool on it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+COLLECTION = "ansible_collections.rankzero.slurm"
+#: One place for what the tests make and may keep between runs. Git ignores it.
+CACHE = ROOT / ".cache"
+#: The environment whose Python runs these tests also has the tools.
+BIN = Path(sys.executable).parent
+
+
+def run(
+    *command: str | Path,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 1200,
+    check: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool without a terminal. A failure is an AssertionError that shows the command and all it said.
+
+    `env` is added to the caller's environment. stdout and stderr come together, in `stdout`.
+    """
+    argv = [str(part) for part in command]
+    completed = subprocess.run(
+        argv,
+        cwd=cwd,
+        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+    if check and completed.returncode != 0:
+        raise AssertionError(f"{shlex.join(argv)}\nended with {completed.returncode} in {cwd}:\n\n{completed.stdout}")
+    return completed
+
+
+@functools.cache
+def tracked_files() -> tuple[str, ...]:
+    """Paths, relative to the root, of the working tree's files that git does not ignore."""
+    listing = run(
+        "git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"
+    ).stdout
+    return tuple(sorted(path for path in set(listing.split("\0")) if path and (ROOT / path).is_file()))
+
+
+def files(prefix: str = "", suffix: str = "") -> list[str]:
+    """The tracked files below `prefix` whose name ends in `suffix`."""
+    return [path for path in tracked_files() if path.startswith(prefix) and path.endswith(suffix)]
+
+
+def read(path: str) -> str:
+    """The text of a tracked file."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def load_yaml(path: str) -> Any:
+    """A tracked file as YAML."""
+    return yaml.safe_load(read(path))
+
+
+def plugin_names(kind: str) -> list[str]:
+    """The names of the plugins in plugins/`kind`."""
+    return [Path(path).stem for path in files(f"plugins/{kind}/", ".py") if not path.endswith("__init__.py")]
+
+
+def module_documentation(name: str, variable: str = "DOCUMENTATION") -> str:
+    """The text of a documentation variable of a module; empty when it has none."""
+    for node in ast.parse(read(f"plugins/modules/{name}.py")).body:
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", None) == variable for target in node.targets):
+            value = ast.literal_eval(node.value)
+            return value if isinstance(value, str) else ""
+    return ""
+
+
+def imported_modules(path: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything that a Python file imports, also inside functions.
+
+    `from a.b import c` yields `a.b.c` where that is a module of this collection, else `a.b`. A relative import yields a
+    name that begins with dots.
+    """
+    for node in ast.walk(ast.parse(read(path), path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base
+
+
+def _is_module(dotted: str) -> bool:
+    if not dotted.startswith(f"{COLLECTION}."):
+        return False
+    path = ROOT.joinpath(*dotted[len(COLLECTION) + 1 :].split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def in_collection(dotted: str) -> str | None:
+    """`plugins.module_utils.errors` for the full name of such a module; None for anything outside the collection."""
+    return dotted[len(COLLECTION) + 1 :] if dotted.startswith(f"{COLLECTION}.") else None
+
+
+def bullet_list(problems: Sequence[str]) -> str:
+    """Problems as an assertion message, one a line."""
+    return "\n" + "\n".join(f"  - {problem}" for problem in problems)
