@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules between the values of a spec, checked all at once before anything is rendered (L1, L9, L11, R5). Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import topology
+
+# A rule yields the paths it looked at and a sentence. It is dropped where one of the paths is already wrong.
+Finding = tuple[Sequence[str], str]
+
+# sbatch options that a field or the collection itself decides.
+OWNED_SBATCH = {
+    "job-name": "name",
+    "nodes": "resources.nodes",
+    "ntasks": "launcher.ranks_per_node",
+    "ntasks-per-node": "launcher.ranks_per_node",
+    "cpus-per-task": "resources.cpus_per_rank",
+    "mem": "resources.memory",
+    "time": "resources.time",
+    "partition": "resources.partition",
+    "account": "resources.account",
+    "qos": "resources.qos",
+    "constraint": "resources.constraint",
+    "reservation": "resources.reservation",
+    "dependency": "resources.dependency",
+    "exclude": "resources.exclude",
+    "exclusive": "resources.exclusive",
+    "gres": "resources.gpus_per_node",
+    "gpus-per-node": "resources.gpus_per_node",
+    "output": "",
+    "error": "",
+    "input": "",
+    "open-mode": "",
+    "chdir": "",
+    "export": "env",
+    "export-file": "env",
+    "wrap": "command",
+    "array": "",
+    "parsable": "",
+    "test-only": "",
+    "wait": "",
+    "help": "",
+    "usage": "",
+    "version": "",
+    "quiet": "",
+}
+OWNED_SRUN = {
+    "nodes": "resources.nodes",
+    "ntasks": "launcher.ranks_per_node",
+    "ntasks-per-node": "launcher.ranks_per_node",
+    "cpus-per-task": "resources.cpus_per_rank",
+    "output": "",
+    "error": "",
+    "input": "",
+    "open-mode": "",
+    "export": "env",
+    "kill-on-bad-exit": "",
+    "jobid": "",
+    "multi-prog": "",
+    "pty": "",
+}
+STEP_ONLY = ("mpi", "kill-on-bad-exit", "label", "unbuffered", "overlap", "exact", "cpu-bind", "task-prolog", "task-epilog", "resv-ports")
+# They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see (L11).
+BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
+
+
+def validated(merged: Merged) -> LaunchSpec:
+    """The spec of merged layers, or a SpecError with all mistakes: of single values and between values."""
+    parsed = parse(merged)
+    problems = list(parsed.problems)
+    for paths, sentence in _findings(parsed.spec):
+        if not any(_touches(path, parsed.bad_paths) for path in paths):
+            origins = [f"{path} set in {origin}" for path in paths if (origin := merged.origin(path))]
+            problems.append(sentence + (f" ({', '.join(origins)})" if origins else ""))
+    if problems:
+        raise SpecError(problems)
+    return parsed.spec
+
+
+def _touches(path: str, bad_paths: set[str]) -> bool:
+    return any(path == bad or path.startswith(bad + ".") or bad.startswith(path + ".") for bad in bad_paths)
+
+
+def _findings(spec: LaunchSpec) -> Iterator[Finding]:
+    yield from _program(spec)
+    yield from _placement(spec)
+    yield from _free_options(spec)
+    yield from _environment(spec)
+    yield from _artifact(spec)
+
+
+def _program(spec: LaunchSpec) -> Iterator[Finding]:
+    if spec.command and spec.shell:
+        yield ["command", "shell"], "command, shell: both are given; keep one"
+    if not spec.command and not spec.shell:
+        yield ["command", "shell"], "command: is required (a list of arguments), or shell (a line for bash)"
+    if spec.command and not spec.command[0].strip():
+        yield ["command"], "command: the program (first item) is empty"
+
+
+def _placement(spec: LaunchSpec) -> Iterator[Finding]:
+    gpus, ranks = spec.resources.gpus_per_node, topology(spec).ranks_per_node
+    if gpus and ranks != gpus:
+        yield (
+            ["launcher.ranks_per_node", "resources.gpus_per_node"],
+            f"launcher.ranks_per_node: {ranks} ranks on nodes with {gpus} GPUs: local ranks would map to wrong GPUs; "
+            f"set it to {gpus} or auto, or resources.gpus_per_node to {ranks} (L1)",
+        )
+    if spec.resources.gpu_type and not gpus:
+        yield (
+            ["resources.gpu_type", "resources.gpus_per_node"],
+            f"resources.gpu_type: {spec.resources.gpu_type} without resources.gpus_per_node; say how many",
+        )
+
+
+def _free_options(spec: LaunchSpec) -> Iterator[Finding]:
+    unbound = spec.launcher.srun.get("gpu-bind") == "none"
+    for where, options, owned in (
+        ("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH),
+        ("launcher.srun", spec.launcher.srun, OWNED_SRUN),
+    ):
+        for name in options:
+            path = f"{where}.{name}"
+            if name in owned:
+                instead = f"use {owned[name]}" if owned[name] else "the collection sets it"
+                yield [path], f"{path}: may not be given here; {instead}"
+            elif where == "resources.sbatch" and name in STEP_ONLY:
+                yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun (L9)"
+            elif name in BINDS_GPUS and not unbound:
+                yield (
+                    [path],
+                    f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
+                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun (L11)",
+                )
+
+
+def _environment(spec: LaunchSpec) -> Iterator[Finding]:
+    for where, names in (("env", spec.env), ("secrets", spec.secrets)):
+        for name in names:
+            reason = reserved(name)
+            if reason:
+                yield [f"{where}.{name}"], f"{where}.{name}: may not be set: it {reason}"
+    for name in sorted(set(spec.env) & set(spec.secrets)):
+        yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"
+
+
+def _artifact(spec: LaunchSpec) -> Iterator[Finding]:
+    if spec.artifact is None:
+        return
+    path = spec.artifact.path
+    if posixpath.isabs(path) or posixpath.normpath(path).startswith("..") or posixpath.normpath(path) == ".":
+        yield (
+            ["artifact.path"],
+            f"artifact.path: {path!r} is outside the run directory; give a path relative to the ranks' working directory",
+        )
+    if spec.artifact.require and spec.artifact.format != "json":
+        yield (
+            ["artifact.require", "artifact.format"],
+            f"artifact.require: needs artifact.format json, not {spec.artifact.format}",
+        )
+    if spec.artifact.grace and spec.artifact.then != "end":
+        yield (
+            ["artifact.grace", "artifact.then"],
+            f"artifact.grace: {spec.artifact.grace} has no effect unless artifact.then is end",
+        )

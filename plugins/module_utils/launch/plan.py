@@ -1,0 +1,213 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""LaunchSpec -> Plan: everything the job's script needs, decided. Pure; no I/O, no Slurm process.
+
+The generation is not known yet: the cluster's own run directory decides it when the job is submitted. Rendered text
+therefore carries a token in its place, which `with_generation` replaces. The token holds the launch key, a digest of the
+whole spec, so no value that a user gives can contain it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import Topology, topology
+
+Options = tuple[tuple[str, "str | bool"], ...]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Something a launch needs on the cluster: `kind` code or environment, `key` of its inputs, `path` once there."""
+
+    kind: str
+    key: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A launch, decided: what Slurm is asked, what the ranks run, where everything lies."""
+
+    name: str
+    key: str
+    token: str
+    spec: LaunchSpec
+    topology: Topology
+    header: Options
+    step: Options
+    argv: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    python: str
+    run_dir: str
+    runtime_dir: str
+    refs: tuple[Ref, ...]
+
+    def ref(self, kind: str) -> Ref | None:
+        return next((ref for ref in self.refs if ref.kind == kind), None)
+
+    def runs_dir(self) -> str:
+        """The directory of all generations of this key."""
+        return self.run_dir[: -len(self.token) - 1]
+
+
+def plan(
+    spec: LaunchSpec,
+    merged: Merged,
+    *,
+    code_key: str,
+    environment_key: str | None,
+    runtime_key: str,
+    state_root: str,
+    store_root: str,
+) -> Plan:
+    """Decide a launch. Roots are absolute; keys are digests known before anything is built."""
+    inputs = {"code": code_key}
+    refs = [Ref("code", code_key, f"{store_root}/code/{code_key}")]
+    if environment_key:
+        inputs["environment"] = environment_key
+        refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
+    environment_path = refs[1].path if environment_key else None
+    key = launch_key(spec, inputs)
+    token = f"GENERATION-{key[-24:]}"
+    shape = topology(spec)
+    run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
+    python = f"{environment_path}/bin/python" if environment_path else "python3"
+    return Plan(
+        name=spec.name,
+        key=key,
+        token=token,
+        spec=spec,
+        topology=shape,
+        header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
+        step=_step(spec, shape),
+        argv=_argv(spec, python),
+        variables=tuple(variables(spec, merged, environment_path)),
+        python=python,
+        run_dir=run_dir,
+        runtime_dir=f"{store_root}/runtime/{runtime_key}",
+        refs=tuple(refs),
+    )
+
+
+def with_generation(text: str, token: str, generation: int) -> str:
+    """Rendered text for one generation."""
+    return text.replace(token, str(generation))
+
+
+def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> Options:
+    """The #SBATCH lines, in the order a person reads them (sbatch(1))."""
+    ask = spec.resources
+    options: list[tuple[str, str | bool]] = [
+        ("job-name", job_name),
+        ("nodes", str(shape.nodes)),
+        ("ntasks-per-node", str(shape.tasks_per_node)),
+        ("cpus-per-task", str(shape.cpus_per_task)),
+        ("time", ask.time),
+    ]
+    if ask.gpus_per_node:
+        options.append(("gres", ":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))))
+    for name, value in (
+        ("mem", ask.memory),
+        ("partition", ask.partition),
+        ("account", ask.account),
+        ("qos", ask.qos),
+        ("constraint", ask.constraint),
+        ("reservation", ask.reservation),
+        ("exclude", ",".join(ask.exclude)),
+        ("exclusive", ask.exclusive),
+        ("dependency", _dependency(ask.dependency)),
+    ):
+        if value:
+            options.append((name, value))
+    if "comment" not in ask.sbatch:
+        options.append(("comment", f"rankzero.slurm {job_name}"))
+    options += [
+        ("output", f"{run_dir}/logs/job.%j.log"),
+        ("open-mode", "append"),
+        ("chdir", run_dir),
+        # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting).
+        ("export", "NIL"),
+    ]
+    options += [(name, value) for name, value in sorted(ask.sbatch.items()) if value is not False]
+    return tuple(options)
+
+
+def _dependency(own: str | None) -> str | None:
+    """`singleton` makes a duplicate wait behind the original; it cannot be added where any one of several may hold."""
+    if own is None:
+        return "singleton"
+    return own if "?" in own or "singleton" in own.split(",") else f"{own},singleton"
+
+
+def _step(spec: LaunchSpec, shape: Topology) -> Options:
+    """srun's options: every step repeats its own size (L11; srun stopped inheriting --cpus-per-task in 22.05)."""
+    options: list[tuple[str, str | bool]] = [
+        ("nodes", str(shape.nodes)),
+        ("ntasks", str(shape.tasks)),
+        ("ntasks-per-node", str(shape.tasks_per_node)),
+        ("cpus-per-task", str(shape.cpus_per_task)),
+        ("kill-on-bad-exit", "1"),
+        ("export", "ALL"),
+    ]
+    if shape.launcher == "torchrun" and "cpu-bind" not in spec.launcher.srun:
+        # The one task of a node starts all its ranks: they share the task's CPUs (L11).
+        options.append(("cpu-bind", "none"))
+    options += [(name, value) for name, value in sorted(spec.launcher.srun.items()) if value is not False]
+    return tuple(options)
+
+
+def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
+    if spec.shell is not None:
+        return ("/bin/bash", "-c", spec.shell)
+    if spec.command[0].endswith(".py"):
+        return (python, *spec.command)
+    return spec.command
+
+
+def contract(spec: LaunchSpec) -> dict[str, Any]:
+    """What the runtime in the job must know to judge the artifact: the content of contract.json."""
+    return {"artifact": dataclasses.asdict(spec.artifact) if spec.artifact else None}
+
+
+def manifest(plan: Plan, merged: Merged, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """launch.json: the spec with who set each value, the digests, the versions. Itself a runnable spec."""
+    return {
+        "rankzero_launch": 1,
+        "name": plan.name,
+        "key": plan.key,
+        "spec": merged.data,
+        "origins": merged.origins,
+        "world_size": plan.topology.world_size,
+        "refs": [dataclasses.asdict(ref) for ref in plan.refs],
+        "variables": [dataclasses.asdict(variable) for variable in plan.variables],
+        **facts,
+    }
+
+
+def summary(plan: Plan) -> list[str]:
+    """The plan in a few lines, for people."""
+    shape, ask = plan.topology, plan.spec.resources
+    place = [f"{shape.cpus_per_node} CPUs"] + ([f"{ask.gpus_per_node} {ask.gpu_type or 'GPU'}s"] if ask.gpus_per_node else [])
+    lines = [
+        f"{plan.name} · key {short_key(plan.key)}",
+        f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
+        f"a node: {', '.join(place)}; limit {ask.time}; partition {ask.partition or '(default)'}",
+        "runs " + (plan.spec.shell or " ".join(plan.spec.command)).replace("\n", " ")[:100],
+    ]
+    artifact = plan.spec.artifact
+    if artifact:
+        wanted = [f"{key} {' '.join(f'{name} {value}' for name, value in conditions.items())}".strip() for key, conditions in artifact.require.items()]
+        lines.append(
+            f"proof {artifact.path}" + (f" with {', '.join(wanted)}" if wanted else "")
+            + ("; then the job ends itself" if artifact.then == "end" else "")
+        )
+    return lines

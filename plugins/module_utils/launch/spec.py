@@ -1,0 +1,399 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The job spec: one field table, and the typed LaunchSpec that is read from merged layers.
+
+The dataclasses below are the table: type, default, whether the value is part of the launch key, a short name for `-e`,
+documentation and an example stand in each field's metadata. The reference page, the JSON Schema and the doc fragment
+are generated from it (scripts/generate_reference.py). Pure; no I/O.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRET_SOURCE, SecretSource
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+# What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
+SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+OPTION_NAME = r"[a-z][a-z0-9-]*"
+
+_slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
+
+
+def option(
+    kind: t.Type,
+    doc: str,
+    default: Any = None,
+    *,
+    key: bool = True,
+    short: str | None = None,
+    example: Any = None,
+    required: bool = False,
+) -> Any:
+    """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`."""
+    metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def section(kind: type, doc: str) -> Any:
+    """A nested table."""
+    return field(default_factory=kind, metadata={"section": kind, "doc": doc})
+
+
+@dataclass(frozen=True)
+class Resources:
+    nodes: int = option(t.whole(1), "Number of nodes.", 1, short="nodes", example=8)
+    gpus_per_node: int = option(
+        t.whole(0), "GPUs of each node (requested per node, L11).", 0, short="gpus_per_node", example=8
+    )
+    gpu_type: str | None = option(
+        t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"), "Type of the GPUs, as the site names it.", example="h100"
+    )
+    cpus_per_rank: int = option(
+        t.whole(1),
+        "CPUs of each rank. Under srun this is the step's cpus-per-task; under torchrun the one task of a node gets "
+        "cpus_per_rank times ranks_per_node.",
+        1,
+        key=False,
+        short="cpus_per_rank",
+        example=12,
+    )
+    memory: str | None = option(
+        t.text(r"[0-9]+[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
+        "Memory of each node; 0 is all of it. The partition's default where it is not given.",
+        key=False,
+        short="memory",
+        example="0",
+    )
+    time: str = option(t.TIME, "Time limit.", "01:00:00", key=False, short="time", example="04:00:00")
+    partition: str | None = option(
+        _slurm_name, "Partition; the cluster's default where it is not given.", key=False, short="partition", example="batch"
+    )
+    account: str | None = option(_slurm_name, "Account to charge.", key=False, short="account", example="ml")
+    qos: str | None = option(_slurm_name, "Quality of service.", key=False, short="qos", example="high")
+    constraint: str | None = option(_slurm_name, "Node features to ask for.", key=False, example="ib")
+    reservation: str | None = option(_slurm_name, "Reservation to run in.", key=False, example="course")
+    dependency: str | None = option(
+        t.text(r"[A-Za-z0-9_:,?+-]+", "a Slurm dependency such as afterok:123"),
+        "Dependency on other jobs. `singleton` is added where all of it must hold.",
+        key=False,
+        example="afterok:123",
+    )
+    exclude: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9_.,\[\]-]+", "a host name or host list")),
+        "Nodes not to use.",
+        (),
+        key=False,
+        example=["node07"],
+    )
+    exclusive: bool = option(t.BOOLEAN, "Whole nodes, shared with no other job.", False, key=False, example=True)
+    sbatch: dict[str, Any] = option(
+        t.mapped(OPTION_NAME, "a long option of sbatch without its dashes", t.OPTION),
+        "Any further sbatch option by its long name.",
+        {},
+        key=False,
+        example={"mail-type": "END"},
+    )
+
+
+@dataclass(frozen=True)
+class Launcher:
+    kind: str = option(
+        t.choice("srun", "torchrun"),
+        "Who starts the ranks: Slurm itself, one task a rank (L1), or torch.distributed.run, one task a node, with "
+        "static rendezvous (L2).",
+        "srun",
+        short="launcher",
+        example="torchrun",
+    )
+    ranks_per_node: int | None = option(
+        t.auto_or(t.whole(1)),
+        "Ranks on each node. `auto` is one a GPU, or one where no GPUs are asked for.",
+        short="ranks_per_node",
+        example=2,
+    )
+    port: int | None = option(
+        t.auto_or(t.whole(1024, 65535)),
+        "MASTER_PORT. `auto` takes one between 15000 and 20000 that is free on the first node (L6).",
+        key=False,
+        example=29500,
+    )
+    srun: dict[str, Any] = option(
+        t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
+        "Any further srun option of the ranks' step by its long name (L9).",
+        {},
+        example={"cpu-bind": "cores"},
+    )
+
+
+@dataclass(frozen=True)
+class Setup:
+    modules: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
+        "Site modules to load before the launch (L12).",
+        (),
+        example=["cuda/12.4"],
+    )
+    commands: tuple[str, ...] = option(
+        t.listed(t.text()), "Shell lines of the batch script before the launch (L12).", (), example=["ulimit -l unlimited"]
+    )
+
+
+@dataclass(frozen=True)
+class Code:
+    src: str = option(
+        t.text(r"[^\0]+", "a path"),
+        "Folder with the program. Its git-tracked files with the uncommitted changes (else all its files) become a "
+        "snapshot on the cluster.",
+        ".",
+        key=False,
+        example=".",
+    )
+    exclude: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a pattern")),
+        "Patterns of files that are no part of the snapshot.",
+        (),
+        key=False,
+        example=["*.ipynb"],
+    )
+
+
+@dataclass(frozen=True)
+class Environment:
+    mode: str = option(
+        t.choice("venv", "none"),
+        "`venv`: built once on the cluster from pyproject.toml, before the job. `none`: what the node has.",
+        "none",
+        example="venv",
+    )
+    project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
+    extras: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
+        "Optional dependency groups of the project to install.",
+        (),
+        key=False,
+        example=["cpu"],
+    )
+    python: str | None = option(
+        t.text(r"[0-9]+\.[0-9]+", 'a Python version such as "3.11"'),
+        "Python of the environment; the cluster's own where it is not given.",
+        key=False,
+        example="3.11",
+    )
+    torch: str = option(
+        t.choice("auto", "cpu"),
+        "Where torch comes from. `cpu`: a CPU build, from a directory of wheels that pip's settings name, else from "
+        "the index of CPU builds. `auto`: the default index.",
+        "auto",
+        key=False,
+        example="cpu",
+    )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    path: str = option(
+        t.text(r"[^\0\n]+", "a path"),
+        "The file that proves the result, relative to the ranks' working directory (R5).",
+        "result.json",
+        example="result.json",
+    )
+    format: str = option(
+        t.choice("json", "any"), "`json`: must be one whole JSON object. `any`: must exist and not be empty.", "json"
+    )
+    require: dict[str, Any] = option(
+        t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),
+        "What must hold: key -> {lt, le, gt, ge, eq, ne: value}; an empty map asks only that the key is there.",
+        {},
+        example={"loss": {"lt": 4.0}},
+    )
+    then: str = option(
+        t.choice("let_run", "end"),
+        "What happens once it has landed: let the program end by itself, or end the job at once (R5).",
+        "let_run",
+        key=False,
+        example="end",
+    )
+    grace: int = option(
+        t.whole(0, 86400),
+        "Seconds between the artifact and the end of the job (`then: end`), for checkpoints still being written.",
+        0,
+        key=False,
+        example=30,
+    )
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    name: str = option(
+        t.text(NAME, "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"),
+        "Name of the job; its runs lie under this name.",
+        "",
+        key=False,
+        required=True,
+        example="gpt-small",
+    )
+    command: tuple[str, ...] = option(
+        t.listed(t.text(), filled=True),
+        "The program of every rank as a list of arguments; none of them is seen by a shell. A first word that ends in "
+        "`.py` is run by the environment's Python.",
+        (),
+        example=["train.py", "--steps", "1000"],
+    )
+    shell: str | None = option(
+        t.text(r"(?s).+", "a shell line"),
+        "Instead of `command`: a line for bash, run by every rank.",
+        example="python train.py --out $RANKZERO_RUN_DIR | tee log",
+    )
+    resources: Resources = section(Resources, "What the job asks of Slurm.")
+    launcher: Launcher = section(Launcher, "How the ranks start.")
+    setup: Setup = section(Setup, "What the site needs before the launch.")
+    code: Code = section(Code, "The program's files.")
+    environment: Environment = section(Environment, "The Python environment of the ranks.")
+    env: dict[str, str] = option(
+        t.mapped(VARIABLE, "the name of an environment variable", t.text()),
+        "Environment variables of every rank.",
+        {},
+        example={"HF_HUB_OFFLINE": "1"},
+    )
+    secrets: dict[str, SecretSource] = option(
+        t.mapped(VARIABLE, "the name of an environment variable", SECRET_SOURCE),
+        "Environment variables whose values are never written to script, log or diff: name -> where the value is (E2).",
+        {},
+        key=False,
+        example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
+    )
+    seed: int | None = option(
+        t.whole(0, 2**32 - 1), "Random seed of all ranks, exported as RANKZERO_SEED and recorded (E9).", example=1234
+    )
+    debug: bool = option(
+        t.BOOLEAN,
+        "Trace the batch script and the ranks' start, and make NCCL and torch.distributed verbose (E8).",
+        False,
+        key=False,
+        short="debug",
+    )
+    artifact: Artifact | None = field(
+        default=None,
+        metadata={"section": Artifact, "optional": True, "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success."},
+    )
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """One row of the table as generators and the key see it."""
+
+    path: str
+    attribute: dataclasses.Field[Any]
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        return self.attribute.metadata
+
+    @property
+    def default(self) -> Any:
+        if self.attribute.default_factory is not dataclasses.MISSING:
+            return self.attribute.default_factory()
+        return self.attribute.default
+
+
+def fields_of(table: type = LaunchSpec, prefix: str = "") -> Iterator[FieldInfo]:
+    """Every leaf of the table, depth first, in the order of the file."""
+    for attribute in dataclasses.fields(table):
+        nested = attribute.metadata.get("section")
+        if nested:
+            yield from fields_of(nested, f"{prefix}{attribute.name}.")
+        else:
+            yield FieldInfo(prefix + attribute.name, attribute)
+
+
+def short_names() -> dict[str, str]:
+    """The closed list of overrides: short name -> dotted path."""
+    return {info.meta["short"]: info.path for info in fields_of() if info.meta.get("short")}
+
+
+def override_layer(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and what is wrong with them."""
+    names = short_names()
+    paths = {info.path for info in fields_of()}
+    data: dict[str, Any] = {}
+    problems = []
+    for name, value in values.items():
+        path = names.get(name, name)
+        if path not in paths:
+            allowed = sorted(names)
+            problems.append(f"override {name}: unknown{t.suggestion(name, allowed)}; short names: {', '.join(allowed)}")
+            continue
+        target = data
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[leaf] = value
+    return data, problems
+
+
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What could be read: the spec (defaults where a value is wrong), the mistakes, and the paths they stand at."""
+
+    spec: LaunchSpec
+    problems: list[str]
+    bad_paths: set[str]
+
+
+def parse(merged: Merged) -> Parsed:
+    """Read every value of the merged layers; mistakes are collected, each naming its path and who set it."""
+    reader = _Reader(merged)
+    spec = reader.table(LaunchSpec, merged.data, "")
+    return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
+
+
+class _Reader:
+    def __init__(self, merged: Merged) -> None:
+        self.merged = merged
+        self.problems: list[str] = []
+        self.bad_paths: set[str] = set()
+
+    def complain(self, path: str, sentence: str) -> None:
+        origin = self.merged.origin(path)
+        self.bad_paths.add(path)
+        self.problems.append(f"{path}: {sentence}" + (f" (set in {origin})" if origin else ""))
+
+    def table(self, table: type[Table], data: Mapping[str, Any], prefix: str) -> Table:
+        known = {attribute.name: attribute for attribute in dataclasses.fields(table)}  # type: ignore[arg-type]
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            path = prefix + name
+            attribute = known.get(name)
+            if attribute is None:
+                self.complain(path, f"unknown key{t.suggestion(name, list(known))}; known here: {', '.join(known)}")
+                continue
+            nested = attribute.metadata.get("section")
+            if nested and isinstance(value, Mapping):
+                values[name] = self.table(nested, value, path + ".")
+            elif nested:
+                keys = ", ".join(inner.name for inner in dataclasses.fields(nested))
+                self.complain(path, f"must be a map with some of the keys {keys}; not {t.shown(value)}")
+            else:
+                try:
+                    values[name] = attribute.metadata["type"].parse(value)
+                except t.Invalid as error:
+                    self.complain(path, str(error))
+        for name, attribute in known.items():
+            if attribute.metadata.get("required") and name not in data:
+                self.complain(prefix + name, f"is required: {attribute.metadata['doc']}")
+        return table(**values)

@@ -1,0 +1,234 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Value types of the job spec: text or YAML value in, typed value out, or one sentence saying what is allowed.
+
+A job file is read as text only (`"12:00:00"`, `"007"`, `"no"`), Ansible variables arrive typed by YAML 1.1 (43200, 7,
+False): each type accepts both and refuses what YAML has already spoiled, saying "quote it". Pure; no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Parse = Callable[[Any], Any]
+
+
+class Invalid(ValueError):
+    """What is wrong with one value, as the end of a sentence that starts with its path ("must be ...")."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """One value type: `title` for people, `parse` (raises `Invalid`), `schema` as a JSON Schema fragment."""
+
+    title: str
+    parse: Parse
+    schema: Mapping[str, Any]
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: short, and never more than one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def to_text(value: object) -> str:
+    """Text from a scalar. An int is safe to take as its digits; a bool, float or date has lost what the user wrote."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise Invalid("may not contain a NUL character")
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(int(value))
+    if value is None or isinstance(value, (list, tuple, Mapping)):
+        raise Invalid(f"must be text, not {shown(value)}")
+    raise Invalid(f"must be text; YAML read it as {shown(value)}: quote it")
+
+
+def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) -> Type:
+    """Text; `pattern` must match the whole of it, `allowed` says so in words; `lines=False` refuses control characters."""
+    regex = re.compile(pattern) if pattern else None
+
+    def parse(value: object) -> str:
+        result = to_text(value)
+        if not lines and any(ord(char) < 32 or ord(char) == 127 for char in result):
+            raise Invalid(f"must be one line without control characters, not {shown(result)}")
+        if regex and not regex.fullmatch(result):
+            raise Invalid(f"must be {allowed}, not {shown(result)}")
+        return result
+
+    schema: dict[str, Any] = {"type": ["string", "integer"]}
+    if pattern:
+        schema = {"type": "string", "pattern": f"^(?:{pattern})$"}
+    return Type(allowed, parse, schema)
+
+
+def whole(minimum: int, maximum: int | None = None) -> Type:
+    """A whole number in minimum..maximum (both included)."""
+    limit = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+
+    def parse(value: object) -> int:
+        number: int | None = None
+        if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
+            number = int(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            number = int(value)
+        if number is None or number < minimum or (maximum is not None and number > maximum):
+            raise Invalid(f"must be a whole number {limit}, not {shown(value)}")
+        return number
+
+    schema: dict[str, Any] = {"type": ["integer", "string"], "minimum": minimum, "pattern": "^[+-]?[0-9]+$"}
+    if maximum is not None:
+        schema["maximum"] = maximum
+    return Type(f"whole number {limit}", parse, schema)
+
+
+def auto_or(other: Type) -> Type:
+    """`auto` (returned as None: the plan decides) or a value of the other type."""
+
+    def parse(value: object) -> object:
+        return None if value == "auto" else other.parse(value)
+
+    return Type(f"`auto` or a {other.title}", parse, {"anyOf": [{"const": "auto"}, dict(other.schema)]})
+
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+def _parse_boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower() if isinstance(value, (str, int)) else ""
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise Invalid(f"must be true or false, not {shown(value)}")
+
+
+BOOLEAN = Type("true or false", _parse_boolean, {"enum": [True, False, "true", "false", "yes", "no", "on", "off"]})
+
+
+def choice(*names: str) -> Type:
+    """One of some words."""
+    listed = ", ".join(names)
+
+    def parse(value: object) -> str:
+        if value not in names:
+            raise Invalid(f"must be one of {listed}; not {shown(value)}{suggestion(str(value), names)}")
+        return str(value)
+
+    return Type(f"one of `{'`, `'.join(names)}`", parse, {"enum": list(names)})
+
+
+_TIME = re.compile(r"(?:(?P<days>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+)(?::(?P<ds>\d+))?)?)|(?P<a>\d+)(?::(?P<b>\d+)(?::(?P<c>\d+))?)?")
+
+
+def time_minutes(value: str) -> float:
+    """Minutes in a Slurm time (sbatch(1) --time): "30", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS"."""
+    match = _TIME.fullmatch(value)
+    if not match:
+        raise Invalid(f"must be a Slurm time such as 30 (minutes), 04:00:00 or 1-12:00:00, not {shown(value)}")
+    part = {name: int(number) for name, number in match.groupdict().items() if number is not None}
+    if "days" in part:
+        return part["days"] * 1440 + part["dh"] * 60 + part.get("dm", 0) + part.get("ds", 0) / 60
+    if "c" in part:
+        return part["a"] * 60 + part["b"] + part["c"] / 60
+    return part["a"] + part.get("b", 0) / 60
+
+
+def _parse_time(value: object) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"must be quoted: YAML read it as {shown(value)}; write it like \"04:00:00\"")
+    if time_minutes(value) <= 0:
+        raise Invalid(f"must be more than nothing, not {shown(value)}")
+    return value
+
+
+TIME = Type("Slurm time", _parse_time, {"type": "string", "pattern": r"^[0-9]+(-[0-9]+)?(:[0-9]+){0,2}$"})
+
+
+def listed(item: Type, filled: bool = False) -> Type:
+    """A list of values of one type, as a tuple; `filled` refuses the empty one."""
+
+    def parse(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise Invalid(f"must be a list, not {shown(value)}")
+        if filled and not value:
+            raise Invalid("must not be empty")
+        result = []
+        for index, element in enumerate(value):
+            try:
+                result.append(item.parse(element))
+            except Invalid as error:
+                raise Invalid(f"item {index + 1} {error}") from None
+        return tuple(result)
+
+    schema: dict[str, Any] = {"type": "array", "items": dict(item.schema)}
+    if filled:
+        schema["minItems"] = 1
+    return Type(f"list of {item.title}", parse, schema)
+
+
+def mapped(key_pattern: str, key_words: str, item: Type) -> Type:
+    """A map whose keys match a pattern and whose values are of one type."""
+    regex = re.compile(key_pattern)
+
+    def parse(value: object) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise Invalid(f"must be a map, not {shown(value)}")
+        result: dict[str, Any] = {}
+        problems = []
+        for key, element in value.items():
+            name = key if isinstance(key, str) else str(key)
+            if not isinstance(key, str) or not regex.fullmatch(name):
+                problems.append(f"key {shown(key)} must be {key_words}")
+                continue
+            try:
+                result[str(key)] = item.parse(element)
+            except Invalid as error:
+                problems.append(f"{name} {error}")
+        if problems:
+            raise Invalid("; ".join(problems))
+        return result
+
+    return Type(
+        f"map of {item.title}",
+        parse,
+        {"type": "object", "propertyNames": {"pattern": f"^(?:{key_pattern})$"}, "additionalProperties": dict(item.schema)},
+    )
+
+
+def _parse_option(value: object) -> str | bool:
+    """The value of a free sbatch or srun option: text, or a switch. Text that says true or false is a switch too."""
+    if isinstance(value, bool):
+        return value
+    result = to_text(value)
+    if result.lower() in ("true", "false"):
+        return result.lower() == "true"
+    if any(ord(char) < 32 or ord(char) == 127 for char in result):
+        raise Invalid(f"must be one line without control characters, not {shown(result)}")
+    return result
+
+
+OPTION = Type("option value: text, or true for a switch", _parse_option, {"type": ["string", "integer", "boolean"]})
+
+
+def nearest(word: str, names: Sequence[str]) -> str | None:
+    """The most similar of some names, or None."""
+    # difflib costs 10 ms to import and is only needed on the way to an error.
+    import difflib
+
+    found = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def suggestion(word: str, names: Sequence[str]) -> str:
+    """`; did you mean X?` or nothing."""
+    found = nearest(word, names)
+    return f"; did you mean {found}?" if found else ""

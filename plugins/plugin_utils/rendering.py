@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan -> text of the batch script. Plain jinja2: a site's templates come first, ours lie under `rankzero/`.
+
+Everything a template prints is quoted for the shell unless a filter says how it is made safe instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable
+
+import jinja2
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
+
+TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
+SCRIPT = "rankzero/job.sbatch.j2"
+SITE_SCRIPT = "job.sbatch.j2"
+
+
+class Safe(str):
+    """Text that needs no quoting: a filter has made it safe for the place where it stands."""
+
+
+def _quoted(value: object) -> str:
+    return str(value) if isinstance(value, Safe) else shlex.quote(str(value))
+
+
+def _words(values: Iterable[str]) -> Safe:
+    return Safe(" ".join(shlex.quote(str(value)) for value in values))
+
+
+def _bare(value: object) -> Safe:
+    """Names that the spec's own patterns have reduced to harmless characters."""
+    text = str(value)
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", text):
+        raise RankzeroError(f"{text!r} cannot stand in a script without quotes")
+    return Safe(text)
+
+
+def _sbatch(value: object) -> Safe:
+    """A value of an #SBATCH line. sbatch splits the line itself: double quotes group, a backslash escapes, # comments."""
+    text = str(value)
+    if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise RankzeroError(f"the sbatch value {text!r} must be one line without control characters")
+    if re.fullmatch(r"[A-Za-z0-9_.,:@%/+=-]+", text):
+        return Safe(text)
+    return Safe('"' + re.sub(r'([\\"#])', r"\\\1", text) + '"')
+
+
+def _comment(value: object) -> Safe:
+    """The rest of a comment line: nothing in it may end the line."""
+    return Safe("".join(char if char.isprintable() else " " for char in str(value)))
+
+
+def _shell_line(value: object) -> Safe:
+    """A line of the spec's `setup.commands`: the one place where a job brings shell of its own."""
+    return Safe(str(value))
+
+
+def environment(site_templates: str | None = None) -> jinja2.Environment:
+    ours = jinja2.PrefixLoader({"rankzero": jinja2.FileSystemLoader(TEMPLATES)})
+    loaders: list[jinja2.BaseLoader] = [jinja2.FileSystemLoader(site_templates)] if site_templates else []
+    result = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([*loaders, ours]),
+        undefined=jinja2.StrictUndefined,
+        finalize=_quoted,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    result.filters.update(words=_words, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line)
+    return result
+
+
+def render_script(plan: Plan, site_templates: str | None = None) -> str:
+    """The batch script, with the generation's token still in it."""
+    templates = environment(site_templates)
+    name = SCRIPT
+    if site_templates and os.path.exists(os.path.join(site_templates, SITE_SCRIPT)):
+        name = SITE_SCRIPT
+    code, built = plan.ref("code"), plan.ref("environment")
+    try:
+        return templates.get_template(name).render(
+            plan=plan,
+            key=short_key(plan.key),
+            code_dir=code.path if code else "",
+            environment_dir=built.path if built else "",
+        )
+    except jinja2.TemplateError as error:
+        where = f" line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        raise RankzeroError(f"template {name}{where} of {site_templates or 'the collection'}: {error}") from error

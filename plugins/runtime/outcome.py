@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decides in the job whether its artifact proves success, and writes the outcome (R5).
+
+    outcome.py watch RUN_DIR --signal-to PID     returns when the artifact is valid, after the grace period, and sends USR1
+    outcome.py finish RUN_DIR --ended-by ...     writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
+
+The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "require", "then", "grace"}}.
+Standard library only; runs under the job's own Python or the node's.
+"""
+
+import argparse
+import hashlib
+import json
+import operator
+import os
+import signal
+import sys
+import time
+
+POLL_SECONDS = 0.25
+MISSING_ARTIFACT_EXIT = 65  # EX_DATAERR of sysexits.h: the program ended well and left no valid result
+COMPARE = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne}
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def look_up(document, dotted):
+    """The value under a dotted key; KeyError where it is missing. A key that itself holds dots wins."""
+    if isinstance(document, dict) and dotted in document:
+        return document[dotted]
+    for part in dotted.split("."):
+        if not isinstance(document, dict):
+            raise KeyError(dotted)
+        document = document[part]
+    return document
+
+
+def violations(document, require):
+    """One sentence for each requirement that a JSON document does not meet."""
+    found = []
+    for key, conditions in sorted(require.items()):
+        try:
+            value = look_up(document, key)
+        except KeyError:
+            found.append("{}: is missing".format(key))
+            continue
+        for name, operand in sorted(conditions.items()):
+            try:
+                holds = COMPARE[name](value, operand)
+            except TypeError:
+                holds = False
+            if not holds:
+                found.append("{}: {!r} is not {} {!r}".format(key, value, name, operand))
+    return found
+
+
+def refuse_constant(name):
+    raise ValueError("{} is not JSON".format(name))
+
+
+def inspect(run_dir, artifact):
+    """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors."""
+    path = os.path.join(run_dir, "work", artifact["path"])
+    report = {"path": path, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
+    try:
+        # A network file system may remember that the file was missing; listing its folder asks again.
+        os.listdir(os.path.dirname(path))
+        with open(path, "rb") as stream:
+            before = os.fstat(stream.fileno())
+            content = stream.read()
+        after = os.stat(path)
+        if before.st_mtime_ns < os.stat(os.path.join(run_dir, ".attempt")).st_mtime_ns:
+            report["errors"].append("is older than this attempt")
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(content) != before.st_size:
+            report["errors"].append("is still being written")
+    except OSError as error:
+        report["errors"].append("cannot be read: {}".format(error.strerror))
+        return report
+    report["bytes"] = len(content)
+    report["sha256"] = hashlib.sha256(content).hexdigest()
+    if not content:
+        report["errors"].append("is empty")
+    elif artifact["format"] == "json":
+        inspect_json(content, artifact["require"], report)
+    report["valid"] = not report["errors"]
+    return report
+
+
+def inspect_json(content, require, report):
+    try:
+        # NaN and Infinity are Python's own extension: a NaN loss would pass as a number and prove nothing.
+        document = json.loads(content.decode("utf-8"), parse_constant=refuse_constant)
+    except ValueError as error:
+        report["errors"].append("is not valid JSON: {}".format(error))
+        return
+    if not isinstance(document, dict):
+        report["errors"].append("must be a JSON object, not a {}".format(type(document).__name__))
+        return
+    scalars = {key: value for key, value in document.items() if isinstance(value, (str, int, float, bool))}
+    report["values"] = {key: value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
+    report["errors"].extend(violations(document, require))
+
+
+def watch(arguments):
+    artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    path = os.path.join(arguments.run_dir, "work", artifact["path"])
+    seen = None
+    while True:
+        try:
+            status = os.stat(path)
+            now = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            now = None
+        if now is not None and now != seen and inspect(arguments.run_dir, artifact)["valid"]:
+            break
+        # A file that is invalid now is looked at again only once it has changed.
+        seen = now
+        time.sleep(POLL_SECONDS)
+    time.sleep(artifact["grace"])
+    os.kill(arguments.signal_to, signal.SIGUSR1)
+    return 0
+
+
+def verdict(ended_by, exit_code, report, message):
+    """(success, exit code of the job, message) from how the program ended and what it left."""
+    if ended_by == "setup":
+        return False, exit_code, message
+    if ended_by == "signal":
+        return False, exit_code or 143, "ended by a signal (cancelled, time limit or preemption)"
+    if ended_by != "artifact" and exit_code != 0:
+        return False, exit_code, "the program ended with exit code {}".format(exit_code)
+    if report is None:
+        return True, 0, "the program ended with exit code 0"
+    if not report["valid"]:
+        text = "the artifact {} {}".format(report["path"], "; ".join(report["errors"]))
+        return False, MISSING_ARTIFACT_EXIT, text
+    how = "the job ended itself" if ended_by == "artifact" else "the program ended with exit code 0"
+    return True, 0, "the artifact is proven; {}".format(how)
+
+
+def finish(arguments):
+    try:
+        artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    except (OSError, ValueError, KeyError) as error:
+        print("[rankzero] contract.json cannot be read: {}".format(error))
+        return MISSING_ARTIFACT_EXIT
+    report = inspect(arguments.run_dir, artifact) if artifact else None
+    success, exit_code, message = verdict(arguments.ended_by, arguments.exit_code, report, arguments.message)
+    outcome = {
+        "job_id": arguments.job_id,
+        "attempt": arguments.attempt,
+        "started": arguments.started,
+        "time": time.time(),
+        "exit_code": arguments.exit_code,
+        "ended_by": arguments.ended_by,
+        "artifact": report,
+        "success": success,
+        "message": message,
+    }
+    path = os.path.join(arguments.run_dir, "outcome.json")
+    temporary = "{}.{}.tmp".format(path, os.getpid())
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(outcome, stream, indent=1, sort_keys=True)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    print("[rankzero] {}: {}".format("success" if success else "failure", message))
+    return exit_code
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    watching = commands.add_parser("watch")
+    watching.add_argument("run_dir")
+    watching.add_argument("--signal-to", type=int, required=True)
+    finishing = commands.add_parser("finish")
+    finishing.add_argument("run_dir")
+    finishing.add_argument("--job-id", required=True)
+    finishing.add_argument("--attempt", type=int, required=True)
+    finishing.add_argument("--started", type=float, required=True)
+    finishing.add_argument("--ended-by", choices=["program", "artifact", "signal", "setup"], required=True)
+    finishing.add_argument("--exit-code", type=int, required=True)
+    finishing.add_argument("--message", default="")
+    arguments = parser.parse_args()
+    return watch(arguments) if arguments.command == "watch" else finish(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
