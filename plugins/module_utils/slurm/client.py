@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one runner of Slurm commands: finds them, runs them in a clean environment, tells silence from refusal.
+
+Three answers exist and are never mixed: Slurm answered (a `CommandResult`), Slurm refused (`SlurmError`), Slurm is
+silent (`SlurmUnavailable`: nothing may be concluded about any job). Sources: squeue(1), scontrol(1), sacct(1), sinfo(1)
+and the submission pitfalls (the submitter's own SLURM_* variables leak into every command, SBATCH_* overrides #SBATCH).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError, SlurmMissing, SlurmUnavailable
+
+EXTRA_PATH = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin")
+DEFAULT_TIMEOUT = 60.0
+
+# Every one of these prefixes is an input of some Slurm command. A submitter who sits inside a job has dozens of them.
+SCRUBBED_PREFIXES = (
+    "SLURM_",
+    "SBATCH_",
+    "SRUN_",
+    "SQUEUE_",
+    "SCONTROL_",
+    "SACCT_",
+    "SACCTMGR_",
+    "SALLOC_",
+    "SINFO_",
+    "SCANCEL_",
+    "SLURMD_",
+    "SLURMCTLD_",
+)
+# These say how to reach and authenticate to the cluster; without them a command may talk to another one or to none.
+KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
+KEPT_PREFIXES = ("SLURM_SACK_",)
+
+# Messages (in LC_ALL=C) of a slurmctld, slurmdbd or munged that does not answer.
+SILENCE = (
+    "unable to contact slurm controller",
+    "socket timed out",
+    "zero bytes were transmitted or received",
+    "backup controller in standby mode",
+    "slurmctld is not responding",
+    "connection refused",
+    "connection timed out",
+    "communication connection failure",
+    "communication shutdown failure",
+    "problem talking to the database",
+    "unable to contact slurm database",
+    "protocol authentication error",
+    "munge encode failed",
+    "unable to establish configuration source",
+    "slurm temporarily unable to accept job, sleeping and retrying",
+    "unexpected message received",
+)
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What one command said. `rc` is 124 when it was stopped at its time limit (`timed_out`)."""
+
+    argv: tuple[str, ...]
+    rc: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """True when Slurm did not answer: the command may or may not have had its effect."""
+        if self.timed_out:
+            return True
+        text = self.stderr.lower()
+        return self.rc != 0 and any(message in text for message in SILENCE)
+
+    @property
+    def complaint(self) -> str:
+        """The command's own words, in one line, for a message."""
+        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        return "; ".join(lines[-3:]) or f"exit code {self.rc}"
+
+
+# run(argv, timeout in seconds, environment, text for stdin or None, working directory or None)
+Runner = Callable[[Sequence[str], float, Mapping[str, str], Optional[str], Optional[str]], CommandResult]
+
+
+def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
+    """A copy of `environment` for a Slurm command: no leaked Slurm settings, plain English, times as epoch seconds."""
+    clean = {
+        name: value
+        for name, value in environment.items()
+        if name in KEPT or name.startswith(KEPT_PREFIXES) or not name.startswith(SCRUBBED_PREFIXES)
+    }
+    clean["LC_ALL"] = "C"
+    # squeue, sacct and scontrol then print epoch seconds: no time zone, no daylight saving, no locale.
+    clean["SLURM_TIME_FORMAT"] = "%s"
+    return clean
+
+
+def run_command(
+    argv: Sequence[str],
+    timeout: float,
+    environment: Mapping[str, str],
+    stdin: str | None = None,
+    cwd: str | None = None,
+) -> CommandResult:
+    """Run `argv` in a process group of its own; at `timeout` seconds the whole group is ended."""
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        cwd=cwd,
+        start_new_session=True,
+    )
+    timed_out = False
+    try:
+        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+    return CommandResult(
+        argv=tuple(argv),
+        rc=124 if timed_out else process.returncode,
+        stdout=out.decode("utf-8", "replace"),
+        stderr=err.decode("utf-8", "replace"),
+        timed_out=timed_out,
+    )
+
+
+class Slurm:
+    """The Slurm commands of this host. `commands` counts the ones that ran; `notes` collects warnings for the user.
+
+    `accounting` is what sacct was found to be: "unknown" (not asked), "ok", "disabled" or "silent".
+    """
+
+    def __init__(
+        self,
+        run: Runner = run_command,
+        *,
+        environment: Mapping[str, str] | None = None,
+        extra_path: Sequence[str] = EXTRA_PATH,
+        timeout: float = DEFAULT_TIMEOUT,
+        which: Callable[[str, str], str | None] | None = None,
+    ) -> None:
+        source = os.environ if environment is None else environment
+        self.environment = scrubbed(source)
+        self.timeout = timeout
+        self.commands = 0
+        self.notes: list[str] = []
+        self.accounting = "unknown"
+        self._run = run
+        self._path = os.pathsep.join([*filter(None, [source.get("PATH", "")]), *extra_path])
+        self._which = which or (lambda name, path: shutil.which(name, path=path))
+        self._found: dict[str, str | None] = {}
+
+    def note(self, sentence: str) -> None:
+        """Keep a warning once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def find(self, name: str) -> str | None:
+        """Absolute path of the command `name` on this host, or None."""
+        if name not in self._found:
+            self._found[name] = self._which(name, self._path)
+        return self._found[name]
+
+    def attempt(
+        self,
+        name: str,
+        *args: str,
+        timeout: float | None = None,
+        stdin: str | None = None,
+        cwd: str | None = None,
+    ) -> CommandResult:
+        """Run one command and return its result whatever it was. Raises only `SlurmMissing`."""
+        program = self.find(name)
+        if program is None:
+            raise SlurmMissing(
+                f"the Slurm command '{name}' is not on host {socket.gethostname()} (looked in {self._path}). "
+                "Run against a login node of the cluster (-e cluster=HOST or the inventory group slurm_login), "
+                "put the commands on the PATH of that user, or boot a lab cluster (role rankzero.slurm.lab_cluster)."
+            )
+        self.commands += 1
+        limit = self.timeout if timeout is None else timeout
+        return self._run([program, *args], limit, self.environment, stdin, cwd)
+
+    def call(
+        self,
+        name: str,
+        *args: str,
+        timeout: float | None = None,
+        stdin: str | None = None,
+        cwd: str | None = None,
+    ) -> CommandResult:
+        """Run one command that has to succeed. Raises `SlurmUnavailable` on silence, `SlurmError` on refusal."""
+        result = self.attempt(name, *args, timeout=timeout, stdin=stdin, cwd=cwd)
+        raise_for(result, self.timeout if timeout is None else timeout)
+        return result
+
+
+def raise_for(result: CommandResult, timeout: float) -> None:
+    """Raise the error that a failed `result` means; do nothing when it succeeded."""
+    if result.rc == 0 and not result.timed_out:
+        return
+    name = os.path.basename(result.argv[0])
+    if result.timed_out:
+        raise SlurmUnavailable(
+            f"{name} gave no answer within {timeout:g} s, so nothing is known about any job. "
+            "Try again when `scontrol ping` says UP."
+        )
+    if result.silent:
+        raise SlurmUnavailable(
+            f"{name}: Slurm does not answer ({result.complaint}), so nothing is known about any job. "
+            "Try again when `scontrol ping` says UP."
+        )
+    raise SlurmError(f"{name} failed with exit code {result.rc}: {result.complaint}")

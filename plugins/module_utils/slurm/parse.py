@@ -1,0 +1,260 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pure parsers of what Slurm's commands print. An unparsable line becomes a warning, never a crash.
+
+Tables are asked for with control characters as separators (unit separator between fields, record separator after
+the last one): job names may hold pipes, spaces and newlines, and any printable separator turns up inside one. `--json`
+is not used: its shape differs between Slurm versions and 22.05 lacks it for half of the commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+FIELD = "\x1f"
+RECORD = "\x1e"
+
+JOB_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?")
+_UNKNOWN = frozenset({"", "unknown", "n/a", "none", "(null)", "invalid", "none assigned", "not_set"})
+_ENDLESS = frozenset({"infinite", "unlimited", "partition_limit"})
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """sbatch's answer: the job id, and the cluster where it names one (`--clusters`, federations)."""
+
+    job_id: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True)
+class Gres:
+    """One generic resource of a node, such as gpu:h100:8. `type` is None where the site names none."""
+
+    name: str
+    type: str | None
+    count: int
+
+
+_PARSABLE = re.compile(r"^\s*(\d+)(?:;([^\s;]+))?\s*$")
+_SENTENCE = re.compile(r"Submitted batch job (\d+)(?: on cluster (\S+))?")
+
+
+def parse_submitted(stdout: str) -> Submitted | None:
+    """The job id in the output of `sbatch --parsable`, or None when there is none.
+
+    Login banners and site wrappers print lines around it, and some sites force the long sentence. The sentence decides
+    over a bare number; of several bare numbers the last one decides (a banner comes first).
+    """
+    bare: Submitted | None = None
+    for line in stdout.splitlines():
+        sentence = _SENTENCE.search(line)
+        if sentence:
+            return Submitted(sentence.group(1), sentence.group(2))
+        match = _PARSABLE.match(line)
+        if match:
+            bare = Submitted(match.group(1), match.group(2))
+    return bare
+
+
+def squeue_format(columns: Sequence[str]) -> str:
+    """The argument of `squeue -O` for `columns`: no cutting (size 0), our separators as suffixes."""
+    last = len(columns) - 1
+    return ",".join(f"{name}:0{RECORD if index == last else FIELD}" for index, name in enumerate(columns))
+
+
+def sinfo_format(codes: Sequence[str]) -> str:
+    """The argument of `sinfo -o` for one-letter `codes`."""
+    return FIELD.join(f"%{code}" for code in codes) + RECORD
+
+
+def parse_records(text: str, columns: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
+    """Rows of a table made with FIELD and RECORD, as {column: text}. The free-text column comes last.
+
+    Returns (rows, warnings). Text before a record on lines of its own (a wrapper's notice) is a warning.
+    """
+    rows: list[dict[str, str]] = []
+    warnings: list[str] = []
+    chunks = text.split(RECORD)
+    tail = chunks.pop()
+    for chunk in chunks:
+        # The last column may hold anything, so a surplus separator belongs to it.
+        values = chunk.split(FIELD, len(columns) - 1)
+        noise, _newline, first = values[0].rpartition("\n")
+        if noise.strip():
+            warnings.append(f"ignored unexpected output: {noise.strip()[:200]!r}")
+        if len(values) != len(columns):
+            warnings.append(f"ignored a row with {len(values)} of {len(columns)} fields: {chunk.strip()[:200]!r}")
+            continue
+        rows.append(dict(zip(columns, [first.strip(), *(value.strip(" ") for value in values[1:])])))
+    if tail.strip():
+        warnings.append(f"ignored unexpected output: {tail.strip()[:200]!r}")
+    return rows, warnings
+
+
+def parse_lines(text: str, columns: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
+    """Rows of `sacct --parsable2 --delimiter=FIELD`: one a line, free text last. Returns (rows, warnings).
+
+    sacct cannot end a record with a mark, so a newline inside a job name ends up in a line without any separator: it
+    continues the name of the row before it.
+    """
+    rows: list[dict[str, str]] = []
+    warnings: list[str] = []
+    for line in text.split("\n"):
+        values = line.split(FIELD, len(columns) - 1)
+        if len(values) == len(columns):
+            rows.append(dict(zip(columns, values)))
+        elif rows and line.strip() and len(values) < len(columns):
+            rows[-1][columns[-1]] += "\n" + line
+        elif line.strip():
+            warnings.append(f"ignored unexpected output: {line.strip()[:200]!r}")
+    return rows, warnings
+
+
+# In `scontrol show` these values run to the end of their line: a name or a path may hold spaces and `word=`.
+_REST_OF_LINE = frozenset({"JobName"})
+_REST_IF_FIRST = frozenset(
+    {
+        "Reason",
+        "OS",
+        "Comment",
+        "AdminComment",
+        "SystemComment",
+        "Extra",
+        "Command",
+        "WorkDir",
+        "StdErr",
+        "StdIn",
+        "StdOut",
+    }
+)
+_PAIR = re.compile(r"(?:(?<=\s)|^)([A-Za-z][\w:/*&-]*)=")
+
+
+def parse_blocks(text: str) -> list[dict[str, str]]:
+    """Objects printed by `scontrol show job|partition` (several lines each, a blank line between), as {key: value}.
+
+    A line that does not begin with a key continues the value before it (a job name with a newline in it).
+    """
+    blocks: list[dict[str, str]] = []
+    current: dict[str, str] = {}
+    last_key = ""
+    for raw in text.split("\n"):
+        line = raw.strip()
+        if not line:
+            if current:
+                blocks.append(current)
+            current, last_key = {}, ""
+            continue
+        begins = _PAIR.match(line)
+        if begins is None:
+            if last_key:
+                current[last_key] += "\n" + raw
+            continue
+        position = 0
+        while True:
+            match = _PAIR.match(line, position)
+            if match is None:
+                break
+            key = match.group(1)
+            following = _PAIR.search(line, match.end())
+            whole = key in _REST_OF_LINE or (position == 0 and key in _REST_IF_FIRST)
+            end = len(line) if whole or following is None else following.start()
+            current[key] = line[match.end() : end].strip()
+            last_key, position = key, end
+    if current:
+        blocks.append(current)
+    return blocks
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """`scontrol show config` as {name: value}; "(null)" becomes an empty string."""
+    settings: dict[str, str] = {}
+    for line in text.splitlines():
+        name, separator, value = line.partition("=")
+        if separator and name.strip() and " " not in name.strip():
+            settings[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return settings
+
+
+_PING = re.compile(r"Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)")
+
+
+def parse_ping(text: str) -> list[dict[str, object]]:
+    """`scontrol ping` as [{role, host, up}]."""
+    return [{"role": role, "host": host, "up": word == "UP"} for role, host, word in _PING.findall(text)]
+
+
+def parse_epoch(text: str) -> float | None:
+    """Epoch seconds of a Slurm time: seconds (SLURM_TIME_FORMAT=%s) or ISO local time. Unknown and N/A give None."""
+    value = text.strip()
+    if value.lower() in _UNKNOWN:
+        return None
+    if value.isdigit():
+        return float(value) or None
+    try:
+        return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S").timestamp()
+    except ValueError:
+        return None
+
+
+def parse_duration(text: str) -> int | None:
+    """Seconds of a Slurm duration ([days-]hours:minutes:seconds, minutes:seconds). No limit and unknown give None."""
+    value = text.strip().lower()
+    if value in _UNKNOWN or value in _ENDLESS:
+        return None
+    days, dash, clock = value.partition("-")
+    if not dash:
+        days, clock = "0", value
+    parts = clock.split(":")
+    if not days.isdigit() or not all(part.isdigit() for part in parts) or len(parts) > 3:
+        return None
+    numbers = [int(part) for part in parts]
+    if dash:
+        # With days the parts are hours, minutes, seconds from the left (sbatch --time).
+        hours, minutes, seconds = (numbers + [0, 0])[:3]
+    elif len(numbers) == 1:
+        hours, minutes, seconds = 0, numbers[0], 0
+    else:
+        hours, minutes, seconds = ([0] + numbers)[-3:]
+    return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def parse_exit(text: str) -> tuple[int | None, int | None]:
+    """(exit code, signal) of "3:0" (sacct, scontrol) or of a raw wait status "768" (squeue -O exit_code)."""
+    value = text.strip()
+    code, colon, number = value.partition(":")
+    if colon and code.isdigit() and number.isdigit():
+        return int(code), int(number)
+    if value.isdigit():
+        status = int(value)
+        return status >> 8, status & 0x7F
+    return None, None
+
+
+def parse_count(text: str) -> int | None:
+    """A count as Slurm prints it: "8", "16+" (at least), "2K"; "infinite", "UNLIMITED" and "N/A" give None."""
+    match = re.match(r"(\d+)([KMG]?)\+?$", text.strip())
+    if match is None:
+        return None
+    return int(match.group(1)) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match.group(2)]
+
+
+_GRES = re.compile(r"([A-Za-z][\w/-]*)(?::([A-Za-z_][\w.-]*))?(?::(\d+[KMG]?))?(?:\([^)]*\))?$")
+
+
+def parse_gres(text: str) -> list[Gres]:
+    """Generic resources of a node: "gpu:h100:8(S:0-1),shard:16" gives name, type and count of each."""
+    found: list[Gres] = []
+    if text.strip().lower() in _UNKNOWN:
+        return found
+    # A comma inside brackets belongs to the index list: gpu:a100:2(IDX:0,3).
+    for part in re.split(r",(?![^(]*\))", text.strip()):
+        match = _GRES.match(part.strip())
+        if match:
+            found.append(Gres(match.group(1), match.group(2), parse_count(match.group(3) or "1") or 0))
+    return found
