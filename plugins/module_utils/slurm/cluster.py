@@ -255,7 +255,7 @@ SETTINGS = (
 def _setting(value: str) -> str | int:
     """ "3 sec" and "5001" as numbers, anything else as it is."""
     number = value.removesuffix(" sec").strip()
-    return int(number) if number.isdigit() else value
+    return int(number) if number.isdecimal() else value
 
 
 def _settings(config: Mapping[str, str]) -> dict[str, str | int]:

@@ -347,13 +347,13 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     user = f"--user={os.geteuid()}"
     earliest = since - CLOCK_SLACK
 
-    def ours(records: Iterable[JobRecord]) -> list[JobRecord]:
-        return [r for r in records if r.name in wanted and (r.submit is None or r.submit >= earliest)]
+    def only(asked: list[str], records: Iterable[JobRecord]) -> list[JobRecord]:
+        return [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
 
-    found = ours(query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
+    found = only(wanted, query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
     absent = [name for name in wanted if name not in {record.name for record in found}]
     if absent:
-        found += ours(query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
+        found += only(absent, query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
     return sorted(found, key=lambda record: (record.submit or 0, record.job_id))
 
 

@@ -194,7 +194,7 @@ def parse_epoch(text: str) -> float | None:
     value = text.strip()
     if value.lower() in _UNKNOWN:
         return None
-    if value.isdigit():
+    if value.isdecimal():
         return float(value) or None
     try:
         return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S").timestamp()
@@ -211,7 +211,7 @@ def parse_duration(text: str) -> int | None:
     if not dash:
         days, clock = "0", value
     parts = clock.split(":")
-    if not days.isdigit() or not all(part.isdigit() for part in parts) or len(parts) > 3:
+    if not days.isdecimal() or not all(part.isdecimal() for part in parts) or len(parts) > 3:
         return None
     numbers = [int(part) for part in parts]
     if dash:
@@ -228,9 +228,9 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
     """(exit code, signal) of "3:0" (sacct, scontrol) or of a raw wait status "768" (squeue -O exit_code)."""
     value = text.strip()
     code, colon, number = value.partition(":")
-    if colon and code.isdigit() and number.isdigit():
+    if colon and code.isdecimal() and number.isdecimal():
         return int(code), int(number)
-    if value.isdigit():
+    if value.isdecimal():
         status = int(value)
         return status >> 8, status & 0x7F
     return None, None
