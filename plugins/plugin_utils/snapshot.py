@@ -136,19 +136,21 @@ def pack(snapshot: Snapshot, target: BinaryIO) -> None:
 
     A file that changed since `take` is packed as it is now: the cluster compares the digest and refuses.
     """
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=target, mtime=0) as compressed:
-        with tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for entry in snapshot.files:
-                info = tarfile.TarInfo(entry.path)
-                if entry.kind == "l":
-                    info.type = tarfile.SYMTYPE
-                    info.linkname = os.readlink(os.path.join(snapshot.src, entry.path))
-                    archive.addfile(info)
-                    continue
-                info.mode = 0o755 if entry.kind == "x" else 0o644
-                with open(os.path.join(snapshot.src, entry.path), "rb") as stream:
-                    info.size = os.fstat(stream.fileno()).st_size
-                    archive.addfile(info, stream)
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=target, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for entry in snapshot.files:
+            info = tarfile.TarInfo(entry.path)
+            if entry.kind == "l":
+                info.type = tarfile.SYMTYPE
+                info.linkname = os.readlink(os.path.join(snapshot.src, entry.path))
+                archive.addfile(info)
+                continue
+            info.mode = 0o755 if entry.kind == "x" else 0o644
+            with open(os.path.join(snapshot.src, entry.path), "rb") as stream:
+                info.size = os.fstat(stream.fileno()).st_size
+                archive.addfile(info, stream)
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
@@ -242,11 +244,11 @@ def _git_listing(root: str) -> _Listing | None:
     for record in _git(root, "ls-files", "--stage", "-z").split(b"\0"):
         if not record:
             continue
-        head, path = record.split(b"\t", 1)
+        head, name = record.split(b"\t", 1)
         if head.startswith(b"160000 "):  # a submodule: its files are its own repository's
-            untracked.append(os.fsdecode(path) + "/")
+            untracked.append(os.fsdecode(name) + "/")
         else:
-            tracked.append(os.fsdecode(path))
+            tracked.append(os.fsdecode(name))
     plain = []
     for path in untracked:
         if not path.endswith("/"):
@@ -255,9 +257,9 @@ def _git_listing(root: str) -> _Listing | None:
         if not os.path.lexists(os.path.join(root, path, ".git")):
             continue  # a submodule that was never initialised: an empty folder
         inner = _git_listing(os.path.join(root, path)) or _Listing((), ())
-        tracked += [path + name for name in inner.tracked]
-        plain += [path + name for name in inner.untracked]
-        changed += [path + name for name in inner.changed]
+        tracked += [path + below for below in inner.tracked]
+        plain += [path + below for below in inner.untracked]
+        changed += [path + below for below in inner.changed]
     return _Listing(tuple(tracked), tuple(plain), commit, branch, tuple(changed))
 
 

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A folder as content: which files it holds and one digest over them.
 
-Both sides use it: the controller before it packs, the cluster after it unpacked. The digest depends on names, contents,
-the execute bit and link targets, and on nothing else: not on times, owners, umask, empty folders or where the tree lies.
+Both sides use it: the controller before it packs, the cluster after it unpacked. The digest depends on names,
+contents, the execute bit and link targets, and on nothing else: not on times, owners, umask, empty folders or where
+the tree lies.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of a tree. `path` is relative, with `/`; `kind` is f (file), x (executable file) or l (symbolic link)."""
+    """One file of a tree. `path` is relative, with `/`; `kind` is f (file), x (executable file) or l (link)."""
 
     path: str
     kind: str

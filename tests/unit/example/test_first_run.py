@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The example's program without a cluster. What needs torch is skipped where there is none; the rest always runs."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "first_run"
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def module(path: Path) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification is not None
+    assert specification.loader is not None
+    loaded = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def program() -> ModuleType:
+    pytest.importorskip("torch", reason="the test environment has no torch; the cluster tests run the whole program")
+    return module(EXAMPLE / "train.py")
+
+
+@pytest.fixture
+def alone(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "RANKZERO_ARTIFACT"):
+        monkeypatch.delenv(name, raising=False)
+    yield program
+
+
+def test_the_text_is_what_its_program_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    written = (EXAMPLE / "data" / "text.txt").read_text(encoding="utf-8")
+    assert module(EXAMPLE / "data" / "make_text.py").text() == written
+    assert 100_000 < len(written) < 200_000
+
+
+def test_every_file_that_the_job_names_is_there() -> None:
+    job = load(EXAMPLE / "jobs" / "first_run.yml")
+    folder = EXAMPLE / "jobs"
+    assert (folder / job["code"]["src"] / job["command"][0]).is_file()
+    assert (folder / job["environment"]["project"] / "pyproject.toml").is_file()
+    for pattern in job["code"]["exclude"]:
+        assert (EXAMPLE / pattern.strip("/")).exists(), f"code.exclude names {pattern}, which is not there"
+
+
+def test_ansible_finds_the_inventory_and_the_job() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(EXAMPLE / "ansible.cfg")
+    assert (EXAMPLE / settings["defaults"]["inventory"]).is_file()
+    template = load(EXAMPLE / "inventory" / "group_vars" / "all.yml")["launch_job"]
+    assert Path(template.replace("{{ inventory_dir }}", str(EXAMPLE / "inventory"))).is_file()
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLE / "inventory").glob("*.yml")), ids=lambda path: path.stem)
+def test_every_inventory_has_one_login_host_with_its_storage(path: Path) -> None:
+    hosts = load(path)["slurm_login"]["hosts"]
+    assert len(hosts) == 1
+    (variables,) = hosts.values()
+    assert set(variables["launch_cluster"]) >= {"state_root", "store_root"}
+
+
+def test_no_file_names_an_index_or_this_machine() -> None:
+    for path in EXAMPLE.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert not re.search(r"https?://", path.read_text(encoding="utf-8")), path
+
+
+def test_shards_are_disjoint_equal_and_cover_the_text(program: ModuleType) -> None:
+    windows = program.windows_of(bytes(range(256)) * 5, context=16)
+    assert windows.shape == (79, 17)
+    assert windows[3].tolist() == [(48 + i) % 256 for i in range(17)]
+    # One number a window that tells it apart, so that the shards can be compared as sets.
+    windows[:, 0] = program.torch.arange(len(windows))
+    shards = [{int(window[0]) for window in program.shard(windows, rank, 4)} for rank in range(4)]
+    assert [len(one) for one in shards] == [19] * 4
+    assert len(set.union(*shards)) == 76
+
+
+def test_a_pass_reads_every_window_once_and_the_next_in_another_order(program: ModuleType) -> None:
+    windows = program.torch.arange(12).view(12, 1)
+    batches = [program.batch_at(windows, step, 4, seed=1).flatten().tolist() for step in range(6)]
+    passes = [[*batches[0], *batches[1], *batches[2]], [*batches[3], *batches[4], *batches[5]]]
+    for order in passes:
+        assert sorted(order) == list(range(12))
+    assert passes[0] != passes[1]
+    assert len(program.batch_at(windows, 0, 100, seed=1)) == 12
+
+
+def test_learning_rate_rises_and_falls(program: ModuleType) -> None:
+    rates = [program.learning_rate(step, 100, 1.0) for step in range(100)]
+    top = rates.index(max(rates))
+    assert 0 < top <= 10
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert 0.1 <= rates[-1] < 0.12
+
+
+def test_the_hash_sees_one_changed_bit(program: ModuleType) -> None:
+    model = program.LanguageModel(context=8, width=8, layers=1, heads=2)
+    before = program.parameter_hash(model)
+    assert program.parameter_hash(model) == before
+    with program.torch.no_grad():
+        model.head.weight[0, 0] += 1e-6
+    assert program.parameter_hash(model) != before
+
+
+def test_alone_it_learns_and_proves_it(alone: ModuleType, tmp_path: Path) -> None:
+    options = alone.parse(
+        ["--steps", "30", "--context", "32", "--width", "32", "--layers", "1", "--result", str(tmp_path / "r.json")]
+    )
+    result = alone.train(options)
+    assert result["first_loss"] == pytest.approx(5.545, abs=0.2)
+    assert result["loss"] < 3.5
+    assert (result["world_size"], result["rank_sum"], result["parameters_identical"]) == (1, 0, True)
+    alone.write_result(options.result, result)
+    assert json.loads(options.result.read_text(encoding="utf-8")) == result
+    assert os.listdir(tmp_path) == ["r.json"]
