@@ -68,19 +68,30 @@ OWNED_SRUN = {
     "multi-prog": "",
     "pty": "",
 }
-STEP_ONLY = ("mpi", "kill-on-bad-exit", "label", "unbuffered", "overlap", "exact", "cpu-bind", "task-prolog", "task-epilog", "resv-ports")
+STEP_ONLY = (
+    "mpi",
+    "kill-on-bad-exit",
+    "label",
+    "unbuffered",
+    "overlap",
+    "exact",
+    "cpu-bind",
+    "task-prolog",
+    "task-epilog",
+    "resv-ports",
+)
 # They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see (L11).
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 
 
-def validated(merged: Merged) -> LaunchSpec:
-    """The spec of merged layers, or a SpecError with all mistakes: of single values and between values."""
+def validated(merged: Merged, known_problems: Sequence[str] = ()) -> LaunchSpec:
+    """The spec of merged layers, or a SpecError with all mistakes: those known already, of single values, between values."""
     parsed = parse(merged)
-    problems = list(parsed.problems)
+    problems = [*known_problems, *parsed.problems]
     for paths, sentence in _findings(parsed.spec):
         if not any(_touches(path, parsed.bad_paths) for path in paths):
-            origins = [f"{path} set in {origin}" for path in paths if (origin := merged.origin(path))]
-            problems.append(sentence + (f" ({', '.join(origins)})" if origins else ""))
+            origins = list(dict.fromkeys(origin for path in paths if (origin := merged.origin(path))))
+            problems.append(sentence + (f" (set in {', '.join(origins)})" if origins else ""))
     if problems:
         raise SpecError(problems)
     return parsed.spec

@@ -41,7 +41,9 @@ def _parse(value: object) -> dict[str, object]:
     result = {}
     for name, operand in value.items():
         if name not in COMPARISONS:
-            raise t.Invalid(f"{name}: unknown comparison{t.suggestion(str(name), COMPARISONS)}; known: {', '.join(COMPARISONS)}")
+            raise t.Invalid(
+                f"{name}: unknown comparison{t.suggestion(str(name), COMPARISONS)}; known: {', '.join(COMPARISONS)}"
+            )
         result[str(name)] = _operand(str(name), operand)
     return result
 
@@ -51,7 +53,10 @@ CONDITIONS = t.Type(
     _parse,
     {
         "type": "object",
-        "properties": {name: {"type": ["number", "string"] if name in _ORDERED else ["number", "string", "boolean"]} for name in COMPARISONS},
+        "properties": {
+            name: {"type": ["number", "string"] if name in _ORDERED else ["number", "string", "boolean"]}
+            for name in COMPARISONS
+        },
         "additionalProperties": False,
     },
 )

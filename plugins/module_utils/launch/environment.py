@@ -38,7 +38,9 @@ def variables(spec: LaunchSpec, merged: Merged, environment_path: str | None) ->
     result = [
         Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "R1"),
         Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "E5"),
-        Variable("PYTHONDONTWRITEBYTECODE", "1", "the code snapshot and the environment stay as published", "environments"),
+        Variable(
+            "PYTHONDONTWRITEBYTECODE", "1", "the code snapshot and the environment stay as published", "environments"
+        ),
         Variable(
             "OMP_NUM_THREADS",
             str(spec.resources.cpus_per_rank),

@@ -196,7 +196,9 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, Any]) -> dict[str, 
 def summary(plan: Plan) -> list[str]:
     """The plan in a few lines, for people."""
     shape, ask = plan.topology, plan.spec.resources
-    place = [f"{shape.cpus_per_node} CPUs"] + ([f"{ask.gpus_per_node} {ask.gpu_type or 'GPU'}s"] if ask.gpus_per_node else [])
+    place = [f"{shape.cpus_per_node} CPUs"] + (
+        [f"{ask.gpus_per_node} {ask.gpu_type or 'GPU'}s"] if ask.gpus_per_node else []
+    )
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
         f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
@@ -205,9 +207,13 @@ def summary(plan: Plan) -> list[str]:
     ]
     artifact = plan.spec.artifact
     if artifact:
-        wanted = [f"{key} {' '.join(f'{name} {value}' for name, value in conditions.items())}".strip() for key, conditions in artifact.require.items()]
+        wanted = [
+            f"{key} {' '.join(f'{name} {value}' for name, value in conditions.items())}".strip()
+            for key, conditions in artifact.require.items()
+        ]
         lines.append(
-            f"proof {artifact.path}" + (f" with {', '.join(wanted)}" if wanted else "")
+            f"proof {artifact.path}"
+            + (f" with {', '.join(wanted)}" if wanted else "")
             + ("; then the job ends itself" if artifact.then == "end" else "")
         )
     return lines

@@ -31,7 +31,9 @@ def _parse(value: object) -> SecretSource:
     kind, name = next(iter(value.items()))
     name = t.to_text(name)
     pattern = r"[A-Za-z_][A-Za-z0-9_]*"
-    t.text(pattern if kind != "from_file" else r"[~/].*", "a name" if kind != "from_file" else "an absolute path").parse(name)
+    t.text(
+        pattern if kind != "from_file" else r"[~/].*", "a name" if kind != "from_file" else "an absolute path"
+    ).parse(name)
     return SecretSource(str(kind), name)
 
 

@@ -58,7 +58,9 @@ class Resources:
         t.whole(0), "GPUs of each node (requested per node, L11).", 0, short="gpus_per_node", example=8
     )
     gpu_type: str | None = option(
-        t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"), "Type of the GPUs, as the site names it.", example="h100"
+        t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
+        "Type of the GPUs, as the site names it.",
+        example="h100",
     )
     cpus_per_rank: int = option(
         t.whole(1),
@@ -78,7 +80,11 @@ class Resources:
     )
     time: str = option(t.TIME, "Time limit.", "01:00:00", key=False, short="time", example="04:00:00")
     partition: str | None = option(
-        _slurm_name, "Partition; the cluster's default where it is not given.", key=False, short="partition", example="batch"
+        _slurm_name,
+        "Partition; the cluster's default where it is not given.",
+        key=False,
+        short="partition",
+        example="batch",
     )
     account: str | None = option(_slurm_name, "Account to charge.", key=False, short="account", example="ml")
     qos: str | None = option(_slurm_name, "Quality of service.", key=False, short="qos", example="high")
@@ -146,7 +152,10 @@ class Setup:
         example=["cuda/12.4"],
     )
     commands: tuple[str, ...] = option(
-        t.listed(t.text()), "Shell lines of the batch script before the launch (L12).", (), example=["ulimit -l unlimited"]
+        t.listed(t.text()),
+        "Shell lines of the batch script before the launch (L12).",
+        (),
+        example=["ulimit -l unlimited"],
     )
 
 
@@ -192,9 +201,12 @@ class Environment:
         example="3.11",
     )
     torch: str = option(
-        t.choice("auto", "cpu"),
-        "Where torch comes from. `cpu`: a CPU build, from a directory of wheels that pip's settings name, else from "
-        "the index of CPU builds. `auto`: the default index.",
+        t.text(
+            r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}",
+            "auto, cpu, xpu, or a build such as cu128 or rocm6.4",
+        ),
+        "Which build of torch. `auto`: a wheel in a directory that pip's settings name, else whatever the index gives; "
+        "otherwise a build by uv's name for it.",
         "auto",
         key=False,
         example="cpu",
@@ -286,7 +298,37 @@ class LaunchSpec:
     )
     artifact: Artifact | None = field(
         default=None,
-        metadata={"section": Artifact, "optional": True, "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success."},
+        metadata={
+            "section": Artifact,
+            "optional": True,
+            "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success.",
+        },
+    )
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """What belongs to a cluster and not to a job. Every other key of `launch_cluster` is a layer below the job."""
+
+    state_root: str = option(
+        t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs.",
+        "~/.rankzero/state",
+        key=False,
+        example="/project/ml/rankzero",
+    )
+    store_root: str = option(
+        t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Shared storage for what can be made again (scratch): code snapshots, environments, the job runtime.",
+        "~/.rankzero/store",
+        key=False,
+        example="/scratch/ml/rankzero",
+    )
+    templates: str | None = option(
+        t.text(r"[^\0]+", "a path"),
+        "Folder on the controller with the site's own job.sbatch.j2, which extends rankzero/job.sbatch.j2.",
+        key=False,
+        example="templates",
     )
 
 
@@ -360,6 +402,19 @@ def parse(merged: Merged) -> Parsed:
     reader = _Reader(merged)
     spec = reader.table(LaunchSpec, merged.data, "")
     return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
+
+
+def split_cluster(cluster: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`launch_cluster` as (its own settings, the layer below the job)."""
+    own = {attribute.name for attribute in dataclasses.fields(ClusterSettings)}
+    settings = {key: value for key, value in cluster.items() if key in own}
+    return settings, {key: value for key, value in cluster.items() if key not in own}
+
+
+def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:
+    """The cluster's own settings and what is wrong with them."""
+    reader = _Reader(merged)
+    return reader.table(ClusterSettings, merged.data, ""), merged.problems + reader.problems
 
 
 class _Reader:

@@ -73,9 +73,7 @@ def whole(minimum: int, maximum: int | None = None) -> Type:
 
     def parse(value: object) -> int:
         number: int | None = None
-        if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
-            number = int(value)
-        elif isinstance(value, int) and not isinstance(value, bool):
+        if (isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip())) or (isinstance(value, int) and not isinstance(value, bool)):
             number = int(value)
         if number is None or number < minimum or (maximum is not None and number > maximum):
             raise Invalid(f"must be a whole number {limit}, not {shown(value)}")
@@ -126,7 +124,9 @@ def choice(*names: str) -> Type:
     return Type(f"one of `{'`, `'.join(names)}`", parse, {"enum": list(names)})
 
 
-_TIME = re.compile(r"(?:(?P<days>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+)(?::(?P<ds>\d+))?)?)|(?P<a>\d+)(?::(?P<b>\d+)(?::(?P<c>\d+))?)?")
+_TIME = re.compile(
+    r"(?:(?P<days>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+)(?::(?P<ds>\d+))?)?)|(?P<a>\d+)(?::(?P<b>\d+)(?::(?P<c>\d+))?)?"
+)
 
 
 def time_minutes(value: str) -> float:
@@ -144,7 +144,7 @@ def time_minutes(value: str) -> float:
 
 def _parse_time(value: object) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"must be quoted: YAML read it as {shown(value)}; write it like \"04:00:00\"")
+        raise Invalid(f'must be quoted: YAML read it as {shown(value)}; write it like "04:00:00"')
     if time_minutes(value) <= 0:
         raise Invalid(f"must be more than nothing, not {shown(value)}")
     return value
@@ -200,7 +200,11 @@ def mapped(key_pattern: str, key_words: str, item: Type) -> Type:
     return Type(
         f"map of {item.title}",
         parse,
-        {"type": "object", "propertyNames": {"pattern": f"^(?:{key_pattern})$"}, "additionalProperties": dict(item.schema)},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^(?:{key_pattern})$"},
+            "additionalProperties": dict(item.schema),
+        },
     )
 
 

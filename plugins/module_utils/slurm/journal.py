@@ -84,7 +84,11 @@ class RunDirectory:
         claim = self.claim()
         if claim:
             return claim.job_id
-        ids = [event["job_id"] for event in self.events() if event["event"] in ("submitted", "adopted") and event.get("job_id")]
+        ids = [
+            event["job_id"]
+            for event in self.events()
+            if event["event"] in ("submitted", "adopted") and event.get("job_id")
+        ]
         return str(ids[-1]) if ids else None
 
     def rejected(self) -> str | None:

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `job`: layers -> plan -> rendered files, then one call of the module on the cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
+
+display = Display()
+
+
+class ActionModule(LaunchAction):
+    TRANSFERS_FILES = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        try:
+            return self._launch(task_vars or {})
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _launch(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state")
+        job = self.job_of(arguments)
+        prepared = self.prepared(job, arguments["relaunch"])
+        state = arguments.get("state", "present")
+        host = self._task_host(task_vars)
+        if state == "present":
+            for number, line in enumerate(prepared.lines):
+                display.display(f"{host}: {'  ' if number else ''}{line}")
+        request = dict(prepared.arguments)
+        if state == "present":
+            lines = secret_lines(job.spec, os.environ, lambda name: self._variable(name, task_vars))
+            if lines and not self._task.check_mode:
+                request["secrets_file"] = self._ship_secrets(lines)
+        module_args = {"state": state, "_request": request}
+        result = self._execute_module("rankzero.slurm.job", module_args=module_args, task_vars=task_vars)
+        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
+            # Once on each cluster and version: bring the job runtime, and ask again.
+            module_args["_runtime"] = prepared.runtime
+            result = self._execute_module("rankzero.slurm.job", module_args=module_args, task_vars=task_vars)
+        return self._completed(result, prepared, job.project, job.spec.environment)
+
+    def _completed(self, result: dict[str, Any], prepared: Prepared, project: str, environment: Any) -> dict[str, Any]:
+        """The module's result with what only the controller knows: the plan, and how to build what is missing."""
+        result.pop("invocation", None)
+        sources = {
+            "code": {"src": prepared.snapshot.src, "exclude": list(prepared.plan.spec.code.exclude)},
+            "environment": {
+                "project": project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "torch": environment.torch,
+            },
+        }
+        for ref in result.get("missing", []):
+            ref.update(sources.get(ref["kind"], {}))
+        result["plan"] = prepared.lines
+        result["variables"] = [
+            {"name": v.name, "value": v.value, "reason": v.reason, "source": v.source, "set_by": v.set_by}
+            for v in prepared.plan.variables
+        ]
+        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.runtime_dir))
+        return result
+
+    def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:
+        return self._templar.template(task_vars[name]) if name in task_vars else None
+
+    def _ship_secrets(self, lines: bytes) -> str:
+        """Write the values through the connection into the task's own remote folder (0700); the module moves them on."""
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        path = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
+        self._transfer_data(path, lines)
+        self._fixup_perms2([self._connection._shell.tmpdir, path])
+        return path
+
+    def _task_host(self, task_vars: dict[str, Any]) -> str:
+        return str(task_vars.get("inventory_hostname", "localhost"))

@@ -1,0 +1,48 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `job_script`: the same rendering as `job`, stopped before anything is submitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import with_generation
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
+
+
+class ActionModule(LaunchAction):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        try:
+            arguments = self.given("job", "cluster", "overrides", "generation", "path")
+            generation = int(arguments.get("generation") or 1)
+            job = self.job_of(arguments)
+            prepared = self.prepared(job, arguments["relaunch"])
+            files = {
+                name: with_generation(text, prepared.plan.token, generation) for name, text in prepared.files.items()
+            }
+            result = {
+                "changed": False,
+                "name": prepared.plan.name,
+                "key": prepared.plan.key,
+                "generation": generation,
+                "script": files["job.sbatch"],
+                "launch": files["launch.json"],
+                "plan": prepared.lines,
+                "world_size": prepared.plan.topology.world_size,
+            }
+            if arguments.get("path"):
+                written = self._execute_module(
+                    "rankzero.slurm.job_script",
+                    module_args={"path": arguments["path"], "_script": files["job.sbatch"]},
+                    task_vars=task_vars,
+                )
+                written.pop("invocation", None)
+                return {**result, **written}
+            return result
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)

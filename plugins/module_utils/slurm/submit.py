@@ -1,0 +1,341 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
+
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (rename of a whole
+directory). A submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is
+submitted again. Should two jobs of one generation exist all the same, `singleton` orders them and the claim that the
+job itself takes admits one. While slurmctld is silent nothing is submitted.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, find_by_id, find_by_name
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.states import describe_end
+
+# A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
+INTENT_SECONDS = 20.0
+# A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
+APPEAR_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation."""
+
+    name: str
+    key: str
+    token: str
+    runs_dir: str
+    job_name: str
+    files: Mapping[str, str]
+    refs: Sequence[Mapping[str, str]]
+    relaunch: str
+    limits: Mapping[str, Any]
+    submitter: str
+    secrets_file: str | None = None
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+
+    def name_of(self, generation: int) -> str:
+        """The Slurm job name of one generation."""
+        return with_generation(self.job_name, self.token, generation)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the newest generation stands: active, succeeded, failed or unknown (an intent without a known job)."""
+
+    state: str
+    run: RunDirectory
+    job_id: str | None = None
+    record: JobRecord | None = None
+    message: str = ""
+
+
+class Launcher:
+    """Brings one request to one admitted job. `sleep` and `clock` are injectable for tests."""
+
+    def __init__(
+        self,
+        request: Request,
+        slurm: Slurm,
+        *,
+        check_mode: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.request = request
+        self.slurm = slurm
+        self.check_mode = check_mode
+        self.sleep = sleep
+        self.clock = clock
+
+    def launch(self) -> dict[str, Any]:
+        """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
+        while True:
+            newest = self._newest()
+            standing = self.standing(newest) if newest else None
+            if standing and not self._wants_new(standing):
+                return self._kept(standing)
+            if standing and standing.state == "unknown":
+                # The same generation once more: its name, its claim and its script are those of the lost submission.
+                return self._result("planned", standing.run) if self.check_mode else self._submit(standing.run)
+            generation = newest.generation + 1 if newest else 1
+            missing = [dict(ref) for ref in self.request.refs if not os.path.isdir(ref["path"])]
+            if not missing or self.check_mode:
+                self._check_limits()
+            target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
+            if self.check_mode or missing:
+                return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+            if self._create(target):
+                return self._submit(target, newest)
+
+    def cancel(self) -> dict[str, Any]:
+        """End the newest generation's job where it is active."""
+        newest = self._newest()
+        standing = self.standing(newest) if newest else None
+        if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
+            return {**self._identity(newest), "changed": False, "launch_state": "absent"}
+        if not self.check_mode:
+            self.slurm.call("scancel", standing.job_id)
+            newest.record("cancelled", job_id=standing.job_id)
+        return {**self._identity(newest), "changed": True, "launch_state": "absent", "job_id": standing.job_id}
+
+    def standing(self, run: RunDirectory) -> Standing:
+        """What has become of a generation, asking Slurm only where the run directory does not say it."""
+        outcome = run.outcome()
+        job_id = run.job_id()
+        if outcome and outcome.get("success"):
+            return self._final(Standing("succeeded", run, job_id, message=str(outcome.get("message", ""))))
+        if outcome and outcome.get("ended_by") != "signal":
+            return self._final(Standing("failed", run, job_id, message=str(outcome.get("message", ""))))
+        if run.rejected() is not None:
+            return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
+        intent = next((event["time"] for event in run.events()), 0.0)
+        if job_id is None:
+            record = self._find_lost(run, intent)
+            if record is None:
+                return Standing("unknown", run)
+            job_id = record.job_id
+            if not self.check_mode:
+                run.record("adopted", job_id=job_id)
+        else:
+            record = find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+        if record and record.active:
+            return Standing("active", run, job_id, record)
+        # The verdict may have been written between the two looks.
+        outcome = run.outcome() or outcome
+        if outcome and outcome.get("success"):
+            return self._final(Standing("succeeded", run, job_id, record, str(outcome.get("message", ""))))
+        if record is None and self.slurm.accounting == "silent":
+            raise SlurmUnavailable(
+                f"job {job_id} is not in the queue and accounting does not answer: its end is unknown. Try again later.",
+                **self._identity(run),
+                job_id=job_id,
+            )
+        message = (
+            describe_end(record.state, record.exit_code, record.signal, record.reason)
+            if record
+            else ("the job is gone from Slurm and left no verdict")
+        )
+        return self._final(Standing("failed", run, job_id, record, message))
+
+    def _newest(self) -> RunDirectory | None:
+        found = generations(self.request.runs_dir)
+        return found[-1] if found else None
+
+    def _final(self, standing: Standing) -> Standing:
+        if not self.check_mode:
+            standing.run.forget_secrets()
+        return standing
+
+    def _wants_new(self, standing: Standing) -> bool:
+        if standing.state == "active":
+            return False
+        if standing.state == "unknown":
+            return True
+        return self.request.relaunch == "always" or (
+            self.request.relaunch == "on_failure" and standing.state == "failed"
+        )
+
+    def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
+        """The job of an intent without an id. A submitter that may still be at work is given time to say."""
+        name = self.request.name_of(run.generation)
+        while True:
+            records = find_by_name(self.slurm, [name], since=intent)
+            if records:
+                return next((record for record in records if record.active), records[-1])
+            if run.job_id() or run.rejected() is not None:
+                return (
+                    None
+                    if run.job_id() is None
+                    else find_by_id(self.slurm, [str(run.job_id())], since=intent).get(str(run.job_id()))
+                )
+            last = max((event["time"] for event in run.events()), default=0.0)
+            if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
+                return None
+            self.sleep(LOOK_SECONDS)
+
+    def _submitter_may_live(self, run: RunDirectory) -> bool:
+        submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
+        host, _colon, pid = (submitters[-1] if submitters else "").partition(":")
+        if host != socket.gethostname() or not pid.isdigit():
+            return bool(host)
+        return os.path.exists(f"/proc/{pid}")
+
+    def _check_limits(self) -> None:
+        problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
+        if problems:
+            raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
+
+    def _create(self, target: RunDirectory) -> bool:
+        """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
+        temporary = os.path.join(self.request.runs_dir, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}")
+        made = RunDirectory(temporary)
+        try:
+            os.makedirs(os.path.join(temporary, "logs"))
+            for name, text in self.request.files.items():
+                content = with_generation(text, self.request.token, target.generation)
+                with open(made.file(name), "w", encoding="utf-8") as stream:
+                    stream.write(content)
+            self._write_secrets(made)
+            made.record("intent", submitter=self.request.submitter)
+            os.rename(temporary, target.path)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if os.path.isdir(target.path):
+                return False
+            raise RankzeroError(
+                f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder on "
+                "shared storage that this user may write (launch_cluster.state_root)."
+            ) from error
+        return True
+
+    def _write_secrets(self, run: RunDirectory) -> None:
+        """secrets.env, mode 0600: the lines that came through the connection, and the files that lie on the cluster."""
+        lines = b""
+        if self.request.secrets_file:
+            with open(self.request.secrets_file, "rb") as stream:
+                lines = stream.read()
+        for name, path in sorted(self.request.secret_files.items()):
+            try:
+                with open(os.path.expanduser(path), "rb") as stream:
+                    value = stream.read().rstrip(b"\r\n")
+            except OSError as error:
+                raise RankzeroError(
+                    f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"
+                ) from error
+            lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
+        if lines:
+            descriptor = os.open(run.file("secrets.env"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(lines)
+
+    def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
+        result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
+        submitted = parse_submitted(result.stdout)
+        if submitted and result.rc == 0:
+            run.record("submitted", job_id=submitted.job_id, cluster=submitted.cluster)
+            return self._result("submitted", run, previous, job_id=submitted.job_id)
+        if not result.silent and not submitted:
+            run.record("rejected", message=result.complaint)
+            raise SlurmError(f"sbatch refused the job: {result.complaint}", **self._identity(run))
+        # sbatch can report a time-out after it has enqueued the job: look before anything else.
+        record = self._appeared(run)
+        if record is None:
+            raise SlurmUnavailable(
+                f"sbatch did not say whether it submitted the job ({result.complaint}), and the job is not in the queue. "
+                "Run the same launch again: it looks the job up before it submits anything.",
+                **self._identity(run),
+            )
+        run.record("submitted", job_id=record.job_id, message=result.complaint)
+        return self._result("submitted", run, previous, job_id=record.job_id)
+
+    def _appeared(self, run: RunDirectory) -> JobRecord | None:
+        until = self.clock() + APPEAR_SECONDS
+        while True:
+            try:
+                records = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=self.clock() - 3600)
+            except SlurmUnavailable:
+                records = []
+            if records or self.clock() > until:
+                return records[-1] if records else None
+            self.sleep(LOOK_SECONDS)
+
+    def _kept(self, standing: Standing) -> dict[str, Any]:
+        state = "adopted" if standing.state == "active" else "unchanged"
+        result = self._result(state, standing.run, job_id=standing.job_id)
+        result.update(changed=False, standing=standing.state, message=standing.message)
+        if standing.state == "active" and self.request.relaunch == "always":
+            self.slurm.note(
+                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it (scancel "
+                f"{standing.job_id}) to run a new generation"
+            )
+        return result
+
+    def _identity(self, run: RunDirectory | None) -> dict[str, Any]:
+        return {
+            "name": self.request.name,
+            "key": self.request.key,
+            "generation": run.generation if run else None,
+            "run_dir": run.path if run else None,
+        }
+
+    def _result(
+        self,
+        state: str,
+        run: RunDirectory,
+        previous: RunDirectory | None = None,
+        *,
+        job_id: str | None = None,
+        missing: Sequence[Mapping[str, str]] = (),
+    ) -> dict[str, Any]:
+        return {
+            **self._identity(run),
+            "changed": state in ("submitted", "planned"),
+            "launch_state": state,
+            "standing": "active" if state in ("submitted", "adopted") else None,
+            "message": "",
+            "job_id": job_id,
+            "missing": [dict(ref) for ref in missing],
+            "diff": self._difference(run, previous) if state in ("submitted", "planned") else [],
+        }
+
+    def _difference(self, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
+        """Each file of the launch against the previous generation's, as Ansible shows a diff."""
+        found = []
+        for name, text in self.request.files.items():
+            before = ""
+            if previous:
+                try:
+                    with open(previous.file(name), encoding="utf-8") as stream:
+                        before = stream.read()
+                except OSError:
+                    pass
+            found.append(
+                {
+                    "before_header": previous.file(name) if previous else "(none)",
+                    "after_header": run.file(name),
+                    "before": before,
+                    "after": with_generation(text, self.request.token, run.generation),
+                }
+            )
+        return found

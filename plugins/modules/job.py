@@ -1,0 +1,196 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job
+short_description: Launch a job on Slurm exactly once
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Turns a job spec into a launch. The layers (cluster, job, overrides) are merged and checked on the controller, the
+    batch script is rendered there, and one call on the cluster submits it, or adopts what is there already.
+  - A launch is known by its key, a hash of what determines its result. The same spec again finds the same launch. It
+    is adopted while its job is active, left alone once it has succeeded, and submitted as a new generation once it has
+    failed. See O(relaunch).
+  - A submission whose job id was never recorded (the controller was killed, sbatch timed out) is looked up by its job
+    name before anything is submitted again. While Slurm does not answer, nothing is submitted.
+  - Where the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) says what
+    to build. The role P(rankzero.slurm.launch#role) does so and calls again.
+extends_documentation_fragment:
+  - rankzero.slurm.job_spec
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Says what would be submitted, also on a cluster where nothing was built yet.
+  diff_mode:
+    support: full
+    details:
+      - Shows script, manifest and contract against the generation before.
+options:
+  state:
+    description:
+      - V(present) launches, V(absent) cancels the newest generation's job where it is active.
+    type: str
+    choices: [present, absent]
+    default: present
+  relaunch:
+    description:
+      - When a launch that has ended is submitted again as a new generation.
+      - V(on_failure) once it has failed; V(always) also once it has succeeded; V(never) not at all.
+      - An active job is adopted in each case.
+    type: str
+    choices: [on_failure, always, never]
+    default: on_failure
+seealso:
+  - module: rankzero.slurm.job_wait
+  - module: rankzero.slurm.job_script
+"""
+
+EXAMPLES = r"""
+- name: Launch what the job file says, on eight nodes
+  rankzero.slurm.job:
+    job: jobs/gpt.yml
+    cluster:
+      state_root: /project/ml/rankzero
+      store_root: /scratch/ml/rankzero
+      resources:
+        partition: batch
+    overrides:
+      nodes: 8
+  register: launch
+
+- name: Launch a job given in place
+  rankzero.slurm.job:
+    job:
+      name: hello
+      command: [hostname]
+      resources:
+        nodes: 2
+        time: "00:05:00"
+
+- name: Run it once more, although it has succeeded
+  rankzero.slurm.job:
+    job: jobs/gpt.yml
+    relaunch: always
+
+- name: Cancel it
+  rankzero.slurm.job:
+    job: jobs/gpt.yml
+    state: absent
+"""
+
+RETURN = r"""
+name:
+  description: The job's name.
+  returned: always
+  type: str
+  sample: gpt-small
+key:
+  description: The launch key. Directories and job names show its first 16 digits.
+  returned: always
+  type: str
+generation:
+  description: Number of the submission under this key, from 1; null where there was nothing to cancel.
+  returned: always
+  type: int
+launch_state:
+  description:
+    - V(submitted), V(adopted) (its job is active), V(unchanged) (it has ended and is not launched again), V(missing)
+      (nothing was submitted, see RV(missing)), V(planned) (check mode), V(absent).
+  returned: always
+  type: str
+standing:
+  description: What has become of the generation, V(active), V(succeeded) or V(failed).
+  returned: when it is known
+  type: str
+job_id:
+  description: The Slurm job.
+  returned: when there is one
+  type: str
+  sample: "1234"
+run_dir:
+  description: The run directory on the cluster.
+  returned: always
+  type: str
+missing:
+  description: What must be built before the job can be submitted.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: V(code), V(environment) or V(runtime).
+      type: str
+    key:
+      description: Key of the inputs.
+      type: str
+    path:
+      description: Where it will lie.
+      type: str
+plan:
+  description: The plan in a few lines.
+  returned: always
+  type: list
+  elements: str
+variables:
+  description: The environment variables of the job, each with its value, the reason, the source and who set it.
+  returned: always
+  type: list
+  elements: dict
+store_root:
+  description: Where code and environments of this cluster lie, expanded.
+  returned: always
+  type: str
+slurm_commands:
+  description: Number of Slurm commands that were run.
+  returned: always
+  type: int
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+
+ARGUMENT_SPEC = {
+    "job": {"type": "raw", "required": True},
+    "cluster": {"type": "dict", "default": {}},
+    "overrides": {"type": "dict", "default": {}},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
+    "_request": {"type": "dict", "required": True},
+    "_runtime": {"type": "dict"},
+}
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    request = module.params["_request"]
+    if module.params["_runtime"]:
+        runtime = next(ref for ref in request["refs"] if ref["kind"] == "runtime")
+        publish_files(runtime["path"], module.params["_runtime"])
+    slurm = Slurm()
+    launcher = Launcher(Request(**request), slurm, check_mode=module.check_mode)
+    result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
+    for note in slurm.notes:
+        module.warn(note)
+    return {**result, "slurm_commands": slurm.commands}
+
+
+def main() -> None:
+    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

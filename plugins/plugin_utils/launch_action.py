@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions `job` and `job_script` share: the task's options and the connection, turned into a prepared launch."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import short_names
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
+
+RELAUNCH = ("on_failure", "always", "never")
+
+
+def plain(value: Any) -> Any:
+    """Ansible's tagged and lazy containers as plain Python, so that nothing of Ansible reaches the library."""
+    if isinstance(value, Mapping):
+        return {str(key) if isinstance(key, str) else key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, str):
+        return "".join(value)
+    return value
+
+
+class LaunchAction(ActionBase):
+    """Base of the actions that render a launch."""
+
+    def given(self, *allowed: str) -> dict[str, Any]:
+        """The task's options; an unknown one is an error."""
+        arguments = plain(self._task.args)
+        unknown = sorted(set(arguments) - set(allowed))
+        if unknown:
+            raise RankzeroError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+        for name in ("cluster", "overrides"):
+            if not isinstance(arguments.get(name) or {}, Mapping):
+                raise RankzeroError(f"{name}: must be a map, not {arguments[name]!r}")
+        relaunch = arguments.get("relaunch") or "on_failure"
+        if relaunch not in RELAUNCH:
+            raise RankzeroError(f"relaunch: must be one of {', '.join(RELAUNCH)}; not {relaunch!r}")
+        return {**arguments, "relaunch": relaunch}
+
+    def job_of(self, arguments: Mapping[str, Any]) -> Job:
+        return read_job(
+            arguments.get("job"),
+            arguments.get("cluster"),
+            arguments.get("overrides"),
+            self._command_line(),
+            os.getcwd(),
+        )
+
+    def prepared(self, job: Job, relaunch: str) -> Prepared:
+        state_root, store_root = self._roots(job)
+        return prepare(
+            job, state_root=state_root, store_root=store_root, relaunch=relaunch, version=collection_version()
+        )
+
+    def _command_line(self) -> dict[str, Any]:
+        """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line."""
+        try:
+            extra = load_extra_vars(self._loader)
+        except AnsibleError as error:
+            raise RankzeroError(f"the extra variables cannot be read: {error}") from error
+        return {name: plain(extra[name]) for name in short_names() if name in extra}
+
+    def _roots(self, job: Job) -> tuple[str, str]:
+        """state_root and store_root as absolute paths. `~` and a leading $NAME are the cluster's: one look, only if needed."""
+        roots = [job.settings.state_root, job.settings.store_root]
+        if all(root.startswith("/") for root in roots):
+            return roots[0].rstrip("/") or "/", roots[1].rstrip("/") or "/"
+        words = []
+        for root in roots:
+            match = re.fullmatch(r"(~|\$[A-Za-z_][A-Za-z0-9_]*|)(/.*|)", root)
+            if not match:
+                raise RankzeroError(
+                    f"launch_cluster: the path {root!r} may begin with ~/ or $NAME/ only (not another user's ~name)"
+                )
+            start, rest = match.groups()
+            words.append(('"$HOME"' if start == "~" else f'"{start}"' if start else "") + shlex.quote(rest))
+        done = self._low_level_execute_command("printf '%s\\n' " + " ".join(words), sudoable=True)
+        found = [line.strip() for line in done["stdout"].splitlines()][-2:]
+        if done["rc"] != 0 or len(found) != 2 or not all(line.startswith("/") for line in found):
+            raise RankzeroError(
+                f"launch_cluster: {' and '.join(roots)} cannot be expanded on the cluster; give absolute paths"
+            )
+        return found[0].rstrip("/"), found[1].rstrip("/")

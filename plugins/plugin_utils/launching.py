@@ -1,0 +1,176 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers -> everything that is shipped for a launch: plan, script, manifest, runtime. The controller's half of `job`.
+
+Reads the project's files (code snapshot, pyproject.toml); talks to no cluster.
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, take
+
+RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
+RUNTIME_FILES = ("job.sh", "node.sh", "outcome.py", "rank.sh")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch, rendered. `files` carry the generation's token; `arguments` is what the remote module needs."""
+
+    plan: Plan
+    snapshot: Snapshot
+    files: dict[str, str]
+    runtime: dict[str, str]
+    arguments: dict[str, Any]
+    lines: list[str]
+
+
+def runtime_bundle() -> tuple[str, dict[str, str]]:
+    """(key, files) of the job runtime. The key is the content's, so an upgrade never changes what a job runs from."""
+    files = {}
+    for name in RUNTIME_FILES:
+        with open(os.path.join(RUNTIME, name), encoding="utf-8") as stream:
+            files[name] = stream.read()
+    digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    return digest[:32], files
+
+
+def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, version: str) -> Prepared:
+    """Plan and render a launch. Roots are absolute paths on the cluster."""
+    spec = job.spec
+    snapshot = take(job.code_src, spec.code.exclude)
+    _check_program(spec, snapshot)
+    built = project_recipe(job) if spec.environment.mode != "none" else None
+    runtime_key, runtime = runtime_bundle()
+    made = plan(
+        spec,
+        job.merged,
+        code_key=snapshot.digest,
+        environment_key=built.key if built else None,
+        runtime_key=runtime_key,
+        state_root=state_root,
+        store_root=store_root,
+    )
+    facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
+    record = manifest(made, job.merged, facts)
+    record["spec"] = _with_absolute_paths(record["spec"], job)
+    files = {
+        "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
+        "launch.json": _json(record),
+        "contract.json": _json(contract(spec)),
+    }
+    refs = [asdict(ref) for ref in made.refs] + [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
+    arguments = {
+        "name": made.name,
+        "key": made.key,
+        "token": made.token,
+        "runs_dir": made.runs_dir(),
+        "job_name": f"{made.name}.{short_key(made.key)}.{made.token}",
+        "files": files,
+        "refs": refs,
+        "relaunch": relaunch,
+        "limits": {
+            "nodes": made.topology.nodes,
+            "partition": spec.resources.partition,
+            "time_minutes": time_minutes(spec.resources.time),
+            "gpus_per_node": spec.resources.gpus_per_node,
+            "cpus_per_node": made.topology.cpus_per_node,
+        },
+        "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
+    }
+    return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))
+
+
+def project_recipe(job: Job) -> Recipe:
+    """The environment's recipe from the project's pyproject.toml (and uv.lock, where the user keeps one)."""
+    path = os.path.join(job.project, "pyproject.toml")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            pyproject = stream.read()
+    except OSError as error:
+        raise RankzeroError(
+            f"environment.project: {path} cannot be read ({error.strerror}). Name the folder with pyproject.toml, or set "
+            "environment.mode to none."
+        ) from error
+    lock = None
+    if os.path.exists(os.path.join(job.project, "uv.lock")):
+        with open(os.path.join(job.project, "uv.lock"), encoding="utf-8") as stream:
+            lock = stream.read()
+    wanted = job.spec.environment
+    return recipe(pyproject, lock, wanted.extras, wanted.python, wanted.torch)
+
+
+def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:
+    """Lines NAME=base64 for the secrets whose values the controller holds. `variable` reads an Ansible variable."""
+    lines, problems = b"", []
+    for name, source in sorted(spec.secrets.items()):
+        if source.kind == "from_file":
+            continue
+        value = environ.get(source.name) if source.kind == "from_env" else variable(source.name)
+        if not isinstance(value, str) or not value:
+            where = (
+                "environment variable of the controller" if source.kind == "from_env" else "Ansible variable with text"
+            )
+            problems.append(f"secrets.{name}: {source.name} is not a set {where}")
+            continue
+        lines += name.encode() + b"=" + base64.b64encode(value.encode()) + b"\n"
+    if problems:
+        raise SpecError(problems)
+    return lines
+
+
+def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
+    program = spec.command[0] if spec.command else ""
+    if not program.endswith(".py") or os.path.isabs(program):
+        return
+    known = [entry.path for entry in snapshot.files]
+    if os.path.normpath(program) not in known:
+        from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
+
+        scripts = [path for path in known if path.endswith(".py")]
+        raise SpecError(
+            [
+                f"command: the program {program} is not in the code snapshot of {snapshot.src}"
+                f"{suggestion(program, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
+            ]
+        )
+
+
+def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
+    state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
+    if snapshot.dirty:
+        state += f" + {len(snapshot.changed)} uncommitted changes"
+    code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
+    return [
+        code + (f"; environment {built.key[:12]} from {os.path.relpath(job.project)}/pyproject.toml" if built else "")
+    ]
+
+
+def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
+    if job.spec.environment.mode != "none":
+        result["environment"] = {**data.get("environment", {}), "project": job.project}
+    return result
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
