@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +33,7 @@ def run(
     timeout: float = 1200,
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool without a terminal. A failure is an AssertionError that shows the command and all it said.
+    """Run a tool without a terminal. A failure fails the test and shows the command and all that it said.
 
     `env` is added to the caller's environment. stdout and stderr come together, in `stdout`.
     """
@@ -50,7 +51,8 @@ def run(
         check=False,
     )
     if check and completed.returncode != 0:
-        raise AssertionError(f"{shlex.join(argv)}\nended with {completed.returncode} in {cwd}:\n\n{completed.stdout}")
+        said = f"{shlex.join(argv)}\nended with {completed.returncode} in {cwd}:\n\n{completed.stdout}"
+        pytest.fail(said, pytrace=False)
     return completed
 
 

@@ -1,0 +1,58 @@
+# Everything is set up on the first use, on a machine with git, make, python3 and root (or sudo). See docs/development.md.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# make train NODES=4 ARGS="-e rerun=true": NODES sizes the job, ARGS goes to ansible-playbook.
+# For the test targets ARGS goes to pytest: make unit ARGS="-k journal".
+NODES ?= 4
+ARGS ?=
+export NODES
+
+.PHONY: help train lab lab-stop test test-core lint unit sanity cluster-test molecule docs build clean
+
+help: ## Show this text
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
+	do printf '  make %-13s %s\n' "$$target" "$$text"; done
+
+train: ## Train the example on NODES nodes (default 4); boots the lab cluster unless a cluster answers
+	@scripts/train $(ARGS)
+
+lab: ## Boot the lab cluster (real Slurm, 8 nodes on this machine)
+	@scripts/lab present $(ARGS)
+
+lab-stop: ## Stop the lab cluster and remove what it left
+	@scripts/lab absent $(ARGS)
+
+test: ## Run every test; sets up all that they need
+	@scripts/test $(ARGS)
+
+test-core: ## Run every test with another ansible-core, in an environment of its own: CORE=2.18
+	@RANKZERO_ANSIBLE_CORE=$(or $(CORE),$(error name one, for example CORE=2.18)) scripts/test $(ARGS)
+
+unit: ## Run the fast tests: units, golden files, repository rules
+	@scripts/test tests/unit tests/golden tests/quality/test_repository.py tests/quality/test_imports.py \
+	    tests/quality/test_documentation.py $(ARGS)
+
+lint: ## Run the linters and type checker
+	@scripts/test tests/quality/test_lint.py $(ARGS)
+
+sanity: ## Run ansible-test sanity
+	@scripts/test tests/quality/test_sanity.py $(ARGS)
+
+cluster-test: ## Run the tests that need a lab cluster (each boots its own)
+	@scripts/test tests/cluster $(ARGS)
+
+molecule: ## Run the molecule scenarios
+	@scripts/test tests/quality/test_molecule.py $(ARGS)
+
+docs: ## Build the documentation site in build/docs
+	@scripts/bootstrap test
+	@scripts/docs
+
+build: ## Build the collection's tarball in build/
+	@scripts/bootstrap run
+	@scripts/build
+
+clean: ## Remove what make made here: environments, caches, builds (stop the lab cluster first)
+	rm -rf .venv .venv-* .cache build

@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The built collection: what it holds, that it installs, works by its full name and would be accepted by an index."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.repository import bullet_list, files, run
+
+
+def test_artifact_holds_what_runs_and_nothing_else(artifact: Path) -> None:
+    with tarfile.open(artifact) as archive:
+        held = {member.name for member in archive if member.isfile()}
+    shipped = [path for folder in ("plugins/", "roles/", "playbooks/", "meta/", "docs/") for path in files(folder)]
+    missing = sorted(set(shipped) - held)
+    assert not missing, "missing:" + bullet_list(missing)
+    ours_alone = re.compile(r"(tests|scripts|benchmarks|build|extensions|\.\w+|Makefile)(/|$)")
+    unwanted = sorted(path for path in held if ours_alone.match(path))
+    assert not unwanted, "these belong to the repository, not to the collection:" + bullet_list(unwanted)
+
+
+def test_installed_collection_is_complete_by_its_own_checksums(installed_collections: Path) -> None:
+    where = {"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)}
+    run("ansible-galaxy", "collection", "verify", "--offline", "-p", installed_collections, "rankzero.slurm", env=where)
+
+
+@pytest.mark.parametrize("playbook", [Path(path).stem for path in files("playbooks/", ".yml") if path.count("/") == 1])
+def test_playbook_of_the_installed_collection_runs_by_its_full_name(
+    playbook: str, installed_collections: Path, tmp_path: Path
+) -> None:
+    """From a user's folder, without the checkout. The run itself is in tests/cluster."""
+    command = ("ansible-playbook", "--syntax-check", "--inventory", "localhost,", "-e", "nodes=2")
+    where = {"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)}
+    run(*command, f"rankzero.slurm.{playbook}", cwd=tmp_path, env=where)
+
+
+@pytest.mark.parametrize("name", [Path(path).stem for path in files("plugins/modules/", ".py")])
+def test_installed_module_shows_its_documentation(name: str, installed_collections: Path, tmp_path: Path) -> None:
+    shown = run(
+        "ansible-doc",
+        "--json",
+        f"rankzero.slurm.{name}",
+        cwd=tmp_path,
+        env={"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)},
+    )
+    assert f'"rankzero.slurm.{name}"' in shown.stdout
+
+
+def test_galaxy_importer(publishable_collection: Path, tmp_path: Path) -> None:
+    """The check of an index on upload."""
+    run("ansible-galaxy", "collection", "build", "--output-path", tmp_path, publishable_collection)
+    (tarball,) = tmp_path.glob("*.tar.gz")
+    said = run("python", "-m", "galaxy_importer.main", tarball, cwd=tmp_path, env={"HOME": str(tmp_path)}).stdout
+    assert "Importer processing completed successfully" in said, said
+    complaints = [line for line in said.splitlines() if line.startswith(("ERROR", "WARNING"))]
+    assert not complaints, bullet_list(complaints)

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The floors of the house: who may import whom. Read from the source, so that no test data is needed."""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+import pytest
+
+from tests.repository import COLLECTION, bullet_list, files, imported_modules, in_collection, read
+
+MODULE_UTILS = "plugins.module_utils"
+#: The only file of module_utils that knows Ansible.
+EDGE = "plugins/module_utils/edge.py"
+#: Rooms of module_utils -> the other rooms each may use. `errors` belongs to all of them.
+ROOMS: dict[str, set[str]] = {
+    "launch": set(),
+    "slurm": {"launch"},
+    "staging": set(),
+    "pyenv": {"staging"},
+    "lab": set(),
+}
+#: What starts a process. `launch` is pure: it decides, and others act.
+PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
+#: What a shipped module cannot do: Ansible packs what it finds by reading static imports.
+DYNAMIC = {"importlib", "pkgutil", "pkg_resources", "runpy", "imp"}
+
+PLUGIN_FILES = files("plugins/", ".py")
+LIBRARY = files("plugins/module_utils/", ".py")
+CLUSTER_SIDE = [*LIBRARY, *files("plugins/modules/", ".py"), *files("plugins/runtime/", ".py")]
+CONTROLLER_ONLY = ("plugins.plugin_utils", "plugins.action", "plugins.callback", "plugins.filter", "plugins.lookup")
+
+
+def room_of(dotted: str) -> str | None:
+    """The room of a module of module_utils, given as `plugins.module_utils.launch.spec`; None for a top-level file."""
+    parts = dotted.split(".")
+    return parts[2] if dotted.startswith(f"{MODULE_UTILS}.") and parts[2] in ROOMS else None
+
+
+def forbidden_imports(path: str) -> list[str]:
+    """Every import in one file that its floor does not allow, as `file:line imports X: why not`."""
+    own_room = room_of(path.removesuffix(".py").replace("/", "."))
+    library, module, runtime = (path.startswith(f"plugins/{kind}/") for kind in ("module_utils", "modules", "runtime"))
+    problems = []
+    for line, name in imported_modules(path):
+        top = name.split(".")[0]
+        ours = in_collection(name)
+        reason = None
+        if name.startswith("."):
+            reason = "imports are absolute"
+        elif ours and library and not ours.startswith(f"{MODULE_UTILS}."):
+            reason = "module_utils imports nothing above itself"
+        elif ours and module and not ours.startswith(f"{MODULE_UTILS}."):
+            reason = "a module imports module_utils only"
+        elif ours and runtime:
+            reason = "the runtime runs where the collection is not"
+        elif ours and own_room and room_of(ours) not in (None, own_room, *ROOMS[own_room]):
+            reason = f"the room {own_room} may use {sorted(ROOMS[own_room]) or 'no other room'}"
+        elif ours == f"{MODULE_UTILS}.edge" and library:
+            reason = "the library raises; only modules use the edge"
+        elif top == "ansible" and library and path != EDGE:
+            reason = f"only {EDGE} knows Ansible"
+        elif top == "ansible" and (library or module) and not name.startswith("ansible.module_utils"):
+            reason = "only ansible.module_utils travels to the cluster"
+        elif top not in sys.stdlib_module_names | {"ansible", "ansible_collections"} and (library or module or runtime):
+            reason = "the cluster has the standard library only"
+        elif top == "ansible" and runtime:
+            reason = "the runtime runs where Ansible is not"
+        elif top == "ansible_collections" and not ours:
+            reason = "the collection depends on no other"
+        elif top in DYNAMIC and (library or module):
+            reason = "Ansible ships only what static imports name"
+        elif top in PROCESSES and own_room == "launch":
+            reason = "launch decides and starts no process"
+        if reason:
+            problems.append(f"{path}:{line} imports {name}: {reason}")
+    return problems
+
+
+def test_every_import_stays_on_its_floor() -> None:
+    assert LIBRARY, "no file of module_utils was found: this test would pass on anything"
+    problems = [problem for path in PLUGIN_FILES for problem in forbidden_imports(path)]
+    assert not problems, bullet_list(problems)
+
+
+@pytest.mark.parametrize("path", LIBRARY)
+def test_library_calls_no_dynamic_import(path: str) -> None:
+    calls = [
+        f"{path}:{node.lineno} calls {node.func.id}"
+        for node in ast.walk(ast.parse(read(path)))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("__import__", "exec")
+    ]
+    assert not calls, bullet_list(calls)
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.split("/")[2] for path in LIBRARY if path.count("/") > 2}
+    assert rooms <= set(ROOMS), f"new rooms need their place in ROOMS: {sorted(rooms - set(ROOMS))}"
+
+
+def test_no_import_cycle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in PLUGIN_FILES:
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        graph[name] = {ours for _, imported in imported_modules(path) if (ours := in_collection(imported))}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name in done:
+            return
+        for imported in sorted(graph.get(name, ())):
+            visit(imported, (*trail, name))
+        done.add(name)
+
+    for name in sorted(graph):
+        visit(name, ())
+
+
+@pytest.mark.parametrize("path", CLUSTER_SIDE)
+def test_what_runs_on_the_cluster_is_python_3_9(path: str) -> None:
+    ast.parse(read(path), path, feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("path", PLUGIN_FILES)
+def test_annotations_are_not_evaluated(path: str) -> None:
+    """Python 3.9 cannot evaluate `str | None`: only the future import makes such annotations harmless."""
+    text = read(path)
+    if path.endswith("__init__.py"):
+        assert not text.strip(), f"{path} must be empty: Ansible ships it with every module below it"
+    elif any(isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation for node in ast.walk(ast.parse(text))):
+        assert "from __future__ import annotations" in text, f"{path} lacks `from __future__ import annotations`"
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "reason"),
+    [
+        ("plugins/module_utils/launch/x.py", "import yaml", "standard library only"),
+        ("plugins/module_utils/launch/x.py", "import subprocess", "starts no process"),
+        ("plugins/module_utils/launch/x.py", f"import {COLLECTION}.plugins.module_utils.slurm.y", "no other room"),
+        ("plugins/module_utils/slurm/x.py", "from ansible.module_utils.basic import AnsibleModule", "knows Ansible"),
+        ("plugins/module_utils/x.py", f"import {COLLECTION}.plugins.plugin_utils.y", "nothing above itself"),
+        ("plugins/module_utils/x.py", "def f():\n    import pkgutil", "static imports"),
+        ("plugins/modules/x.py", "from ..module_utils import errors", "absolute"),
+        ("plugins/modules/x.py", "from ansible.plugins.action import ActionBase", "travels"),
+        ("plugins/action/x.py", "import ansible_collections.a.b.plugins.module_utils.c", "depends on no other"),
+        ("plugins/runtime/x.py", "from ansible.module_utils.basic import AnsibleModule", "Ansible is not"),
+    ],
+)
+def test_a_forbidden_import_is_seen(path: str, source: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.repository.read", lambda _path: source)
+    (problem,) = forbidden_imports(path)
+    assert reason in problem

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The linters and the type checker, one test each. A failure shows what the tool said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.repository import CACHE, COLLECTION, ROOT, bullet_list, files, read, run, tracked_files
+
+
+def test_ruff() -> None:
+    run("ruff", "check", "--cache-dir", CACHE / "ruff", ".")
+
+
+def test_mypy_strict() -> None:
+    """The library and what only the controller has. Absolute imports need the collections path, not the checkout."""
+    packages = ["module_utils"] + (["plugin_utils"] if files("plugins/plugin_utils/", ".py") else [])
+    run("mypy", *(argument for name in packages for argument in ("-p", f"{COLLECTION}.plugins.{name}")))
+
+
+def shell_scripts() -> list[str]:
+    """Tracked files that a shell runs: by name, or by what they start with. Templates are rendered first by tests."""
+    return [
+        path
+        for path in tracked_files()
+        if path.endswith(".sh") or (path.startswith(("scripts/", ".ci/")) and "bash" in read(path).split("\n", 1)[0])
+    ]
+
+
+def test_shellcheck() -> None:
+    run("shellcheck", "--external-sources", "--source-path=SCRIPTDIR", "--source-path=.", *shell_scripts())
+
+
+def test_yamllint() -> None:
+    run("yamllint", "--strict", *[path for path in tracked_files() if path.endswith((".yml", ".yaml"))])
+
+
+def test_ansible_lint(publishable_collection: Path) -> None:
+    run(
+        *("ansible-lint", "--offline", "--strict", "--profile", "production", "--nocolor"),
+        cwd=publishable_collection,
+        env={"ANSIBLE_COLLECTIONS_PATH": str(publishable_collection.parents[2])},
+    )
+
+
+def test_changelog_fragments() -> None:
+    assert files("changelogs/fragments/"), "a change is described by a fragment in changelogs/fragments"
+    run("antsibull-changelog", "lint")
+    run("antsibull-changelog", "lint-changelog-yaml", "changelogs/changelog.yaml")
+
+
+def test_collection_documentation_markup() -> None:
+    run("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
+
+
+def test_documentation_site(tmp_path: Path) -> None:
+    run(ROOT / "scripts" / "docs", tmp_path / "site")
+    pages = {path.stem for path in (tmp_path / "site").glob("*_module.html")}
+    modules = {Path(path).stem for path in files("plugins/modules/", ".py")}
+    missing = sorted(name for name in modules if f"{name}_module" not in pages)
+    assert not missing, "modules without a page:" + bullet_list(missing)
+
+
+@pytest.mark.parametrize("playbook", [path for path in files("playbooks/", ".yml") if path.count("/") == 1])
+def test_playbook_syntax(playbook: str) -> None:
+    run("ansible-playbook", "--syntax-check", "--inventory", "localhost,", f"rankzero.slurm.{Path(playbook).stem}")

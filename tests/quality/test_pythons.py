@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The library's unit tests under every other Python >= 3.9 of this machine: clusters have what they have."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.repository import CACHE, ROOT, files, imported_modules, in_collection, run
+
+#: Enough for tests of a library that is the standard library and nothing else.
+REQUIREMENTS = ("pytest>=8.2", "hypothesis>=6.100")
+OLDEST = "3.9"
+
+
+def version_tuple(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@functools.cache
+def interpreters() -> dict[str, Path]:
+    """Every minor version of Python on this machine, each once: the system's, then pyenv's and uv's."""
+    home = Path.home()
+    places = [
+        (Path("/usr/bin"), "python3.*"),
+        (Path("/usr/local/bin"), "python3.*"),
+        (Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions", "3.*/bin/python3"),
+        (home / ".local/share/uv/python", "cpython-3.*/bin/python3"),
+    ]
+    found: dict[str, Path] = {}
+    for folder, pattern in places:
+        for candidate in sorted(folder.glob(pattern)):
+            ask = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
+            try:
+                said = subprocess.run([candidate, "-c", ask], capture_output=True, text=True, timeout=60, check=False)
+            except OSError:
+                continue
+            version = said.stdout.strip()
+            if said.returncode == 0 and version_tuple(version) >= version_tuple(OLDEST):
+                found.setdefault(version, candidate)
+    return found
+
+
+def library_tests() -> list[str]:
+    """Unit tests that import nothing of ours but module_utils and the runtime, and nothing from outside but pytest."""
+    outside = ("ansible", "yaml", "jinja2", "tests")
+    chosen = []
+    for path in files("tests/unit/", ".py"):
+        names = [name for _line, name in imported_modules(path)]
+        ours = [part for name in names if (part := in_collection(name))]
+        pure = all(part.startswith("plugins.module_utils") and part != "plugins.module_utils.edge" for part in ours)
+        if ours and pure and not any(name.split(".")[0] in outside for name in names):
+            chosen.append(path)
+    return chosen
+
+
+def environment(interpreter: Path) -> Path:
+    """The Python of an environment with REQUIREMENTS, kept between runs and complete whenever it exists."""
+    recipe = sha256("\n".join([str(interpreter.resolve()), *REQUIREMENTS]).encode()).hexdigest()[:12]
+    kept = CACHE / "pythons" / recipe
+    if not kept.exists():
+        unfinished = kept.with_name(f"{recipe}.{os.getpid()}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        run(interpreter, "-m", "venv", unfinished)
+        run(unfinished / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS)
+        # What is called here is bin/python, which finds its environment from where it lies: it may be moved.
+        unfinished.rename(kept)
+    return kept / "bin/python"
+
+
+def test_there_are_library_tests() -> None:
+    assert library_tests()
+
+
+@pytest.mark.parametrize("version", sorted({OLDEST, *interpreters()}, key=version_tuple))
+def test_library_under_every_python(version: str) -> None:
+    if version not in interpreters():
+        pytest.skip(f"this machine has no Python {version} that can make an environment; test_imports read it as 3.9")
+    python = environment(interpreters()[version])
+    collections = {"PYTHONPATH": str(CACHE / "collections"), "PYTHONDONTWRITEBYTECODE": "1"}
+    run(
+        *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", os.devnull),
+        *("--rootdir", ROOT, "--noconftest", *library_tests()),
+        env=collections,
+    )
+    run(python, "-m", "compileall", "-q", "-f", "plugins/module_utils", "plugins/modules", "plugins/runtime",
+        env={"PYTHONPYCACHEPREFIX": str(CACHE / "compiled" / version)})  # fmt: skip

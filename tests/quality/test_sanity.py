@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ansible-test sanity, without containers and without anything from outside the package index."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib.util
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from tests.repository import BIN, CACHE, run
+
+#: Put where ansible-test keeps the script that installs pip into its environments. It would fetch that script from a
+#: host of its own; Python already has the means to install pip, and an index to take the wanted versions from.
+GET_PIP = '''\
+"""Install pip and the packages that ansible-test names into this virtual environment."""
+import ensurepip
+import subprocess
+import sys
+
+ensurepip.bootstrap(upgrade=True, default_pip=True)
+arguments = [argument for argument in sys.argv[1:] if argument not in ("--no-setuptools", "--no-wheel")]
+sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--upgrade", *arguments]))
+'''
+
+
+def pip_settings() -> dict[str, str]:
+    """pip's settings from every source: ansible-test hides the environment, and its home is not the user's."""
+    listing = run("python", "-m", "pip", "config", "list").stdout
+    found: dict[str, str] = {}
+    for line in listing.splitlines():
+        name, _equals, value = line.partition("=")
+        section, _dot, key = name.rpartition(".")
+        if section in ("global", ":env:", "install"):
+            found[key] = ast.literal_eval(value)
+    return found
+
+
+def prepare_home(home: Path) -> None:
+    """A home for ansible-test: its caches, pip's settings, and our way to install pip."""
+    spec = importlib.util.find_spec("ansible_test")
+    assert spec and spec.submodule_search_locations, "ansible-test belongs to ansible-core and is not installed"
+    source = Path(next(iter(spec.submodule_search_locations)), "_internal", "python_requirements.py")
+    versions = set(re.findall(r"\bpip='(\d+(?:\.\d+)+)'", source.read_text(encoding="utf-8")))
+    assert versions, f"{source} no longer says which pip it installs: adapt this test to the new ansible-core"
+    cache = home / ".ansible" / "test" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    for version in versions:
+        (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(GET_PIP, encoding="utf-8")
+    parser = configparser.RawConfigParser()
+    parser["global"] = pip_settings()
+    settings = home / ".config" / "pip" / "pip.conf"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    with settings.open("w", encoding="utf-8") as stream:
+        parser.write(stream)
+
+
+def test_ansible_test_sanity(exported_collection: Path, tmp_path: Path) -> None:
+    """On what ships, with the settings in tests/: the rules are about content for Ansible, and ruff reads the rest."""
+    home = CACHE / "ansible-test"
+    prepare_home(home)
+    tree = tmp_path / "ansible_collections" / "rankzero" / "slurm"
+    shutil.copytree(exported_collection, tree, symlinks=True)
+    for folder in tree.glob("tests/*"):
+        if folder.is_dir() and folder.name != "sanity":
+            shutil.rmtree(folder)
+    for path in (*tree.glob("tests/*.py"), tree / "scripts", tree / "benchmarks", tree / "examples"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    # The interpreter itself, not a shim that picks one by the folder it is called in.
+    interpreter = Path(BIN / "python").resolve().parent
+    run(
+        "ansible-test",
+        "sanity",
+        "--python",
+        version,
+        "--color",
+        "no",
+        cwd=tree,
+        env={"HOME": str(home), "PATH": f"{BIN}:{interpreter}:/usr/bin:/bin"},
+    )
