@@ -34,10 +34,7 @@ class ActionModule(LaunchAction):
         job = self.job_of(arguments)
         prepared = self.prepared(job, arguments["relaunch"])
         state = arguments.get("state", "present")
-        host = self._task_host(task_vars)
-        if state == "present":
-            for number, line in enumerate(prepared.lines):
-                display.display(f"{host}: {'  ' if number else ''}{line}")
+        host = task_vars.get("inventory_hostname", "localhost")
         request = dict(prepared.arguments)
         if state == "present":
             lines = secret_lines(job.spec, os.environ, lambda name: self._variable(name, task_vars))
@@ -49,6 +46,8 @@ class ActionModule(LaunchAction):
             # Once on each cluster and version: bring the job runtime, and ask again.
             module_args["_runtime"] = prepared.runtime
             result = self._execute_module("rankzero.slurm.job", module_args=module_args, task_vars=task_vars)
+        for line in _told(result, prepared):
+            display.display(f"{host}: {line}")
         return self._completed(result, prepared, job.project, job.spec.environment)
 
     def _completed(self, result: dict[str, Any], prepared: Prepared, project: str, environment: Any) -> dict[str, Any]:
@@ -85,5 +84,24 @@ class ActionModule(LaunchAction):
         self._fixup_perms2([self._connection._shell.tmpdir, path])
         return path
 
-    def _task_host(self, task_vars: dict[str, Any]) -> str:
-        return str(task_vars.get("inventory_hostname", "localhost"))
+
+def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
+    """What a person sees: the plan once it is about to run, and in any case what was done, with the job's id."""
+    first, *rest = prepared.lines
+    plan = [first, *(f"  {line}" for line in rest)]
+    state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"
+    missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
+    sentences = {
+        "submitted": f"{job}: submitted; {result.get('run_dir')}",
+        "adopted": f"{job}: already there and active, adopted; {result.get('run_dir')}",
+        "unchanged": f"{job}: has {result.get('standing')} already, nothing to do (-e rerun=true runs it again)",
+        "planned": f"generation {result.get('generation')} would be submitted"
+        + (f"; to be built first: {missing}" if missing else ""),
+        "missing": f"to be built first: {missing}",
+        "absent": f"{job}: cancelled" if result.get("changed") else "no active job",
+    }
+    if state not in sentences:
+        return []
+    if state in ("missing", "absent", "unchanged"):
+        return [first, f"  {sentences[state]}"]
+    return [*plan, f"  {sentences[state]}"]

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show a launch's result card; fail unless its result is proven. Runs on the controller only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import card, last_words, verdict
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _checked, arguments = self.validate_argument_spec(
+            {
+                "launch": {"type": "dict", "required": True},
+                "result": {"type": "dict", "required": True},
+                "logs": {"type": "dict", "default": {}},
+            }
+        )
+        launch, result, logs = (plain(arguments[name]) for name in ("launch", "result", "logs"))
+        lines = card(launch, result, logs)
+        if result.get("completed") and not result.get("success") and logs.get("dest"):
+            lines += [f"  {line}" for line in last_words(logs["dest"])]
+        host = (task_vars or {}).get("inventory_hostname", "localhost")
+        for line in lines:
+            display.display(f"{host}: {line}", color="green" if result.get("success") else None)
+        outcome = verdict(result)
+        report = {"changed": False, "verdict": outcome, "card": lines}
+        if outcome == "succeeded":
+            return report
+        if outcome == "failed":
+            message = f"{launch.get('name')} failed: {result.get('message') or result.get('msg') or 'see the card'}"
+            return {**report, "failed": True, "msg": message}
+        message = (
+            f"{launch.get('name')}: the wait ended before job {launch.get('job_id')} did; the job goes on. "
+            f"{result.get('msg') or ''} Run the same command again to re-attach."
+        )
+        return {**report, "failed": True, "msg": message}
