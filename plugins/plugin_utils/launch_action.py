@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions `job` and `job_script` share: the task's options and the connection, turned into a prepared launch."""
+"""What the actions `job` and `job_script` share: from the task's options and the connection to a prepared launch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-class LaunchAction(ActionBase):
+class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
     """Base of the actions that render a launch."""
 
     def given(self, *allowed: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class LaunchAction(ActionBase):
         return {name: plain(extra[name]) for name in short_names() if name in extra}
 
     def _roots(self, job: Job) -> tuple[str, str]:
-        """state_root and store_root as absolute paths. `~` and a leading $NAME are the cluster's: one look, only if needed."""
+        """state_root and store_root as absolute paths. `~` and a leading $NAME are the cluster's own."""
         roots = [job.settings.state_root, job.settings.store_root]
         if all(root.startswith("/") for root in roots):
             return roots[0].rstrip("/") or "/", roots[1].rstrip("/") or "/"

@@ -108,8 +108,8 @@ def project_recipe(job: Job) -> Recipe:
             pyproject = stream.read()
     except OSError as error:
         raise RankzeroError(
-            f"environment.project: {path} cannot be read ({error.strerror}). Name the folder with pyproject.toml, or set "
-            "environment.mode to none."
+            f"environment.project: {path} cannot be read ({error.strerror}). Name the folder with pyproject.toml, or "
+            "set environment.mode to none."
         ) from error
     lock = None
     if os.path.exists(os.path.join(job.project, "uv.lock")):
@@ -149,8 +149,10 @@ def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
         scripts = [path for path in known if path.endswith(".py")]
         raise SpecError(
             [
-                f"command: the program {program} is not in the code snapshot of {snapshot.src}"
-                f"{suggestion(program, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
+                (
+                    f"command: the program {program} is not in the code snapshot of {snapshot.src}"
+                    f"{suggestion(program, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
+                )
             ]
         )
 

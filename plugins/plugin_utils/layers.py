@@ -33,7 +33,7 @@ class _TextLoader(yaml.BaseLoader):
 
     lines: dict[str, int]
 
-    def build(self, node: yaml.Node, path: str) -> Any:
+    def build(self, node: Any, path: str) -> Any:
         if node.tag.startswith("!") or (
             node.tag.startswith("tag:yaml.org") and node.tag.rsplit(":", 1)[1] not in ("str", "map", "seq")
         ):

@@ -4,8 +4,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Decides in the job whether its artifact proves success, and writes the outcome (R5).
 
-    outcome.py watch RUN_DIR --signal-to PID     returns when the artifact is valid, after the grace period, and sends USR1
-    outcome.py finish RUN_DIR --ended-by ...     writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
+    outcome.py watch RUN_DIR --signal-to PID   sends USR1 once the artifact is valid and the grace period is over
+    outcome.py finish RUN_DIR --ended-by ...   writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
 
 The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "require", "then", "grace"}}.
 Standard library only; runs under the job's own Python or the node's.
@@ -22,7 +22,14 @@ import time
 
 POLL_SECONDS = 0.25
 MISSING_ARTIFACT_EXIT = 65  # EX_DATAERR of sysexits.h: the program ended well and left no valid result
-COMPARE = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne}
+COMPARE = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
 
 
 def read_json(path):
@@ -48,7 +55,7 @@ def violations(document, require):
         try:
             value = look_up(document, key)
         except KeyError:
-            found.append("{}: is missing".format(key))
+            found.append(f"{key}: is missing")
             continue
         for name, operand in sorted(conditions.items()):
             try:
@@ -56,12 +63,12 @@ def violations(document, require):
             except TypeError:
                 holds = False
             if not holds:
-                found.append("{}: {!r} is not {} {!r}".format(key, value, name, operand))
+                found.append(f"{key}: {value!r} is not {name} {operand!r}")
     return found
 
 
 def refuse_constant(name):
-    raise ValueError("{} is not JSON".format(name))
+    raise ValueError(f"{name} is not JSON")
 
 
 def inspect(run_dir, artifact):
@@ -80,7 +87,7 @@ def inspect(run_dir, artifact):
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(content) != before.st_size:
             report["errors"].append("is still being written")
     except OSError as error:
-        report["errors"].append("cannot be read: {}".format(error.strerror))
+        report["errors"].append(f"cannot be read: {error.strerror}")
         return report
     report["bytes"] = len(content)
     report["sha256"] = hashlib.sha256(content).hexdigest()
@@ -97,10 +104,10 @@ def inspect_json(content, require, report):
         # NaN and Infinity are Python's own extension: a NaN loss would pass as a number and prove nothing.
         document = json.loads(content.decode("utf-8"), parse_constant=refuse_constant)
     except ValueError as error:
-        report["errors"].append("is not valid JSON: {}".format(error))
+        report["errors"].append(f"is not valid JSON: {error}")
         return
     if not isinstance(document, dict):
-        report["errors"].append("must be a JSON object, not a {}".format(type(document).__name__))
+        report["errors"].append(f"must be a JSON object, not a {type(document).__name__}")
         return
     scalars = {key: value for key, value in document.items() if isinstance(value, (str, int, float, bool))}
     report["values"] = {key: value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
@@ -134,21 +141,21 @@ def verdict(ended_by, exit_code, report, message):
     if ended_by == "signal":
         return False, exit_code or 143, "ended by a signal (cancelled, time limit or preemption)"
     if ended_by != "artifact" and exit_code != 0:
-        return False, exit_code, "the program ended with exit code {}".format(exit_code)
+        return False, exit_code, f"the program ended with exit code {exit_code}"
     if report is None:
         return True, 0, "the program ended with exit code 0"
     if not report["valid"]:
         text = "the artifact {} {}".format(report["path"], "; ".join(report["errors"]))
         return False, MISSING_ARTIFACT_EXIT, text
     how = "the job ended itself" if ended_by == "artifact" else "the program ended with exit code 0"
-    return True, 0, "the artifact is proven; {}".format(how)
+    return True, 0, f"the artifact is proven; {how}"
 
 
 def finish(arguments):
     try:
         artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     except (OSError, ValueError, KeyError) as error:
-        print("[rankzero] contract.json cannot be read: {}".format(error))
+        print(f"[rankzero] contract.json cannot be read: {error}")
         return MISSING_ARTIFACT_EXIT
     report = inspect(arguments.run_dir, artifact) if artifact else None
     success, exit_code, message = verdict(arguments.ended_by, arguments.exit_code, report, arguments.message)
@@ -164,7 +171,7 @@ def finish(arguments):
         "message": message,
     }
     path = os.path.join(arguments.run_dir, "outcome.json")
-    temporary = "{}.{}.tmp".format(path, os.getpid())
+    temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "w", encoding="utf-8") as stream:
         json.dump(outcome, stream, indent=1, sort_keys=True)
         stream.write("\n")

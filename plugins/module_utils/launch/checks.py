@@ -85,7 +85,7 @@ BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 
 
 def validated(merged: Merged, known_problems: Sequence[str] = ()) -> LaunchSpec:
-    """The spec of merged layers, or a SpecError with all mistakes: those known already, of single values, between values."""
+    """The spec of merged layers, or a SpecError with all mistakes: those known, of single values, between values."""
     parsed = parse(merged)
     problems = [*known_problems, *parsed.problems]
     for paths, sentence in _findings(parsed.spec):
@@ -123,8 +123,10 @@ def _placement(spec: LaunchSpec) -> Iterator[Finding]:
     if gpus and ranks != gpus:
         yield (
             ["launcher.ranks_per_node", "resources.gpus_per_node"],
-            f"launcher.ranks_per_node: {ranks} ranks on nodes with {gpus} GPUs: local ranks would map to wrong GPUs; "
-            f"set it to {gpus} or auto, or resources.gpus_per_node to {ranks} (L1)",
+            (
+                f"launcher.ranks_per_node: {ranks} ranks on nodes with {gpus} GPUs: local ranks would map to wrong "
+                f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks} (L1)"
+            ),
         )
     if spec.resources.gpu_type and not gpus:
         yield (
@@ -149,8 +151,10 @@ def _free_options(spec: LaunchSpec) -> Iterator[Finding]:
             elif name in BINDS_GPUS and not unbound:
                 yield (
                     [path],
-                    f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
-                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun (L11)",
+                    (
+                        f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
+                        "resources.gpus_per_node, or add gpu-bind: none to launcher.srun (L11)"
+                    ),
                 )
 
 
@@ -171,7 +175,10 @@ def _artifact(spec: LaunchSpec) -> Iterator[Finding]:
     if posixpath.isabs(path) or posixpath.normpath(path).startswith("..") or posixpath.normpath(path) == ".":
         yield (
             ["artifact.path"],
-            f"artifact.path: {path!r} is outside the run directory; give a path relative to the ranks' working directory",
+            (
+                f"artifact.path: {path!r} is outside the run directory; give a path relative to the ranks' working "
+                "directory"
+            ),
         )
     if spec.artifact.require and spec.artifact.format != "json":
         yield (

@@ -24,7 +24,7 @@ SHELL_NAMES = ("BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "UID", "EUID",
 
 @dataclass(frozen=True)
 class Variable:
-    """One exported variable: `reason` in words, `source` (a rule or a requirement id), `set_by` (policy or an origin)."""
+    """One exported variable: `reason` in words, `source` (a rule or a requirement id), `set_by` policy or an origin."""
 
     name: str
     value: str

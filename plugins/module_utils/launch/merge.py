@@ -19,7 +19,7 @@ class Layer:
     """One source of values. `lines` maps a dotted path to its line where the source is a file."""
 
     name: str
-    data: Mapping[str, Any]
+    data: Mapping[Any, Any]
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def origin(self, path: str) -> str:
@@ -54,7 +54,7 @@ def merge(layers: Sequence[Layer]) -> Merged:
     return merged
 
 
-def _merge_map(merged: Merged, target: dict[str, Any], layer: Layer, source: Mapping[str, Any], prefix: str) -> None:
+def _merge_map(merged: Merged, target: dict[str, Any], layer: Layer, source: Mapping[Any, Any], prefix: str) -> None:
     for key, value in source.items():
         path = f"{prefix}{key}"
         if not isinstance(key, str):

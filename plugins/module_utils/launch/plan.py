@@ -4,8 +4,8 @@
 """LaunchSpec -> Plan: everything the job's script needs, decided. Pure; no I/O, no Slurm process.
 
 The generation is not known yet: the cluster's own run directory decides it when the job is submitted. Rendered text
-therefore carries a token in its place, which `with_generation` replaces. The token holds the launch key, a digest of the
-whole spec, so no value that a user gives can contain it.
+therefore carries a token in its place, which `with_generation` replaces. The token holds the launch key, a digest of
+the whole spec, so no value that a user gives can contain it.
 """
 
 from __future__ import annotations
@@ -201,8 +201,10 @@ def summary(plan: Plan) -> list[str]:
     )
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
-        f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
-        f"a node: {', '.join(place)}; limit {ask.time}; partition {ask.partition or '(default)'}",
+        (
+            f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
+            f"a node: {', '.join(place)}; limit {ask.time}; partition {ask.partition or '(default)'}"
+        ),
         "runs " + (plan.spec.shell or " ".join(plan.spec.command)).replace("\n", " ")[:100],
     ]
     artifact = plan.spec.artifact

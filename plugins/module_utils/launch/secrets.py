@@ -15,7 +15,7 @@ KINDS = ("from_env", "from_file", "from_var")
 
 @dataclass(frozen=True)
 class SecretSource:
-    """`kind`: from_env (variable of the controller), from_file (path on the cluster), from_var (an Ansible variable)."""
+    """`kind`: from_env (a variable of the controller), from_file (path on the cluster), from_var (Ansible variable)."""
 
     kind: str
     name: str

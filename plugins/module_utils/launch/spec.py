@@ -366,7 +366,7 @@ def short_names() -> dict[str, str]:
 
 
 def override_layer(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and what is wrong with them."""
+    """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
     names = short_names()
     paths = {info.path for info in fields_of()}
     data: dict[str, Any] = {}

@@ -50,7 +50,7 @@ def to_text(value: object) -> str:
 
 
 def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) -> Type:
-    """Text; `pattern` must match the whole of it, `allowed` says so in words; `lines=False` refuses control characters."""
+    """Text; `pattern` must match all of it, `allowed` says so in words; `lines=False` refuses control characters."""
     regex = re.compile(pattern) if pattern else None
 
     def parse(value: object) -> str:
@@ -73,7 +73,9 @@ def whole(minimum: int, maximum: int | None = None) -> Type:
 
     def parse(value: object) -> int:
         number: int | None = None
-        if (isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip())) or (isinstance(value, int) and not isinstance(value, bool)):
+        if (isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip())) or (
+            isinstance(value, int) and not isinstance(value, bool)
+        ):
             number = int(value)
         if number is None or number < minimum or (maximum is not None and number > maximum):
             raise Invalid(f"must be a whole number {limit}, not {shown(value)}")

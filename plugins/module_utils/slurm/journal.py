@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The run directory: <runs>/<name>/<key>/<generation>/ with its journal, claim, started.json and outcome.json.
 
-The journal is append-only, one JSON object a line, each line written with a single write and synced: after a kill at any
-moment it holds whole lines and at most one half line at the end, which readers skip.
+The journal is append-only, one JSON object a line, each line written with a single write and synced: after a kill at
+any moment it holds whole lines and at most one half line at the end, which readers skip.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Launcher:
             return self._final(Standing("succeeded", run, job_id, record, str(outcome.get("message", ""))))
         if record is None and self.slurm.accounting == "silent":
             raise SlurmUnavailable(
-                f"job {job_id} is not in the queue and accounting does not answer: its end is unknown. Try again later.",
+                f"job {job_id} is not in the queue and accounting is silent: its end is unknown. Try again later.",
                 **self._identity(run),
                 job_id=job_id,
             )
@@ -223,8 +223,8 @@ class Launcher:
             if os.path.isdir(target.path):
                 return False
             raise RankzeroError(
-                f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder on "
-                "shared storage that this user may write (launch_cluster.state_root)."
+                f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder "
+                "on shared storage that this user may write (launch_cluster.state_root)."
             ) from error
         return True
 
@@ -262,8 +262,8 @@ class Launcher:
         record = self._appeared(run)
         if record is None:
             raise SlurmUnavailable(
-                f"sbatch did not say whether it submitted the job ({result.complaint}), and the job is not in the queue. "
-                "Run the same launch again: it looks the job up before it submits anything.",
+                f"sbatch did not say whether it submitted the job ({result.complaint}), and the job is not in the "
+                "queue. Run the same launch again: it looks the job up before it submits anything.",
                 **self._identity(run),
             )
         run.record("submitted", job_id=record.job_id, message=result.complaint)
