@@ -121,6 +121,24 @@ class Reason:
         text = f"{self.meaning} ({self.code})" if self.code else self.meaning
         return f"{text}; {self.remedy}" if self.remedy else text
 
+    @property
+    def hopeless(self) -> bool:
+        """True when nobody but an administrator could make it start: not held, and no node that may come back."""
+        return self.code in _HOPELESS
+
+
+_HOPELESS = frozenset(
+    {
+        "DependencyNeverSatisfied",
+        "PartitionTimeLimit",
+        "InvalidAccount",
+        "InvalidQOS",
+        "AccountNotAllowed",
+        "QOSNotAllowed",
+        "ReservationDeleted",
+        "DeadLine",
+    }
+)
 
 _REASONS: dict[str, tuple[str, str, bool]] = {
     "None": ("Slurm has not looked at it yet", "", False),
@@ -165,14 +183,14 @@ _REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "NodeDown": ("a node that it needs is down", "wait for the node or exclude it", False),
     "BadConstraints": (
-        "no node can ever satisfy its constraints",
-        "check constraint, gres, memory and cpus against rankzero.slurm.cluster_info",
-        True,
+        "no node that is up satisfies its constraints",
+        "compare constraint, GPUs, memory and CPUs with what rankzero.slurm.cluster_info says",
+        False,
     ),
     "PartitionNodeLimit": (
-        "it asks for more nodes than the partition allows or has",
-        "lower resources.nodes or choose another partition",
-        True,
+        "it asks for more nodes than the partition allows or has up",
+        "lower resources.nodes, choose another partition, or wait for nodes that are down",
+        False,
     ),
     "PartitionTimeLimit": (
         "its time limit is above the limit of the partition",

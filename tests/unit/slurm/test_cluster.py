@@ -134,8 +134,8 @@ def test_unlike_nodes_and_odd_partitions() -> None:
             {"nodes": 5, "cpus_per_node": 64, "gpus_per_node": 4, "gpu_type": "a100"},
             [
                 (
-                    "resources.cpus_per_rank: 64 CPUs a node asked on 5 nodes, but of partition gpu 2 of 7 nodes have that "
-                    "many (most on a node: 96)."
+                    "resources.cpus_per_rank: 64 CPUs a node asked on 5 nodes, but of partition gpu 2 of 7 nodes have "
+                    "that many (most on a node: 96)."
                 )
             ],
         ),

@@ -8,20 +8,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 
 NOT_FINAL = [
-    "PENDING",
-    "REQUEUED",
-    "REQUEUE_HOLD",
-    "REQUEUE_FED",
-    "SPECIAL_EXIT",
-    "RESV_DEL_HOLD",
-    "RUNNING",
-    "CONFIGURING",
-    "COMPLETING",
-    "SUSPENDED",
-    "STOPPED",
-    "RESIZING",
-    "SIGNALING",
-    "STAGE_OUT",
+    *("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"),
+    *("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"),
 ]
 FINAL = ["CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"]
 UNSETTLED = ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"]
@@ -86,8 +74,8 @@ def test_words_and_lists(value: str | list[str], state: str) -> None:
         ("AssocMaxWallDurationPerJobLimit", True, "more wall time than the account"),
         ("ReqNodeNotAvail, UnavailableNodes:node07", False, "node07"),
         ("PartitionTimeLimit", True, "time limit"),
-        ("PartitionNodeLimit", True, "more nodes"),
-        ("BadConstraints", True, "constraints"),
+        ("PartitionNodeLimit", False, "more nodes"),
+        ("BadConstraints", False, "constraints"),
         ("Licenses", False, "licence"),
         ("Reservation", False, "reservation"),
         ("BeginTime", False, "start time"),
@@ -103,6 +91,13 @@ def test_reasons_in_words(code: str, stuck: bool, words: str) -> None:
     reason = states.explain(code)
     assert reason.stuck is stuck
     assert words in reason.sentence
+
+
+def test_only_what_nobody_will_change_is_hopeless() -> None:
+    assert states.explain("DependencyNeverSatisfied").hopeless
+    assert states.explain("PartitionTimeLimit").hopeless
+    for code in ("JobHeldUser", "PartitionNodeLimit", "BadConstraints", "Resources", "QOSMaxNodePerJobLimit"):
+        assert not states.explain(code).hopeless, code
 
 
 def test_ends_in_words() -> None:

@@ -1,0 +1,450 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Watching launches from afar: one shell line a poll, a pure parser of its answer, a pure state machine over the polls.
+
+A poll is one command over Ansible's connection: at most one squeue for any number of jobs, and of each run directory
+the claim, started.json, outcome.json and the new bytes of rank 0's log. Files cost Slurm nothing, so they are looked at
+often; squeue is asked ever more rarely while files tell the story (sites allow about four questions a minute for long).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
+    EXTRA_PATH,
+    KEPT,
+    KEPT_PREFIXES,
+    SCRUBBED_PREFIXES,
+    CommandResult,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS, JobRecord, from_squeue
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.rundir import Claim, parse_claim, parse_document
+
+LOG_BYTES = 16 * 1024
+SQUEUE_TIMEOUT = 30
+FILES = ("claim", "started.json", "outcome.json")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One launch to look at: where, which job, and how far (bytes) its rank 0's log of `attempt` was read."""
+
+    run_dir: str
+    job_id: str
+    attempt: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """New bytes of rank 0's log: `text` was read from `start` on; the file had `size` bytes."""
+
+    attempt: int
+    start: int
+    size: int
+    text: str
+
+
+@dataclass(frozen=True)
+class View:
+    """What one poll saw of one target."""
+
+    exists: bool = False
+    claim: Claim | None = None
+    started: Mapping[str, Any] | None = None
+    outcome: Mapping[str, Any] | None = None
+    log: LogChunk | None = None
+
+
+@dataclass(frozen=True)
+class Poll:
+    """One poll. `asked`: squeue ran. `silent`: why it gave no answer, in its words. `queue`: its rows by job id.
+
+    `whole` is False when the connection cut the answer short: then nothing in it may be believed.
+    """
+
+    whole: bool
+    asked: bool = False
+    silent: str = ""
+    queue: Mapping[str, JobRecord] = field(default_factory=dict)
+    views: tuple[View, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _scrub_line() -> str:
+    """Shell: unset every variable that client.scrubbed() would drop."""
+    kept = [f"-e '/^{name}=/d'" for name in sorted(KEPT)] + [f"-e '/^{prefix}/d'" for prefix in KEPT_PREFIXES]
+    names = [rf"-e 's/^\({prefix}[A-Za-z0-9_]*\)=.*/\1/p'" for prefix in SCRUBBED_PREFIXES]
+    return f'for v in $(env | sed -n {" ".join(kept + names)}); do unset "$v"; done'
+
+
+def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_bytes: int = LOG_BYTES) -> str:
+    """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output."""
+    quote = shlex.quote
+    lines = [
+        f"PATH=$PATH:{':'.join(EXTRA_PATH)}",
+        _scrub_line(),
+        "LC_ALL=C SLURM_TIME_FORMAT=%s",
+        "export PATH LC_ALL SLURM_TIME_FORMAT",
+        f"m={quote(marker)}",
+    ]
+    if ask_queue:
+        ids = ",".join(dict.fromkeys(target.job_id for target in targets))
+        columns = quote(parse.squeue_format(SQUEUE_COLUMNS))
+        squeue = f"squeue --noheader --all --states=all --jobs={quote(ids)} --Format={columns} 2>&1"
+        lines += [
+            f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'",
+            f'q=$($t {squeue}); r=$?; printf "%s queue %s\\n%s\\n" "$m" "$r" "$q"',
+        ]
+    for index, target in enumerate(targets):
+        attempt = "none" if target.attempt is None else str(target.attempt)
+        lines += [
+            f'd={quote(target.run_dir)}; ls "$d" >/dev/null 2>&1 && printf "%s run {index}\\n" "$m"',
+            (
+                f'for f in {" ".join(FILES)}; do if [ -f "$d/$f" ]; then printf "%s file {index} %s\\n" "$m" "$f"; '
+                'cat "$d/$f"; echo; fi; done'
+            ),
+            'a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1); l="$d/logs/$a/rank-0000.log"',
+            'if [ -n "$a" ] && [ -f "$l" ]; then',
+            f's=$(wc -c < "$l"); s=$((s + 0)); o={target.offset}',
+            # Another attempt has another log; a log that shrank was written anew.
+            f'[ "$a" = {attempt} ] || o=0; [ "$o" -le "$s" ] || o=0',
+            # A chatty program may write more than one poll shows: then the newest part is what counts.
+            f'n=$((s - o)); [ "$n" -le {log_bytes} ] || {{ n={log_bytes}; o=$((s - n)); }}',
+            f'printf "%s log {index} %s %s %s\\n" "$m" "$a" "$o" "$s"; tail -c "+$((o + 1))" "$l" | head -c "$n"; echo',
+            "fi",
+        ]
+    lines.append('printf "%s end\\n" "$m"')
+    return "\n".join(lines)
+
+
+def parse_poll(text: str, count: int, marker: str) -> Poll:
+    """What the output of `poll_script` for `count` targets says. Pure. A terminal's carriage returns do no harm."""
+    parts = text.replace("\r\n", "\n").split(f"{marker} ")
+    views: list[dict[str, Any]] = [{} for _index in range(count)]
+    whole = asked = False
+    silent = ""
+    queue: dict[str, JobRecord] = {}
+    warnings: list[str] = []
+    for part in parts[1:]:
+        head, _newline, body = part.partition("\n")
+        # The script ends each part with a newline of its own.
+        body = body.removesuffix("\n")
+        words = head.split()
+        if words[:1] == ["end"]:
+            whole = True
+        elif words[:1] == ["queue"]:
+            asked = True
+            silent, queue, complaints = _parse_queue(int(words[1]), body)
+            warnings += complaints
+        elif words[:1] == ["run"]:
+            views[int(words[1])]["exists"] = True
+        elif words[:1] == ["file"]:
+            view, name = views[int(words[1])], words[2]
+            if name == "claim":
+                view["claim"] = parse_claim(body)
+            else:
+                view[name.removesuffix(".json")] = parse_document(body)
+        elif words[:1] == ["log"]:
+            index, attempt, start, size = map(int, words[1:5])
+            views[index]["log"] = LogChunk(attempt, start, size, body)
+    return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings))
+
+
+def _parse_queue(rc: int, body: str) -> tuple[str, dict[str, JobRecord], list[str]]:
+    """Silence, rows and warnings of squeue's part. The output of both its streams comes together."""
+    if rc != 0 and "Invalid job id specified" in body:
+        return "", {}, []
+    if rc != 0:
+        answer = CommandResult(("squeue",), rc, "", body, rc == 124)
+        return f"no answer within {SQUEUE_TIMEOUT} s" if answer.timed_out else answer.complaint, {}, []
+    rows, warnings = parse.parse_records(body, SQUEUE_COLUMNS)
+    return "", {row["JobArrayID"]: from_squeue(row) for row in rows}, warnings
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Progress numbers found in one line of a log; None where the line does not give them."""
+
+    step: int | None = None
+    total: int | None = None
+    loss: float | None = None
+    tokens_per_second: float | None = None
+
+
+_NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+_STEP = re.compile(r"(?<![a-z])(?:step|iter(?:ation)?)s?['\"]?\s*[:=\[]?\s*(\d+)(?:\s*/\s*(\d+))?", re.I)
+_BAR = re.compile(r"\b(\d+)/(\d+) \[\d+:\d\d")
+_LOSS = re.compile(rf"(?<![a-z])(?:[a-z]+[_/-])*loss['\"]?\s*[:=]?\s*{_NUMBER}", re.I)
+_RATE = (
+    re.compile(rf"{_NUMBER}\s*(k?)\s*tok(?:en)?s?/s(?:ec)?\b", re.I),
+    re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{_NUMBER}(k?)", re.I),
+)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def parse_metrics(line: str) -> Metrics | None:
+    """Step, loss and rate of one line, as the usual trainers write them; None when it tells neither step nor loss.
+
+    Known: `step 10`, `step=10/100`, `iteration 10/100`, `loss: 2.31`, `lm loss: 2.3E+00`, `reduced_train_loss=2.3`,
+    `{'loss': 2.3}`, `812 tokens/s`, `tokens_per_sec=8.1e2`, a tqdm bar.
+    """
+    step = _STEP.search(line) or _BAR.search(line)
+    loss = _LOSS.search(line)
+    if step is None and loss is None:
+        return None
+    rate = next((match for pattern in _RATE if (match := pattern.search(line))), None)
+    return Metrics(
+        step=int(step.group(1)) if step else None,
+        total=int(step.group(2)) if step and step.group(2) else None,
+        loss=_number(loss.group(1)) if loss else None,
+        tokens_per_second=_number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
+    )
+
+
+# A pending reason that never clears must be seen this long (seconds) before waiting is given up.
+HOPELESS_AFTER = 20
+# An end that Slurm may turn into a requeue must stay this long (seconds).
+SETTLE = 5
+# The job writes its outcome while it still runs: how long (seconds) Slurm may take to call it ended.
+CLOSING = 60
+# How long (seconds) the job must be missing from a queue that answers.
+ABSENT = 3
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a person would want to hear. `kind`: pending, stuck, queued, started, metrics (the text is rank
+    0's own line), requeued, followed, silent, answered.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass
+class Watch:
+    """The state of one wait. Feed it polls; it says what happened, when to look again and when it is over.
+
+    Times are seconds of the caller's monotonic clock. `until`: started or finished. `outcome_grace`: how long an ended
+    job's outcome may take to become visible through a network file system.
+    """
+
+    run_dir: str
+    job_id: str
+    until: str = "finished"
+    poll_min: float = 0.5
+    poll_max: float = 10.0
+    outcome_grace: float = 40.0
+    done: bool = False
+    hopeless: states.Reason | None = None
+    record: JobRecord | None = None
+    metrics: Metrics | None = None
+    _attempt: int | None = None
+    _log_attempt: int | None = None
+    _offset: int = 0
+    _torn: str = ""
+    _pending_reason: str = ""
+    _hopeless_since: float | None = None
+    _silent: bool = False
+    _ended_since: float | None = None
+    _outcome_since: float | None = None
+    _absent_since: float | None = None
+    _delay: float = 0.0
+    _queue_delay: float = 0.0
+    _queue_at: float | None = None
+
+    def target(self) -> Target:
+        """What the next poll should look at."""
+        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset)
+
+    def ask_queue(self, now: float) -> bool:
+        """True when it is time for squeue again."""
+        return self._queue_at is None or now >= self._queue_at
+
+    def delay(self, round_trip: float = 0.0) -> float:
+        """Seconds until the next poll. `round_trip`: what the last poll took; a slow connection is asked less often."""
+        return max(self._delay, 4 * round_trip)
+
+    def feed(self, poll: Poll, now: float) -> list[Event]:
+        """Take in one poll of this target alone. Returns what happened, oldest first."""
+        if not poll.whole:
+            return []
+        view = poll.views[0]
+        events = self._follow(view) + self._queue(poll, now) + self._files(view) + self._log(view)
+        self._decide(view, poll, now)
+        self._schedule(poll, now, view)
+        return events
+
+    def _follow(self, view: View) -> list[Event]:
+        """Another job owns this generation (a duplicate lost the claim): watch the owner."""
+        if view.claim is None or view.claim.job_id == self.job_id:
+            return []
+        text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
+        self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
+        self._ended_since = self._absent_since = self._outcome_since = None
+        return [Event("followed", text)]
+
+    def _queue(self, poll: Poll, now: float) -> list[Event]:
+        if not poll.asked:
+            return []
+        events: list[Event] = []
+        if poll.silent:
+            if not self._silent:
+                text = f"Slurm does not answer ({poll.silent}); the job is not affected, waiting goes on"
+                events.append(Event("silent", text))
+            self._silent = True
+            return events
+        if self._silent:
+            self._silent = False
+            events.append(Event("answered", "Slurm answers again"))
+        record = poll.queue.get(self.job_id)
+        if record is None:
+            self._absent_since = now if self._absent_since is None else self._absent_since
+            return events
+        self._absent_since = None
+        before, self.record = self.record, record
+        if record.pending:
+            events += self._pending(record, before, now)
+        else:
+            self._hopeless_since, self._pending_reason = None, ""
+            if record.active and self._attempt is None and (before is None or not before.active):
+                events.append(Event("queued", _setting_up(record)))
+        return events
+
+    def _pending(self, record: JobRecord, before: JobRecord | None, now: float) -> list[Event]:
+        events: list[Event] = []
+        if before is not None and before.active:
+            events.append(Event("requeued", "Slurm put the job back into the queue"))
+        reason = states.explain(record.reason)
+        if record.reason != self._pending_reason:
+            self._pending_reason = record.reason
+            kind = "stuck" if reason.stuck else "pending"
+            note = "; it will not start by itself" if reason.stuck else ""
+            events.append(Event(kind, f"pending: {reason.sentence}{note}"))
+        if not reason.hopeless:
+            self._hopeless_since = None
+        elif self._hopeless_since is None:
+            self._hopeless_since = now
+        elif now - self._hopeless_since >= HOPELESS_AFTER:
+            self.hopeless = reason
+        return events
+
+    def _files(self, view: View) -> list[Event]:
+        """The job's own word that an attempt has begun."""
+        if view.started is None:
+            return []
+        attempt = int(view.started.get("attempt") or 0)
+        if self._attempt is not None and attempt <= self._attempt:
+            return []
+        self._attempt = attempt
+        nodes = [str(node) for node in view.started.get("nodes") or []]
+        again = f"attempt {attempt + 1} " if attempt else ""
+        ranks = view.started.get("world_size")
+        text = f"{again}started on {len(nodes)} node{'' if len(nodes) == 1 else 's'} ({short_list(nodes)})"
+        return [Event("started", f"{text}, {ranks} ranks" if ranks else text)]
+
+    def _log(self, view: View) -> list[Event]:
+        """The newest line with progress in rank 0's new bytes."""
+        chunk = view.log
+        if chunk is None:
+            return []
+        continues = chunk.attempt == self._log_attempt and chunk.start == self._offset
+        # Progress bars overwrite their line with a carriage return.
+        pieces = re.split(r"[\r\n]", (self._torn if continues else "") + chunk.text)
+        if not continues and chunk.start > 0:
+            pieces = pieces[1:]
+        self._torn = pieces.pop()[-LOG_BYTES:] if pieces else ""
+        self._log_attempt, self._offset = chunk.attempt, chunk.size
+        newest: tuple[str, Metrics] | None = None
+        for piece in pieces:
+            found = parse_metrics(piece)
+            if found is not None:
+                newest = (piece, found)
+        if newest is None:
+            return []
+        self.metrics = newest[1]
+        return [Event("metrics", printable(newest[0]))]
+
+    def _decide(self, view: View, poll: Poll, now: float) -> None:
+        """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""
+        outcome = view.outcome
+        current = outcome is not None and int(outcome.get("attempt") or 0) >= (self._attempt or 0)
+        proven = outcome is not None and current and bool(outcome.get("success"))
+        if self.hopeless is not None or proven or (self.until == "started" and self._attempt is not None):
+            self.done = True
+            return
+        self._outcome_since = _since(self._outcome_since, current, now)
+        if poll.asked and not poll.silent:
+            ended = self.record is not None and self._absent_since is None and states.is_final(self.record.state)
+            self._ended_since = _since(self._ended_since, ended, now)
+        self.done = self._over(current, now)
+
+    def _over(self, current: bool, now: float) -> bool:
+        """True when Slurm's word and the job's own word (or its lasting silence) make the end certain."""
+        record, gone = self.record, self._absent_since is not None
+        if self._ended_since is None and not gone:
+            # The batch script has spoken, but Slurm still shows the job closing down, or does not answer at all.
+            waits = record is not None and record.pending
+            return self._outcome_since is not None and not waits and now - self._outcome_since >= CLOSING
+        ended_for = now - min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
+        settle: float = ABSENT if gone else 0
+        if record is not None and not states.is_final(record.state, settled=False):
+            settle = max(settle, SETTLE)
+        if ended_for < settle:
+            return False
+        # Ended while it waited in the queue: no script ran, so no outcome will come.
+        unborn = self._attempt is None and record is not None and record.start in (None, record.end)
+        never_ran = unborn and record is not None and record.state in ("CANCELLED", "DEADLINE")
+        return current or never_ran or ended_for >= self.outcome_grace
+
+    def _schedule(self, poll: Poll, now: float, view: View) -> None:
+        """Choose the next times: files every second or faster while it runs, squeue ever more rarely."""
+        running = self._attempt is not None and (self.record is None or not self.record.pending)
+        ceiling = min(1.0, self.poll_max) if running else min(5.0, self.poll_max)
+        self._delay = min(max(self._delay * 1.3, self.poll_min), ceiling)
+        # A sign of the end deserves a prompt question; so does the first poll after the start.
+        urgent = view.outcome is not None or self._ended_since is not None or self._absent_since is not None
+        if poll.asked:
+            longer = self._queue_delay * 1.5
+            self._queue_delay = min(max(longer, self.poll_min), min(1.0, self.poll_max) if urgent else self.poll_max)
+            self._queue_at = now + self._queue_delay
+        elif urgent and self._queue_at is not None:
+            self._queue_at = min(self._queue_at, now)
+
+
+def _since(before: float | None, holds: bool, now: float) -> float | None:
+    """Since when something holds: kept while it does, forgotten when it does not."""
+    if not holds:
+        return None
+    return now if before is None else before
+
+
+def _setting_up(record: JobRecord) -> str:
+    if record.state == "CONFIGURING":
+        return f"nodes are being prepared: {record.node_list}"
+    return f"running on {record.node_list}, setting up"
+
+
+def short_list(names: Sequence[str], most: int = 4) -> str:
+    """A few names, then how many more."""
+    if len(names) <= most:
+        return ", ".join(names) or "none"
+    return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+
+
+def printable(line: str, width: int = 200) -> str:
+    """A line of a log as it may go to a terminal: no control sequences, no endless lines."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+    text = "".join(character if character.isprintable() else " " for character in text).strip()
+    return text if len(text) <= width else text[: width - 1] + "…"
