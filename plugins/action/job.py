@@ -40,7 +40,7 @@ class ActionModule(LaunchAction):
             lines = secret_lines(job.spec, os.environ, lambda name: self._variable(name, task_vars))
             if lines and not self._task.check_mode:
                 request["secrets_file"] = self._ship_secrets(lines)
-        module_args = {"state": state, "_request": request}
+        module_args = {"job": arguments["job"], "state": state, "_request": request}
         result = self._execute_module("rankzero.slurm.job", module_args=module_args, task_vars=task_vars)
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             # Once on each cluster and version: bring the job runtime, and ask again.
@@ -53,6 +53,8 @@ class ActionModule(LaunchAction):
     def _completed(self, result: dict[str, Any], prepared: Prepared, project: str, environment: Any) -> dict[str, Any]:
         """The module's result with what only the controller knows: the plan, and how to build what is missing."""
         result.pop("invocation", None)
+        if result.get("failed"):
+            return result
         sources = {
             "code": {"src": prepared.snapshot.src, "exclude": list(prepared.plan.spec.code.exclude)},
             "environment": {

@@ -36,7 +36,7 @@ class ActionModule(LaunchAction):
             if arguments.get("path"):
                 written = self._execute_module(
                     "rankzero.slurm.job_script",
-                    module_args={"path": arguments["path"], "_script": files["job.sbatch"]},
+                    module_args={"job": arguments["job"], "path": arguments["path"], "_script": files["job.sbatch"]},
                     task_vars=task_vars,
                 )
                 written.pop("invocation", None)

@@ -155,6 +155,8 @@ slurm_commands:
   type: int
 """
 
+import os
+import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -181,7 +183,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         runtime = next(ref for ref in request["refs"] if ref["kind"] == "runtime")
         publish_files(runtime["path"], module.params["_runtime"])
     slurm = Slurm()
-    launcher = Launcher(Request(**request), slurm, check_mode=module.check_mode)
+    submitter = f"{socket.gethostname()}:{os.getpid()}"
+    launcher = Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
     result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
     for note in slurm.notes:
         module.warn(note)
