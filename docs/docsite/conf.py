@@ -15,8 +15,6 @@ html_title = "rankzero.slurm"
 extensions = ["sphinx_antsibull_ext"]
 html_theme = "alabaster"
 highlight_language = "YAML+Jinja"
-# The page of environment variables refers to the manual of ansible-core, and no plugin of ours reads one.
-exclude_patterns = ["environment_variables.rst"]
 html_copy_source = False
 html_show_sphinx = False
 html_use_index = False

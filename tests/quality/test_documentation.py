@@ -117,8 +117,9 @@ def untested(names: set[str], mentioning: str = "") -> list[str]:
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_option_is_used_by_a_test(name: str) -> None:
     """A word in a test is weak evidence that an option works; its absence is strong evidence that nobody looked."""
-    missing = untested(set(all_options(name)), mentioning=name)
-    missing += untested(set(nested_names(all_options(name))))
+    own = untested(set(all_options(name)), mentioning=name)
+    nested = untested(set(nested_names(all_options(name))))
+    missing = sorted({*own, *nested})
     assert not missing, f"no test of {name} names:" + bullet_list(missing)
 
 

@@ -126,8 +126,8 @@ def test_role_arguments_equal_the_defaults(role: str) -> None:
     for name in options.keys() & defaults.keys():
         value, option = defaults[name], options[name]
         computed = isinstance(value, str) and "{{" in value
-        if computed and "default" in option:
-            problems.append(f"{name} is computed: describe the default in words, not in `default:`")
+        if computed and option.get("default", value) != value:
+            problems.append(f"{name}: documented default {option['default']!r}, real default {value!r}")
         elif not computed and value not in (None, "", [], {}) and option.get("default") != value:
             problems.append(f"{name}: documented default {option.get('default')!r}, real default {value!r}")
         elif not computed and option.get("default", value) != value:
