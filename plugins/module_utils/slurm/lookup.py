@@ -62,6 +62,8 @@ SACCT_COLUMNS = (
 DEFAULT_REACH = 90 * 86400
 # Clocks of a login node and the controller differ; a job may not be taken for older than the intent to submit it.
 CLOCK_SLACK = 300
+# Slurm requeues a job within seconds of its nodes' death or its preemption, or not at all.
+REQUEUE_TIME = 30
 # `scontrol show job` takes one id: above this many it would be one command a job.
 SCONTROL_LIMIT = 3
 
@@ -103,16 +105,27 @@ class JobRecord:
 
     @property
     def pending(self) -> bool:
+        """It waits in the queue."""
         return states.is_pending(self.state)
 
     @property
-    def active(self) -> bool:
-        return states.is_active(self.state)
+    def running(self) -> bool:
+        """It holds nodes."""
+        return states.is_running(self.state)
 
     @property
     def final(self) -> bool:
-        """The end, for a reader who looks once. A watcher asks `states.is_final(..., settled=...)` itself."""
-        return states.is_final(self.state)
+        """No attempt can follow, for a reader who looks once.
+
+        Slurm may requeue a preempted job or one whose node died: until it had the time to, that is not the end.
+        """
+        settled = self.source == "sacct" or (self.end is not None and time.time() - self.end > REQUEUE_TIME)
+        return states.is_final(self.state, settled=settled)
+
+    @property
+    def active(self) -> bool:
+        """It waits, runs or may be requeued: everything but ended."""
+        return not self.final
 
 
 def base_id(job_id: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 # The job holds nodes (or did a moment ago): the program may be running.
-ACTIVE = frozenset(
+RUNNING = frozenset(
     {
         "RUNNING",
         "CONFIGURING",
@@ -48,7 +48,6 @@ FINAL = frozenset(
 # Ends that Slurm may still turn into a requeue under the same id: believe them only when they stay.
 UNSETTLED = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"})
 
-KNOWN = PENDING | ACTIVE | FINAL | UNSETTLED
 # Flags beside a base state (list form), strongest first: what is happening now says more than the base.
 _FLAGS = (
     "REQUEUED",
@@ -89,9 +88,9 @@ def is_pending(state: str) -> bool:
     return state_of(state) in PENDING
 
 
-def is_active(state: str) -> bool:
+def is_running(state: str) -> bool:
     """True when the job holds nodes."""
-    return state_of(state) in ACTIVE
+    return state_of(state) in RUNNING
 
 
 def is_final(state: str, *, settled: bool = True) -> bool:

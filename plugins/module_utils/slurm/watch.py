@@ -10,6 +10,7 @@ often; squeue is asked ever more rarely while files tell the story (sites allow 
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
     SCRUBBED_PREFIXES,
     CommandResult,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS, JobRecord, from_squeue
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.rundir import Claim, parse_claim, parse_document
 
 LOG_BYTES = 16 * 1024
 SQUEUE_TIMEOUT = 30
@@ -149,13 +150,28 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         elif words[:1] == ["file"]:
             view, name = views[int(words[1])], words[2]
             if name == "claim":
-                view["claim"] = parse_claim(body)
+                view["claim"] = _claim(body)
             else:
-                view[name.removesuffix(".json")] = parse_document(body)
+                view[name.removesuffix(".json")] = _document(body)
         elif words[:1] == ["log"]:
             index, attempt, start, size = map(int, words[1:5])
             views[index]["log"] = LogChunk(attempt, start, size, body)
     return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings))
+
+
+def _claim(body: str) -> Claim | None:
+    """The claim file: "<generation> <cluster> <job id>"."""
+    words = body.split()
+    return Claim(int(words[0]), words[1], words[2]) if len(words) == 3 and words[0].isdecimal() else None
+
+
+def _document(body: str) -> Mapping[str, Any] | None:
+    """A JSON object of the job; None for anything else (torn by the connection, or not ours)."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def _parse_queue(rc: int, body: str) -> tuple[str, dict[str, JobRecord], list[str]]:
@@ -318,13 +334,13 @@ class Watch:
             events += self._pending(record, before, now)
         else:
             self._hopeless_since, self._pending_reason = None, ""
-            if record.active and self._attempt is None and (before is None or not before.active):
+            if record.running and self._attempt is None and (before is None or not before.running):
                 events.append(Event("queued", _setting_up(record)))
         return events
 
     def _pending(self, record: JobRecord, before: JobRecord | None, now: float) -> list[Event]:
         events: list[Event] = []
-        if before is not None and before.active:
+        if before is not None and before.running:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
         reason = states.explain(record.reason)
         if record.reason != self._pending_reason:

@@ -24,12 +24,12 @@ def test_one_squeue_for_any_number_of_jobs() -> None:
     assert slurm.commands == 1
     assert "--jobs=18,23,28,34,33" in fake.asked[0]
     assert sorted(found) == ["18", "23", "28_1", "28_2", "28_[3-5%2]", "33", "34"]
-    assert found["18"].state == "RUNNING" and found["18"].active and found["18"].end is None
+    assert found["18"].state == "RUNNING" and found["18"].running and found["18"].active and found["18"].end is None
     assert found["18"].node_list == "node[01-02]" and found["18"].nodes == 2
     assert (found["23"].state, found["23"].exit_code, found["23"].final) == ("FAILED", 3, True)
     assert found["23"].reason == "NonZeroExitCode"
     assert found["28_1"].array_job_id == "28"
-    assert found["33"].pending and found["33"].reason == "DependencyNeverSatisfied"
+    assert found["33"].pending and found["33"].active and found["33"].reason == "DependencyNeverSatisfied"
     assert found["34"].signal == 15 and found["34"].source == "squeue"
 
 
@@ -40,6 +40,16 @@ def test_a_requeued_job_counts_its_restarts() -> None:
     assert (sacct.state, sacct.restarts) == ("PENDING", 1)
     assert [attempt.state for attempt in sacct.earlier] == ["REQUEUED"]
     assert sacct.earlier[0].elapsed == 6
+
+
+def test_a_job_that_may_be_requeued_is_active_until_slurm_had_the_time() -> None:
+    make = lookup.JobRecord
+    now = time.time()
+    assert make("7", "a", "NODE_FAIL", end=now, source="squeue").active
+    assert make("7", "a", "PREEMPTED", end=now - lookup.REQUEUE_TIME - 1, source="squeue").final
+    assert make("7", "a", "PREEMPTED", end=now, source="sacct").final
+    assert make("7", "a", "FAILED", end=now, source="squeue").final
+    assert make("7", "a", "", source="squeue").active
 
 
 def test_what_left_the_queue_is_asked_of_scontrol_then_sacct() -> None:

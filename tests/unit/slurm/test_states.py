@@ -18,7 +18,7 @@ UNSETTLED = ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"]
 @pytest.mark.parametrize("state", NOT_FINAL)
 def test_not_final(state: str) -> None:
     assert not states.is_final(state)
-    assert states.is_pending(state) != states.is_active(state)
+    assert states.is_pending(state) != states.is_running(state)
 
 
 @pytest.mark.parametrize("state", [*FINAL, "CANCELLED by 1000", "CANCELLED+", "completed"])
@@ -26,7 +26,7 @@ def test_final(state: str) -> None:
     assert states.is_final(state)
     assert states.is_final(state, settled=False)
     assert not states.is_pending(state)
-    assert not states.is_active(state)
+    assert not states.is_running(state)
 
 
 @pytest.mark.parametrize("state", UNSETTLED)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS, JobRecord
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.rundir import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import (
     CLOSING,
     HOPELESS_AFTER,
@@ -114,7 +114,7 @@ def test_a_poll_reads_what_the_job_wrote(run_dir: Path) -> None:
     seen = poll(Target(str(run_dir), "7"))
     (view,) = seen.views
     assert seen.whole and not seen.asked and view.exists
-    assert view.claim == Claim("1", "lab", "7")
+    assert view.claim == Claim(1, "lab", "7")
     assert view.started == {"job_id": "7", "attempt": 0, "nodes": ["node01"]}
     assert view.outcome == {"job_id": "7", "attempt": 0, "success": True}
     assert view.log == LogChunk(0, 0, 18, "step 1\nstep 2\npart")
@@ -351,7 +351,7 @@ def test_a_failure_while_slurm_is_silent_ends_after_a_bounded_time() -> None:
 def test_the_owner_of_the_claim_is_followed() -> None:
     watch = Watch(RUN, "8")
     watch.feed(seen(record("COMPLETED", job_id="8"), outcome=None), 0.0)
-    (event,) = watch.feed(seen(record(), claim=Claim("1", "lab", "7"), asked=False), 1.0)
+    (event,) = watch.feed(seen(record(), claim=Claim(1, "lab", "7"), asked=False), 1.0)
     assert event.kind == "followed" and "job 7 owns this launch" in event.text
     assert watch.job_id == "7" and watch.target().job_id == "7" and watch.ask_queue(1.0)
     assert not watch.done

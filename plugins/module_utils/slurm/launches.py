@@ -1,0 +1,378 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches as the modules report them: the run directory's word, joined with Slurm's. Changes nothing.
+
+Success is the newest attempt's own outcome (R5); Slurm's state explains it. Every source may be silent or gone: the
+report then says what is known and who did not answer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
+    JobRecord,
+    expand_nodes,
+    find_by_id,
+    find_by_name,
+)
+
+DEFAULT_STATE_ROOT = "~/.rankzero/state"
+KEY_LENGTH = 16
+# What a job says of itself where Slurm no longer knows it, or does not answer.
+UNKNOWN = "UNKNOWN"
+
+# The options that name launches; the doc fragment rankzero.slurm.store.run describes them.
+RUN_ARGUMENTS: dict[str, Any] = {
+    "run_dir": {"type": "path"},
+    "name": {"type": "str"},
+    "key": {"type": "str", "no_log": False},
+    "generation": {"type": "int"},
+    "job_id": {"type": "str"},
+    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Name, key (its first 16 digits) and generation, as the path of a run directory states them."""
+
+    name: str
+    key: str
+    generation: int
+
+    @property
+    def job_name(self) -> str:
+        """The name under which Slurm knows the job."""
+        return f"{self.name}.{self.key}.{self.generation}"
+
+
+def identity(run_dir: str) -> Identity:
+    """Raises `RankzeroError` where the path is no run directory's."""
+    parts = os.path.normpath(run_dir).split(os.sep)
+    if len(parts) < 4 or not parts[-1].isdecimal():
+        raise RankzeroError(
+            f"run_dir: {run_dir!r} is not a run directory; expected <state_root>/runs/<name>/<key>/<generation>, "
+            "as the module rankzero.slurm.job returns it."
+        )
+    return Identity(parts[-3], parts[-2], int(parts[-1]))
+
+
+def open_run(run_dir: str) -> RunDirectory:
+    """The run directory at a path that a user gave. Raises `RankzeroError` where there is none to read."""
+    identity(run_dir)
+    try:
+        # Listing makes a network file system look again before a name is believed to be missing.
+        os.listdir(run_dir)
+    except OSError as error:
+        raise RankzeroError(
+            f"run_dir: {run_dir} cannot be read on this host: {error.strerror}. Module rankzero.slurm.job makes it; "
+            "is this the host that launched, is state_root the same, was the file system purged?"
+        ) from error
+    return RunDirectory(os.path.normpath(run_dir))
+
+
+def _children(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return []
+
+
+def find_runs(
+    state_root: str,
+    *,
+    name: str | None = None,
+    key: str | None = None,
+    generation: int | None = None,
+    job_id: str | None = None,
+) -> list[RunDirectory]:
+    """Run directories under `state_root` that match all that is given, by name, key, generation.
+
+    `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one.
+    """
+    runs = os.path.join(state_root, "runs")
+    found = []
+    for one_name in _children(runs) if name is None else [name]:
+        for one_key in _children(os.path.join(runs, one_name)):
+            if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
+                continue
+            for run in generations(os.path.join(runs, one_name, one_key)):
+                if generation in (None, run.generation) and (job_id is None or job_id in _job_ids(run)):
+                    found.append(run)
+    return found
+
+
+def _job_ids(run: RunDirectory) -> set[str]:
+    ids = {str(event["job_id"]) for event in run.events() if event.get("job_id")}
+    own = run.job_id()
+    return ids | {own} if own else ids
+
+
+def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+    """The run directories that RUN_ARGUMENTS name. `run_dir` decides over the rest."""
+    if options.get("run_dir"):
+        return [open_run(os.path.expanduser(options["run_dir"]))]
+    state_root = os.path.expanduser(options["state_root"])
+    return find_runs(
+        state_root,
+        name=options.get("name"),
+        key=options.get("key"),
+        generation=options.get("generation"),
+        job_id=options.get("job_id"),
+    )
+
+
+def one_run(options: Mapping[str, Any]) -> RunDirectory:
+    """The one launch that a module works on: the newest generation of one key. Raises `RankzeroError` otherwise."""
+    if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
+        raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
+    found = select_runs(options)
+    given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
+    root = os.path.expanduser(options["state_root"])
+    if not found:
+        known = ", ".join(_children(os.path.join(root, "runs"))[:20]) or "none"
+        raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
+    keys = sorted({os.path.dirname(run.path) for run in found})
+    if len(keys) > 1:
+        names = ", ".join(f"{os.path.basename(os.path.dirname(key))}/{os.path.basename(key)}" for key in keys[:8])
+        raise RankzeroError(f"{given} names {len(keys)} launches under {root}: {names}. Give name and key, or run_dir.")
+    return found[-1]
+
+
+@dataclass
+class SlurmAnswer:
+    """What Slurm said of some jobs. `silent`: the complaint of a Slurm that did not answer, else empty."""
+
+    records: dict[str, JobRecord] = field(default_factory=dict)
+    by_name: dict[str, JobRecord] = field(default_factory=dict)
+    silent: str = ""
+
+
+def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
+    """One lookup for all runs, one more for those whose job id was never recorded. Silence is an answer here."""
+    answer = SlurmAnswer()
+    ids = {run.path: run.job_id() for run in runs}
+    intents = [_first_time(run) for run in runs]
+    nameless = {identity(run.path).job_name: run for run in runs if ids[run.path] is None and run.rejected() is None}
+    since = min((moment for moment in intents if moment), default=None)
+    try:
+        answer.records = find_by_id(slurm, [job_id for job_id in ids.values() if job_id], since=since)
+        # Oldest first: of two submissions of one name the newest one counts.
+        answer.by_name = {record.name: record for record in find_by_name(slurm, nameless, since=since or 0)}
+    except SlurmUnavailable as error:
+        answer.silent = error.message
+    return answer
+
+
+def _first_time(run: RunDirectory) -> float | None:
+    return next((float(event["time"]) for event in run.events() if "time" in event), None)
+
+
+def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, Any]:
+    """One launch as job_info and job_wait return it."""
+    who = identity(run.path)
+    job_id = run.job_id()
+    record = _record_of(answer, job_id, who.job_name)
+    if record is not None:
+        job_id = record.array_job_id
+    started, outcome = run.started(), run.outcome()
+    attempt = _attempt(run, record)
+    if outcome is not None and int(outcome.get("attempt") or 0) < attempt:
+        outcome = None
+    success = bool(outcome and outcome.get("success"))
+    ended = record.final if record is not None else _gone(slurm, answer, job_id, outcome)
+    completed = run.rejected() is not None or success or ended
+    state = _state(run, record, outcome)
+    begun, finished = _times(record, started, outcome, completed)
+    return {
+        "name": who.name,
+        "key": who.key,
+        "generation": who.generation,
+        "job_id": job_id,
+        "state": state,
+        "active": job_id is not None and not completed,
+        "completed": completed,
+        "success": success,
+        "exit_code": _exit_code(record, outcome),
+        "reason": _reason(record),
+        "message": _message(slurm, run, answer, record, outcome, completed),
+        "nodes": _nodes(slurm, record, started),
+        "attempt": attempt,
+        "attempts": _attempts(record, attempt, state, begun, finished),
+        "started": begun,
+        "finished": finished,
+        "wall_time": None if begun is None or finished is None else max(0.0, finished - begun),
+        "artifact": outcome.get("artifact") if outcome else None,
+        "outcome": outcome,
+        "run_dir": run.path,
+        "logs_dir": run.file("logs"),
+        "journal": run.events(),
+        "source": record.source if record else None,
+    }
+
+
+def _record_of(answer: SlurmAnswer, job_id: str | None, job_name: str) -> JobRecord | None:
+    if job_id is None:
+        return answer.by_name.get(job_name)
+    return answer.records.get(job_id)
+
+
+def _attempt(run: RunDirectory, record: JobRecord | None) -> int:
+    """The newest attempt that anyone knows of (0 is the first). A requeued job that still waits has not begun it."""
+    started = run.started() or {}
+    seen = [int(started.get("attempt") or 0), int((run.outcome() or {}).get("attempt") or 0)]
+    if record is not None and record.restarts:
+        seen.append(record.restarts)
+    return max(seen)
+
+
+def _gone(slurm: Slurm, answer: SlurmAnswer, job_id: str | None, outcome: Mapping[str, Any] | None) -> bool:
+    """Whether a job that Slurm shows nowhere has ended. A Slurm that is silent, in whole or in part, says nothing."""
+    if job_id is None:
+        return False
+    if answer.silent or slurm.accounting == "silent":
+        # A verdict that no requeue can follow is an end even so.
+        return outcome is not None and outcome.get("ended_by") != "signal"
+    return True
+
+
+def _state(run: RunDirectory, record: JobRecord | None, outcome: Mapping[str, Any] | None) -> str:
+    if record is not None:
+        return record.state
+    if run.rejected() is not None:
+        return "REJECTED"
+    if run.job_id() is None:
+        return "UNSUBMITTED"
+    # The batch script's exit code is what Slurm would have made its state of.
+    return UNKNOWN if outcome is None else ("COMPLETED" if outcome.get("success") else "FAILED")
+
+
+def _exit_code(record: JobRecord | None, outcome: Mapping[str, Any] | None) -> int | None:
+    if outcome is not None and outcome.get("exit_code") is not None:
+        return int(outcome["exit_code"])
+    return record.exit_code if record is not None and record.final else None
+
+
+def _reason(record: JobRecord | None) -> str:
+    if record is None:
+        return ""
+    if record.pending:
+        return states.explain(record.reason).sentence
+    if record.final:
+        return states.describe_end(record.state, record.exit_code, record.signal, record.reason)
+    return ""
+
+
+def _message(
+    slurm: Slurm,
+    run: RunDirectory,
+    answer: SlurmAnswer,
+    record: JobRecord | None,
+    outcome: Mapping[str, Any] | None,
+    completed: bool,
+) -> str:
+    """What became of the launch, in a sentence for people."""
+    if run.rejected() is not None:
+        return f"Slurm refused the job: {run.rejected()}"
+    said = str(outcome.get("message") or "") if outcome else ""
+    if outcome and outcome.get("success"):
+        return said or "the artifact is proven"
+    job = f"job {run.job_id()}"
+    if outcome:
+        end = _reason(record) if record is not None and record.final else ""
+        return "; ".join(filter(None, [said or "the job ended without success", end]))
+    if answer.silent:
+        return f"{answer.silent} The run directory holds no outcome."
+    if record is None and run.job_id() is None:
+        return "an intent to submit is recorded, but no job id, and Slurm knows no such job; the next launch settles it"
+    if record is None and slurm.accounting == "silent":
+        return f"{job} left the queue, accounting does not answer, and the run directory holds no outcome"
+    if record is None:
+        return f"{job} is gone from Slurm and left no outcome: it failed, or its run directory was changed"
+    if completed:
+        return f"{job} ended without writing its outcome: {_reason(record)}"
+    if record.pending:
+        return f"pending: {_reason(record)}"
+    return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"
+
+
+def _nodes(slurm: Slurm, record: JobRecord | None, started: Mapping[str, Any] | None) -> list[str]:
+    """Host names: the job's own list, else Slurm's."""
+    if started and isinstance(started.get("nodes"), list):
+        return [str(node) for node in started["nodes"]]
+    return expand_nodes(slurm, record.node_list) if record is not None else []
+
+
+def _times(
+    record: JobRecord | None,
+    started: Mapping[str, Any] | None,
+    outcome: Mapping[str, Any] | None,
+    completed: bool,
+) -> tuple[float | None, float | None]:
+    """Start and end of the newest attempt, epoch seconds: Slurm's where it has ended, else the job's own."""
+    began = record.start if record is not None and not record.pending else None
+    ended = record.end if record is not None and record.final else None
+    if outcome is not None:
+        began = began or outcome.get("started")
+        ended = ended or outcome.get("time")
+    if began is None and started is not None and not (record is not None and record.pending):
+        began = started.get("time")
+    return began, ended if completed else None
+
+
+def _attempts(
+    record: JobRecord | None, attempt: int, state: str, begun: float | None, finished: float | None
+) -> list[dict[str, Any]]:
+    """Every attempt, oldest first. What only accounting could tell of an earlier one is null without it."""
+    earlier = list(record.earlier) if record is not None else []
+    rows = []
+    for number in range(attempt):
+        known = earlier[number] if number < len(earlier) else None
+        rows.append(
+            {
+                "attempt": number,
+                "state": known.state if known else None,
+                "started": known.start if known else None,
+                "finished": known.end if known else None,
+                "node_list": known.node_list if known else None,
+            }
+        )
+    node_list = record.node_list if record is not None else None
+    rows.append({"attempt": attempt, "state": state, "started": begun, "finished": finished, "node_list": node_list})
+    return rows
+
+
+def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of module job_info for RUN_ARGUMENTS."""
+    runs = select_runs(options)
+    answer = ask_slurm(slurm, runs)
+    launches = [report(slurm, run, answer) for run in runs]
+    if answer.silent:
+        slurm.note(answer.silent)
+    result: dict[str, Any] = {"launches": launches, "slurm_commands": slurm.commands}
+    if not launches:
+        result["message"] = _nothing_found(slurm, options)
+        result["slurm_commands"] = slurm.commands
+    return result
+
+
+def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
+    root = os.path.expanduser(options["state_root"])
+    given = [f"{o} {options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o)]
+    text = f"no launch{' with ' + ', '.join(given) if given else ''} is recorded under {root}"
+    if not options.get("job_id"):
+        return text
+    record = next(iter(find_by_id(slurm, [options["job_id"]]).values()), None)
+    if record is None:
+        return f"{text}, and Slurm does not know that job"
+    return f"{text}; Slurm knows the job as {record.name!r} ({record.state}), so another program or state_root made it"
