@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's accounting: a small MariaDB that listens on a unix socket only, and slurmdbd in front of it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, slurmconf
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
+
+
+def grants(user: str) -> str:
+    """SQL that every start of the server runs first: the operating system's user is the password."""
+    return (
+        "CREATE DATABASE IF NOT EXISTS slurm_acct_db;\n"
+        f"CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED VIA unix_socket;\n"
+        f"GRANT ALL PRIVILEGES ON slurm_acct_db.* TO '{user}'@'localhost';\n"
+    )
+
+
+def initialise(lab: Lab) -> None:
+    """An empty data directory, once in the life of a lab; built beside its place, so that a killed one is not taken."""
+    directory, building = lab.path("db"), lab.path("db.new")
+    if lab.accounting != "slurmdbd" or os.path.isdir(directory):
+        return
+    shutil.rmtree(building, ignore_errors=True)
+    user = "mysql" if lab.realistic else pwd.getpwuid(os.getuid()).pw_name
+    os.makedirs(building, 0o700)
+    if lab.realistic:
+        entry = pwd.getpwnam(user)
+        os.chown(building, entry.pw_uid, entry.pw_gid)
+    control.must(
+        [
+            "mariadb-install-db",
+            "--no-defaults",
+            f"--user={user}",
+            f"--datadir={building}",
+            "--skip-test-db",
+            "--auth-root-authentication-method=socket",
+            "--innodb-log-file-size=16M",
+        ]
+    )
+    os.rename(building, directory)
+
+
+def start(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    """MariaDB, slurmdbd, and the cluster's entry, which slurmctld needs before it starts."""
+    start_mariadbd(lab, host, agent, pid)
+    start_slurmdbd(lab, host, agent, pid)
+    marker = lab.path("db", "cluster-registered")
+    if not os.path.exists(marker):
+        command = ["sacctmgr", "--immediate", "--quiet", "add", "cluster", lab.cluster_name]
+        control.must([*control.enter(lab, "head"), *command])
+        with open(marker, "w", encoding="utf-8"):
+            pass
+
+
+def start_mariadbd(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    """`pid`: a process that sees the daemon's /run (realistic way)."""
+    socket = f"/proc/{pid}/root/run/mysqld/mysqld.sock" if lab.realistic else f"{host.socket_directory}/mysqld.sock"
+    control.start_with_socket(lab, agent, "mariadbd", "head", socket)
+
+
+def start_slurmdbd(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    port = slurmconf.DATABASE_PORT if lab.realistic else host.port_block + 1
+    agent.start("slurmdbd")
+    control.wait_for_service(lab, agent, "slurmdbd", "head", lambda: port in control.ports(pid))

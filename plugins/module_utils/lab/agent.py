@@ -1,0 +1,322 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's init: one small process that sets up its namespace, starts daemons on request, and reaps whatever dies.
+
+The same program plays three parts: the lab's supervisor (in the host's namespaces; its services are the head and the
+nodes, or in the simple way the daemons themselves), the head, and PID 1 of each node. It is started as
+`agent.py CONFIG.json` and listens on a unix socket: one JSON line in, one JSON line out.
+
+    {"op": "status"}                            -> {"services": {name: {"pid": int | null, "exit": int | null}}}
+    {"op": "start", "service": NAME}            -> {"pid": int}; a running service is left alone
+    {"op": "signal", "service": NAME, "signal": int} -> {"pid": int | null}; null when it was not running
+    every failure                               -> {"error": text}
+
+CONFIG: {"name", "socket", "subreaper": bool, "setup": [[operation, arguments...]], "services": {name: {"argv",
+"user", "env": {}, "log", "start": bool}}}. Setup operations are the functions of `SETUP`. The socket is bound before
+the set-up and served after it, so that the first answer means: ready. It is bound by its path on the host, and stays
+reachable through it after the root was changed. No service is restarted by itself: a crashed daemon stays crashed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import kernel
+
+# ---- set-up operations ------------------------------------------------------------------------------------------
+
+
+def _own(path: str, mode: int, user: str) -> None:
+    if user:
+        entry = pwd.getpwnam(user)
+        os.chown(path, entry.pw_uid, entry.pw_gid)
+    os.chmod(path, mode)
+
+
+def _mkdir(path: str, mode: int = 0o755, user: str = "") -> None:
+    os.makedirs(path, exist_ok=True)
+    _own(path, mode, user)
+
+
+def _write(path: str, text: str, mode: int = 0o644) -> None:
+    """A fresh file: whatever lies at the path (a link of the host, say) is replaced, not followed."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(path, mode)
+
+
+def _symlink(target: str, path: str) -> None:
+    os.symlink(target, path)
+
+
+def _mknod(path: str, major: int, minor: int, mode: int = 0o666) -> None:
+    os.mknod(path, mode | stat.S_IFCHR, os.makedev(major, minor))
+    os.chmod(path, mode)
+
+
+def _tmpfs(path: str, source: str, options: str) -> None:
+    os.makedirs(path, exist_ok=True)
+    kernel.mount(source, path, "tmpfs", kernel.MS_NOSUID, options)
+
+
+def _mount(kind: str, path: str, options: str = "") -> None:
+    os.makedirs(path, exist_ok=True)
+    kernel.mount(kind, path, kind, kernel.MS_NOSUID | kernel.MS_NOEXEC, options)
+
+
+def _bind(source: str, path: str) -> None:
+    """Bind a directory with everything mounted below it, or a file; the place for it is made."""
+    if os.path.isdir(source):
+        os.makedirs(path, exist_ok=True)
+    elif not os.path.lexists(path):
+        with open(path, "w", encoding="utf-8"):
+            pass
+    kernel.mount(source, path, flags=kernel.MS_BIND | kernel.MS_REC)
+
+
+def _bind_over(source: str, path: str) -> None:
+    """Bind over a plain file of the host; where the host has none, or a link, nothing needs hiding."""
+    if os.path.isfile(path) and not os.path.islink(path):
+        _bind(source, path)
+
+
+def _root_overlay(path: str, disk: str) -> None:
+    """The host's root file system, read through; what is written lands in `disk` (or in memory where the file system
+    of `disk` cannot carry an overlay, as in a container whose root is one)."""
+
+    def attempt() -> None:
+        for name in ("upper", "work"):
+            os.makedirs(f"{disk}/{name}", exist_ok=True)
+        kernel.mount("overlay", path, "overlay", 0, f"lowerdir=/,upperdir={disk}/upper,workdir={disk}/work")
+
+    os.makedirs(path, exist_ok=True)
+    try:
+        attempt()
+    except OSError:
+        kernel.mount("tmpfs", disk, "tmpfs")
+        attempt()
+
+
+def _root_skeleton(path: str, source: str, leave_out: list[str]) -> None:
+    """A root of its own whose entries are the host's: mount points can be added without a trace on the host."""
+    os.makedirs(path, exist_ok=True)
+    kernel.mount(source, path, "tmpfs", 0, "mode=755")
+    with os.scandir("/") as entries:
+        for entry in entries:
+            place = f"{path}/{entry.name}"
+            if entry.name in leave_out:
+                continue
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), place)
+            else:
+                _bind(entry.path, place)
+
+
+def _sysfs(path: str) -> None:
+    """The devices and the network of this namespace."""
+    os.makedirs(path, exist_ok=True)
+    kernel.mount("sysfs", path, "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+
+
+SETUP: dict[str, Callable[..., None]] = {
+    "mkdir": _mkdir,
+    "write": _write,
+    "symlink": _symlink,
+    "mknod": _mknod,
+    "tmpfs": _tmpfs,
+    "mount": _mount,
+    "bind": _bind,
+    "bind_over": _bind_over,
+    "root_overlay": _root_overlay,
+    "root_skeleton": _root_skeleton,
+    "sysfs": _sysfs,
+    "hostname": socket.sethostname,
+    "pivot": kernel.pivot_root,
+}
+
+# ---- services ---------------------------------------------------------------------------------------------------
+
+
+class _Service:
+    """One daemon: how it is started, and what became of it."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.pid: int | None = None
+        self.exit: int | None = None
+
+    def start(self) -> int:
+        if self.pid is None:
+            self.exit = None
+            self.pid = os.fork()
+            if self.pid == 0:
+                self._become()
+        return self.pid
+
+    def _become(self) -> None:
+        """In the child: never returns. A failure goes to the service's log and exit status 127."""
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            os.setsid()
+            log = os.open(self.config["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            null = os.open(os.devnull, os.O_RDONLY)
+            for source, target in ((null, 0), (log, 1), (log, 2)):
+                os.dup2(source, target)
+            os.closerange(3, 256)
+            os.chdir("/")
+            user = self.config.get("user", "")
+            if user:
+                entry = pwd.getpwnam(user)
+                os.initgroups(user, entry.pw_gid)
+                os.setgid(entry.pw_gid)
+                os.setuid(entry.pw_uid)
+            os.execve(self.config["argv"][0], self.config["argv"], self.config["env"])
+        except BaseException as error:  # noqa: B036  (the child must never return into the parent's loop)
+            os.write(2, f"cannot start {self.config['argv'][0]}: {error}\n".encode())
+        finally:
+            os._exit(127)
+
+    def signal(self, number: int) -> int | None:
+        if self.pid is not None:
+            os.kill(self.pid, number)
+        return self.pid
+
+
+class Agent:
+    """The loop: answer the socket, reap the dead, leave when asked to."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.services = {name: _Service(entry) for name, entry in config["services"].items()}
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(config["socket"])
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(config["socket"])
+        os.chmod(config["socket"], 0o600)
+        self.listener.listen(64)
+        if config.get("subreaper"):
+            kernel.become_subreaper()
+        for operation, *arguments in config.get("setup", []):
+            SETUP[operation](*arguments)
+
+    def run(self) -> None:
+        """Serve until SIGTERM; then take every descendant along."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer)
+        leaving = []
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: leaving.append(True))
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for service in self.services.values():
+            if service.config.get("start"):
+                service.start()
+        while not leaving:
+            self.reap()
+            readable, _, _ = select.select([self.listener, reader], [], [])
+            if reader in readable:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(reader, 4096)
+            if self.listener in readable:
+                self._answer()
+        self._kill_descendants()
+
+    def reap(self) -> None:
+        """Collect every dead child, daemons and orphans alike."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for service in self.services.values():
+                if service.pid == pid:
+                    service.pid = None
+                    service.exit = os.waitstatus_to_exitcode(status)
+
+    def _answer(self) -> None:
+        connection, _ = self.listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(2.0)  # a stuck client must not hold up the reaping
+            with connection.makefile("rw", encoding="utf-8") as stream:
+                line = stream.readline()
+                if not line:
+                    return
+                try:
+                    self.reap()
+                    answer = self.handle(json.loads(line))
+                except (KeyError, ValueError, OSError) as error:
+                    answer = {"error": f"{type(error).__name__}: {error}"}
+                stream.write(json.dumps(answer) + "\n")
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request of the protocol in this file's head."""
+        operation = request["op"]
+        if operation == "status":
+            return {"services": {name: {"pid": s.pid, "exit": s.exit} for name, s in self.services.items()}}
+        service = self.services[request["service"]]
+        if operation == "start":
+            return {"pid": service.start()}
+        if operation == "signal":
+            return {"pid": service.signal(request["signal"])}
+        raise ValueError(f"unknown operation {operation!r}")
+
+    def _kill_descendants(self) -> None:
+        """SIGKILL whoever descends from this process until nobody is left (a fork bomb gets ten seconds)."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            pids = descendants(os.getpid())
+            if not pids:
+                return
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+            self.reap()
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`, parents first, as the kernel lists them."""
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        current = todo.pop()
+        try:
+            with open(f"/proc/{current}/task/{current}/children", encoding="ascii") as stream:
+                children = [int(word) for word in stream.read().split()]
+        except OSError:
+            continue
+        found.extend(children)
+        todo.extend(children)
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Entry of the program. Errors of the set-up go to stderr, which is the agent's log."""
+    with open(arguments[0], encoding="utf-8") as stream:
+        config = json.load(stream)
+    os.umask(0o022)
+    try:
+        agent = Agent(config)
+    except OSError as error:
+        print(f"{config['name']}: set-up failed: {error}", file=sys.stderr, flush=True)
+        return 1
+    agent.run()
+    return 0
+

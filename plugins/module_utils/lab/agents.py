@@ -1,0 +1,287 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each agent of a lab is told: how its namespace is furnished and which daemons it runs. Pure.
+
+One dict an agent, in the form that `agent.py` reads. "lab" is the supervisor; in the realistic way "head" and each
+node have an agent of their own, in the simple way the supervisor runs every daemon itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
+
+SUPERVISOR = "lab"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MUNGED, _SLURMD, _SLURMCTLD, _SLURMDBD, _MARIADBD = (
+    "/usr/sbin/munged",
+    "/usr/sbin/slurmd",
+    "/usr/sbin/slurmctld",
+    "/usr/sbin/slurmdbd",
+    "/usr/sbin/mariadbd",
+)
+# Major 120 is set aside for local use (the kernel's devices.txt): a fake can never be a real GPU, nor /dev/null.
+FAKE_GPU_MAJOR = 120
+_DEVICES = {
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+    "fuse": (10, 229),
+}
+_NSSWITCH = "".join(
+    f"{database}: files\n"
+    for database in ("passwd", "group", "shadow", "gshadow", "hosts", "networks", "protocols", "services", "rpc")
+)
+
+
+def hosts_file(lab: Lab) -> str:
+    """/etc/hosts of the head and every node; the fabric's addresses have names of their own (node01-ib)."""
+    lines = ["127.0.0.1 localhost", f"{lab.address('head')} head"]
+    lines.extend(f"{lab.address(name)} {name}" for name in lab.node_names)
+    lines.extend(f"{lab.address(name, 'ib0')} {name}-ib" for name in lab.node_names)
+    return "\n".join(lines) + "\n"
+
+
+def static_files(lab: Lab) -> dict[str, str]:
+    """Files below <directory>/etc that the head binds over the host's."""
+    return {"hosts": hosts_file(lab), "nsswitch.conf": _NSSWITCH, "resolv.conf": "", "hostname": "head\n"}
+
+
+def render(lab: Lab, host: Host, python: str) -> dict[str, dict[str, Any]]:
+    """Agent name -> configuration. `python` is the interpreter that runs the agents."""
+    if not lab.realistic:
+        return {SUPERVISOR: _simple(lab, host)}
+    configs = {"head": _head(lab, host)}
+    configs.update({name: _node(lab, host, name) for name in lab.node_names})
+    configs[SUPERVISOR] = _supervisor(lab, host, python, list(configs))
+    return configs
+
+
+def agent_program(lab: Lab) -> str:
+    """The script that starts an agent; in an argv it also tells whose process this is."""
+    return lab.path("lib", "agent")
+
+
+def config_path(lab: Lab, agent: str) -> str:
+    return lab.path("etc", "agents", f"{agent}.json")
+
+
+def socket_path(host: Host, agent: str) -> str:
+    return f"{host.socket_directory}/{agent}.sock"
+
+
+def argv(lab: Lab, agent: str, python: str) -> list[str]:
+    """How an agent is started. -I -S -B: nothing of the caller's environment, no site packages, no .pyc left behind."""
+    return [python, "-I", "-S", "-B", agent_program(lab), config_path(lab, agent)]
+
+
+def _environment(lab: Lab) -> dict[str, str]:
+    # RANKZERO_LAB marks daemons and their children, so that they are found when their supervisor was killed.
+    environment = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": "/", "RANKZERO_LAB": lab.directory}
+    if not lab.realistic:
+        environment["SLURM_CONF"] = lab.path("etc", "slurm", "slurm.conf")
+    return environment
+
+
+def _service(lab: Lab, command: list[str], log: str, user: str = "", start: bool = False) -> dict[str, Any]:
+    return {"argv": command, "user": user, "env": _environment(lab), "log": log, "start": start}
+
+
+# ---- realistic --------------------------------------------------------------------------------------------------
+
+
+def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> dict[str, Any]:
+    services = {}
+    for name in names:
+        command = ["/usr/bin/unshare", "--mount", "--net", "--uts", "--ipc", "--propagation", "private"]
+        if name != "head":
+            # The head shares the host's process ids: pids that Ansible records there mean the same everywhere.
+            command += ["--pid", "--fork", "--kill-child"]
+        services[name] = _service(lab, command + argv(lab, name, python), lab.path("log", name, "agent.log"), start=True)
+    if lab.internet:
+        services["internet"] = _service(
+            lab,
+            [python, "-I", "-S", "-B", lab.path("lib", "internet"), f"{host.socket_directory}/head.pid"],
+            lab.path("log", "head", "internet.log"),
+        )
+    return {
+        "name": SUPERVISOR,
+        "socket": socket_path(host, SUPERVISOR),
+        "subreaper": True,
+        "setup": [],
+        "services": services,
+    }
+
+
+def _head(lab: Lab, host: Host) -> dict[str, Any]:
+    root = lab.path("head", "root")
+    setup: list[list[Any]] = [
+        # /run and /sys are its own; /shared is the lab's, whatever the host has there.
+        ["root_skeleton", root, lab.marker, ["run", "sys", "shared", "lost+found"]],
+        ["sysfs", f"{root}/sys"],
+        *_run_directory(lab, root),
+        ["mkdir", f"{root}/run/mysqld", 0o755, "mysql" if lab.accounting == "slurmdbd" else ""],
+        ["bind", lab.shared, f"{root}/shared"],
+        ["bind", lab.path("etc", "slurm"), f"{root}/etc/slurm"],
+        ["bind", lab.path("etc", "munge"), f"{root}/etc/munge"],
+        *(["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in sorted(static_files(lab))),
+        ["hostname", "head"],
+        ["pivot", root],
+    ]
+    logs = lab.path("log", "head")
+    services = {
+        "munged": _munged(lab, lab.path("log", "munge", "head")),
+        "slurmctld": _service(lab, [_SLURMCTLD, "-D"], f"{logs}/slurmctld.out", host.user),
+    }
+    if lab.accounting == "slurmdbd":
+        services["mariadbd"] = _service(
+            lab, _mariadbd_argv(lab, "mysql", "/run/mysqld/mysqld.sock"), f"{logs}/mariadbd.log", "mysql"
+        )
+        services["slurmdbd"] = _service(lab, [_SLURMDBD, "-D"], f"{logs}/slurmdbd.out", host.user)
+    return {
+        "name": "head",
+        "socket": socket_path(host, "head"),
+        "subreaper": True,
+        "setup": setup,
+        "services": services,
+    }
+
+
+def _run_directory(lab: Lab, root: str) -> list[list[Any]]:
+    return [
+        ["tmpfs", f"{root}/run", lab.marker, "mode=755"],
+        ["mkdir", f"{root}/run/lock", 0o1777],
+        ["mkdir", f"{root}/run/munge", 0o755, "munge"],
+    ]
+
+
+def _munged(lab: Lab, directory: str) -> dict[str, Any]:
+    command = [
+        _MUNGED,
+        "--foreground",
+        "--key-file=/etc/munge/munge.key",
+        "--socket=/run/munge/munge.socket.2",
+        "--pid-file=/run/munge/munged.pid",
+        f"--log-file={directory}/munged.log",
+        f"--seed-file={directory}/munged.seed",
+    ]
+    return _service(lab, command, f"{directory}/munged.out", "munge")
+
+
+def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
+    root = lab.path("nodes", name, "root")
+    setup: list[list[Any]] = [
+        ["root_overlay", root, lab.path("nodes", name, "disk")],
+        ["mount", "proc", f"{root}/proc"],
+        ["sysfs", f"{root}/sys"],
+        *_device_directory(lab, root),
+        ["tmpfs", f"{root}/tmp", lab.marker, "mode=1777"],
+        *_run_directory(lab, root),
+        ["bind", lab.shared, f"{root}/shared"],
+        ["bind", lab.path("etc", "slurm"), f"{root}/etc/slurm"],
+        ["bind", lab.path("etc", "munge"), f"{root}/etc/munge"],
+        ["bind", lab.path("log", name), f"{root}/var/log/slurm"],
+        ["bind", lab.path("log", "munge", name), f"{root}/var/log/munge"],
+        ["mkdir", f"{root}/var/spool/slurmd", 0o755],
+        # The lab's own directory is the host's business; through the overlay it would show stale copies.
+        ["tmpfs", f"{root}{lab.directory}", lab.marker, "mode=755,size=64k"],
+        *(["bind", bind, f"{root}{bind}"] for bind in lab.binds),
+        ["write", f"{root}/etc/hostname", f"{name}\n"],
+        ["write", f"{root}/etc/hosts", hosts_file(lab)],
+        ["write", f"{root}/etc/nsswitch.conf", _NSSWITCH],
+        ["write", f"{root}/etc/resolv.conf", ""],
+        ["hostname", name],
+        ["pivot", root],
+    ]
+    return {
+        "name": name,
+        "socket": socket_path(host, name),
+        "setup": setup,
+        "services": {
+            "munged": _munged(lab, "/var/log/munge"),
+            "slurmd": _service(lab, [_SLURMD, "-D"], "/var/log/slurm/slurmd.out"),
+        },
+    }
+
+
+def _device_directory(lab: Lab, root: str) -> list[list[Any]]:
+    devices = f"{root}/dev"
+    operations: list[list[Any]] = [["tmpfs", devices, lab.marker, "mode=755"]]
+    operations.extend(["mknod", f"{devices}/{name}", *numbers] for name, numbers in _DEVICES.items())
+    operations.extend(["mknod", f"{devices}/nvidia{index}", FAKE_GPU_MAJOR, index] for index in range(lab.gpus))
+    operations.extend(
+        [
+            ["mount", "devpts", f"{devices}/pts", "newinstance,ptmxmode=0666,mode=0620,gid=5"],
+            ["symlink", "pts/ptmx", f"{devices}/ptmx"],
+            ["symlink", "/proc/self/fd", f"{devices}/fd"],
+            ["symlink", "/proc/self/fd/0", f"{devices}/stdin"],
+            ["symlink", "/proc/self/fd/1", f"{devices}/stdout"],
+            ["symlink", "/proc/self/fd/2", f"{devices}/stderr"],
+            ["tmpfs", f"{devices}/shm", lab.marker, "mode=1777"],
+            ["mount", "mqueue", f"{devices}/mqueue"],
+        ]
+    )
+    return operations
+
+
+def _mariadbd_argv(lab: Lab, user: str, socket: str) -> list[str]:
+    """A small server: no network, no durability across a power cut of the machine (a lab has nothing to lose there)."""
+    return [
+        _MARIADBD,
+        "--no-defaults",
+        f"--user={user}",
+        f"--datadir={lab.path('db')}",
+        f"--socket={socket}",
+        f"--pid-file={lab.path('db', 'mariadbd.pid')}",
+        f"--init-file={lab.path('etc', 'grants.sql')}",
+        "--skip-networking",
+        "--skip-log-bin",
+        "--skip-name-resolve",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-log-file-size=16M",
+        "--innodb-lock-wait-timeout=900",
+        "--innodb-flush-log-at-trx-commit=2",
+    ]
+
+
+# ---- simple -----------------------------------------------------------------------------------------------------
+
+
+def _simple(lab: Lab, host: Host) -> dict[str, Any]:
+    logs = lab.path("log", "head")
+    munged = [
+        _MUNGED,
+        "--foreground",
+        f"--key-file={lab.path('etc', 'munge', 'munge.key')}",
+        f"--socket={host.munge_socket}",
+        f"--pid-file={lab.path('state', 'munged.pid')}",
+        f"--log-file={logs}/munged.log",
+        f"--seed-file={lab.path('state', 'munged.seed')}",
+    ]
+    conf = lab.path("etc", "slurm", "slurm.conf")
+    services = {
+        "munged": _service(lab, munged, f"{logs}/munged.out"),
+        "slurmctld": _service(lab, [_SLURMCTLD, "-D", "-f", conf], f"{logs}/slurmctld.out"),
+    }
+    if lab.accounting == "slurmdbd":
+        socket = f"{host.socket_directory}/mysqld.sock"
+        services["mariadbd"] = _service(lab, _mariadbd_argv(lab, host.user, socket), f"{logs}/mariadbd.log")
+        database = _service(lab, [_SLURMDBD, "-D"], f"{logs}/slurmdbd.out")
+        database["env"]["MYSQL_UNIX_PORT"] = socket
+        services["slurmdbd"] = database
+    for name in lab.node_names:
+        command = [_SLURMD, "-D", "-f", conf, "-N", name]
+        services[f"{name}.slurmd"] = _service(lab, command, lab.path("log", name, "slurmd.out"))
+    return {
+        "name": SUPERVISOR,
+        "socket": socket_path(host, SUPERVISOR),
+        "subreaper": True,
+        "setup": [],
+        "services": services,
+    }

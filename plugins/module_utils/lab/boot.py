@@ -1,0 +1,310 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Starting a lab: write its directory, start its agents, then its daemons in the order in which they need each other.
+
+Everything here is a step of `start`. Being killed between any two of them is allowed: `cluster.py` finds what was
+left by its marks and begins again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
+    accounting,
+    agents,
+    control,
+    network,
+    processes,
+    slurmconf,
+    wrappers,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
+
+_PACKAGE = __name__.rsplit(".", 1)[0]
+# What the programs in <directory>/lib and bin need of this collection: copied there, so that they outlive the module.
+_COPIED = [f"{_PACKAGE.rsplit('.', 1)[0]}.errors"] + [
+    f"{_PACKAGE}.{name}"
+    for name in (
+        "accounting", "agent", "agents", "boot", "cluster", "control", "faults", "internet", "kernel", "layout",
+        "network", "processes", "slurmconf", "wrappers",
+    )
+]  # fmt: skip
+
+
+def interpreter() -> str:
+    """The Python of the agents: the system's, which outlives virtual environments and which every user may run."""
+    system = "/usr/bin/python3"
+    return system if os.access(system, os.X_OK) else sys.executable
+
+
+def settle_host(lab: Lab) -> Host:
+    """Find out what the configuration needs to know about this machine: user, socket directory, free ports."""
+    uid = os.getuid()
+    user = "slurm" if lab.realistic else pwd.getpwuid(uid).pw_name
+    block = 0 if lab.realistic else _free_block(lab)
+    hostname = socket.gethostname().partition(".")[0]
+    return Host(hostname, user, block, lab.socket_directory(uid))
+
+
+def _free_block(lab: Lab) -> int:
+    for attempt in range(220):
+        first = lab.port_block(attempt)
+        if all(_is_free(port) for port in (first, first + 1, *range(first + 10, first + 10 + lab.nodes))):
+            return first
+    raise RankzeroError("lab_cluster: no block of 100 free ports between 10000 and 31999; stop another lab first")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+# ---- the directory ----------------------------------------------------------------------------------------------
+
+
+def write_directory(lab: Lab, host: Host) -> None:
+    """Everything on disk that the daemons need. Keeps what a stopped lab left: shared, state, db."""
+    owner = host.user
+    for name in ("etc/agents", "etc/slurm", "bin", "lib", "nodes", "head", "spool"):
+        os.makedirs(lab.path(name), exist_ok=True)
+    os.chmod(lab.directory, 0o755)
+    _directory(lab.shared, 0o1777 if lab.realistic else 0o755)
+    _directory(lab.path("state"), 0o755, owner)
+    _directory(host.socket_directory, 0o755)
+    for name in ["head", *lab.node_names]:
+        _directory(lab.path("log", name), 0o755, owner if name == "head" else "")
+        if lab.realistic:
+            _directory(lab.path("log", "munge", name), 0o700, "munge")
+        else:
+            os.makedirs(lab.path("spool", name), exist_ok=True)
+    _directory(lab.path("log", agents.SUPERVISOR), 0o755)
+    for name, text in slurmconf.render(lab, host).items():
+        _file(lab.path("etc", "slurm", name), text, 0o600 if name == "slurmdbd.conf" else 0o644, owner)
+    for name, text in agents.static_files(lab).items():
+        _file(lab.path("etc", name), text)
+    for name, config in agents.render(lab, host, interpreter()).items():
+        _file(agents.config_path(lab, name), json.dumps(config, indent=1) + "\n")
+    for name, text in wrappers.render(lab, host, interpreter()).items():
+        _file(lab.path(name), text, 0o755)
+    _file(lab.path("inventory.yml"), wrappers.inventory(lab))
+    _copy_library(lab)
+    _munge_key(lab)
+    if not lab.realistic:
+        _fake_devices(lab)
+    if lab.accounting == "slurmdbd":
+        _file(lab.path("etc", "grants.sql"), accounting.grants(host.user))
+
+
+def _directory(path: str, mode: int, user: str = "") -> None:
+    os.makedirs(path, exist_ok=True)
+    _own(path, mode, user)
+
+
+def _own(path: str, mode: int, user: str) -> None:
+    os.chmod(path, mode)
+    if user and os.getuid() == 0:
+        entry = pwd.getpwnam(user)
+        os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+def _file(path: str, text: str, mode: int = 0o644, user: str = "") -> None:
+    """Write a file whole: a start that is killed here leaves the old one or the new one."""
+    temporary = f"{path}.new"
+    with open(temporary, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    _own(temporary, mode, user if mode == 0o600 else "")
+    os.replace(temporary, path)
+
+
+def _copy_library(lab: Lab) -> None:
+    """The sources of this package, from wherever they were imported (a file, or the zip that Ansible ships)."""
+    for name in _COPIED:
+        loader = importlib.import_module(name).__loader__
+        get_source = getattr(loader, "get_source", None)
+        source = get_source(name) if get_source else None
+        if source is None:
+            raise RankzeroError(f"lab_cluster: the source of {name} cannot be read; install the collection from its tarball")
+        path = lab.path("lib", *name.split(".")) + ".py"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _file(path, source)
+
+
+def _munge_key(lab: Lab) -> None:
+    directory, key = lab.path("etc", "munge"), lab.path("etc", "munge", "munge.key")
+    _directory(directory, 0o700, "munge" if lab.realistic else "")
+    if not os.path.exists(key):
+        descriptor = os.open(f"{key}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o400)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(os.urandom(128))
+        os.rename(f"{key}.new", key)
+    _own(key, 0o400, "munge" if lab.realistic else "")
+
+
+def _fake_devices(lab: Lab) -> None:
+    os.makedirs(lab.path("dev"), exist_ok=True)
+    for index in range(lab.gpus):
+        with contextlib.suppress(FileExistsError):
+            os.symlink("/dev/null", lab.path("dev", f"nvidia{index}"))
+
+
+# ---- the processes ----------------------------------------------------------------------------------------------
+
+
+def start_agents(lab: Lab, host: Host) -> processes.Identity:
+    """Start the supervisor (it starts the other agents) and wait for it. Node disks are made anew at every start."""
+    for name in ("nodes", "head"):
+        shutil.rmtree(lab.path(name), ignore_errors=True)
+        os.makedirs(lab.path(name))
+    log = lab.path("log", agents.SUPERVISOR, "agent.log")
+    with open(log, "ab") as stream:
+        subprocess.Popen(  # noqa: S603
+            agents.argv(lab, agents.SUPERVISOR, interpreter()),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            cwd="/",
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "RANKZERO_LAB": lab.directory},
+            start_new_session=True,
+        )
+    return wait_for_agent(lab, host, agents.SUPERVISOR)
+
+
+def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> processes.Identity:
+    """Wait until an agent has furnished its namespace; records its pid for the wrappers."""
+    agent = control.agent(host, name)
+    answer: list[processes.Identity] = []
+
+    def ready() -> bool:
+        with contextlib.suppress(control.AgentGone):
+            agent.services()
+            answer.append(agent.identity())
+        if answer or name == agents.SUPERVISOR:
+            return bool(answer)
+        # An agent that failed to furnish its namespace has ended: its log says why.
+        return not control.agent(host, agents.SUPERVISOR).running(name)
+
+    if not control.until(ready, timeout) or not answer:
+        raise RankzeroError(f"lab {lab.name}: {name} did not come up\n{control.log_tail(lab, name)}")
+    _file(f"{host.socket_directory}/{name}.pid", f"{answer[0]}\n")
+    return answer[0]
+
+
+def start_daemons(lab: Lab, host: Host) -> None:
+    """From fresh agents to a cluster whose nodes are all up."""
+    if not lab.realistic:
+        accounting.initialise(lab)
+        _start_head(lab, host, control.agent(host, agents.SUPERVISOR), os.getpid())
+        for name in lab.node_names:
+            control.agent(host, agents.SUPERVISOR).start(f"{name}.slurmd")
+        return
+    # The head's chain waits for its database most of the time; the nodes are furnished meanwhile.
+    with ThreadPoolExecutor(3) as pool:
+        database = pool.submit(accounting.initialise, lab)
+        head = wait_for_agent(lab, host, "head")
+        network.batch(head.pid, network.head_batch(lab))
+        if lab.internet:
+            control.agent(host, agents.SUPERVISOR).start("internet")
+        database.result()
+        chain = pool.submit(_start_head, lab, host, control.agent(host, "head"), head.pid)
+        furnish = pool.submit(_furnish_nodes, lab, host, head, lab.node_names)
+        furnish.result()
+        chain.result()
+    for name in lab.node_names:
+        control.agent(host, name).start("slurmd")
+
+
+def _furnish_nodes(lab: Lab, host: Host, head: processes.Identity, names: list[str]) -> None:
+    pids = {name: wait_for_agent(lab, host, name).pid for name in names}
+    network.connect(lab, head.pid, pids)
+    for name, pid in pids.items():
+        start_munged(lab, host, control.agent(host, name), pid, name)
+
+
+def start_node(lab: Lab, host: Host, name: str) -> None:
+    """One node, powered off until now: agent, network, daemons."""
+    control.agent(host, agents.SUPERVISOR).start(name)
+    _furnish_nodes(lab, host, control.agent(host, "head").identity(), [name])
+    control.agent(host, name).start("slurmd")
+
+
+def mend(lab: Lab, host: Host, nodes_off: list[str]) -> None:
+    """Start whatever has ended in a lab whose supervisor and head run: starting what runs changes nothing."""
+    if not lab.realistic:
+        start_daemons(lab, host)
+        return
+    head = control.agent(host, "head").identity()
+    if lab.internet:
+        control.agent(host, agents.SUPERVISOR).start("internet")
+    _start_head(lab, host, control.agent(host, "head"), head.pid)
+    for name in nodes_off:
+        start_node(lab, host, name)
+    for name in lab.node_names:
+        agent = control.agent(host, name)
+        start_munged(lab, host, agent, agent.identity().pid, name)
+        agent.start("slurmd")
+
+
+def start_munged(lab: Lab, host: Host, agent: control.Agent, pid: int, where: str) -> None:
+    """`pid`: a process that sees the daemon's /run (realistic way)."""
+    path = f"/proc/{pid}/root/run/munge/munge.socket.2" if lab.realistic else host.munge_socket
+    control.start_with_socket(lab, agent, "munged", where, path)
+
+
+def _start_head(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    """munged, the database, slurmdbd and slurmctld. `pid`: a process in the network namespace of the daemons."""
+    start_munged(lab, host, agent, pid, "head")
+    if lab.accounting == "slurmdbd":
+        accounting.start(lab, host, agent, pid)
+    start_controller(lab, host, agent, pid)
+
+
+def start_controller(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    port = slurmconf.CONTROLLER_PORT if lab.realistic else host.port_block
+    agent.start("slurmctld")
+    control.wait_for_service(lab, agent, "slurmctld", "head", lambda: port in control.ports(pid))
+
+
+def nodes_up(lab: Lab) -> dict[str, str]:
+    """Node -> state as sinfo prints it; empty when the controller does not answer."""
+    done = control.run([*control.enter(lab, "head"), "sinfo", "--noheader", "--Node", "--format=%N %T"], timeout=20)
+    if done.returncode != 0:
+        return {}
+    pairs = (line.split() for line in done.stdout.splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def wait_for_nodes(lab: Lab, names: list[str], timeout: float = 60.0) -> None:
+    """Wait until the named nodes are ready for work (drained ones count: that is a decision of their administrator)."""
+    seen: dict[str, str] = {}
+
+    def ready() -> bool:
+        seen.update(nodes_up(lab))
+        return all(_up(seen.get(name, "")) for name in names)
+
+    if not control.until(ready, timeout, 0.05):
+        states = ", ".join(f"{name} {seen.get(name, 'unknown')}" for name in names if not _up(seen.get(name, "")))
+        tails = "\n".join(control.log_tail(lab, name, 6) for name in names[:2])
+        raise RankzeroError(f"lab {lab.name}: not ready after {timeout:.0f} s: {states}\n{tails}")
+
+
+def _up(state: str) -> bool:
+    """sinfo marks a node that does not respond with '*'; down and unknown ones are not up."""
+    return bool(state) and not state.endswith("*") and state.rstrip("#~%$@+^-!") not in ("down", "unknown", "future")

@@ -1,0 +1,251 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The states of a lab: present, stopped, restarted, absent. Idempotent, one starter at a time, repairs leftovers.
+
+What is on disk (`lab.json`) is a claim, never proof: whether a lab runs is asked of its processes. A start or stop
+that was killed, or a machine that rebooted, leaves files, and in the first case processes; both are found by the
+lab's marks (see processes.members) and cleared before anything new is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import signal
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, boot, control, processes
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition, check
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
+
+STATES = ("present", "stopped", "restarted", "absent")
+_PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client", "nsenter": "util-linux"}
+_REALISTIC = {"ip": "iproute2", "unshare": "util-linux"}
+_ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
+
+
+@dataclasses.dataclass
+class Report:
+    """What `apply` did: `repaired` names what had to be mended, `was` and `now` are one-word states."""
+
+    changed: bool
+    was: str
+    now: str
+    repaired: list[str] = dataclasses.field(default_factory=list)
+
+
+# ---- the record on disk -----------------------------------------------------------------------------------------
+
+
+def save(lab: Lab, host: Host) -> None:
+    """Write lab.json: all options and what was found out about the machine."""
+    record = {"lab": dataclasses.asdict(lab), "host": dataclasses.asdict(host)}
+    temporary = lab.path("lab.json.new")
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(record, stream, indent=1)
+    os.replace(temporary, lab.path("lab.json"))
+
+
+def load(directory: str) -> tuple[Lab, Host] | None:
+    """What lab.json says; None where there is none that can be read (never written, or of another version)."""
+    try:
+        with open(f"{directory}/lab.json", encoding="utf-8") as stream:
+            record = json.load(stream)
+        fields: dict[str, Any] = record["lab"]
+        fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
+        for name in ("slurm_conf", "binds"):
+            fields[name] = tuple(fields[name])
+        return Lab(**fields), Host(**record["host"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+@contextlib.contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """One at a time. The lock lies beside the directory, which `absent` removes; a killed holder frees it."""
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    path = f"{directory}.lock"
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            # The holder before us may have removed the file that we had opened.
+            if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+                break
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# ---- looking ----------------------------------------------------------------------------------------------------
+
+
+def missing_packages(lab: Lab) -> list[str]:
+    """Debian packages without which this lab cannot start, judged by their programs."""
+    needed = dict(_PROGRAMS)
+    if lab.realistic:
+        needed.update(_REALISTIC)
+    if lab.accounting == "slurmdbd":
+        needed.update(_ACCOUNTING)
+    path = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+    return sorted({package for program, package in needed.items() if shutil.which(program, path=path) is None})
+
+
+def leftovers(lab: Lab) -> list[processes.Identity]:
+    """Every process of this lab that runs now."""
+    return processes.members(lab.marker, agents.agent_program(lab), lab.directory)
+
+
+def troubles(lab: Lab, host: Host) -> list[str] | None:
+    """Agents and daemons that should run and do not; None when not even the supervisor is there."""
+    try:
+        supervisor = control.agent(host, agents.SUPERVISOR).services()
+    except control.AgentGone:
+        return None
+    found = [name for name, state in supervisor.items() if state["pid"] is None]
+    if lab.realistic:
+        for name in ["head", *lab.node_names]:
+            if name not in found:
+                try:
+                    states = control.agent(host, name).services()
+                except control.AgentGone:
+                    found.append(name)
+                    continue
+                found.extend(f"{service} on {name}" for service, state in states.items() if state["pid"] is None)
+    return found
+
+
+# ---- acting -----------------------------------------------------------------------------------------------------
+
+
+def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
+    """Bring the lab into `state`; with `check_mode` only say what would happen. Raises RankzeroError."""
+    check(lab, os.getuid())
+    if state in ("present", "restarted"):
+        missing = missing_packages(lab)
+        if missing:
+            raise RankzeroError(
+                f"lab_cluster: not installed: {', '.join(missing)}; role rankzero.slurm.lab_cluster installs them"
+                f" (as root: apt-get install {' '.join(missing)})",
+                missing_packages=missing,
+            )
+    if check_mode:
+        return _judge(lab, state)
+    with locked(lab.directory):
+        report = _judge(lab, state)
+        if report.changed:
+            report.repaired = _change(lab, state, report.was)
+        return report
+
+
+def _judge(lab: Lab, state: str) -> Report:
+    """What is there, and whether that is already what is wanted."""
+    was = condition(lab)
+    if state == "present":
+        return Report(was != "running", was, "running")
+    if state == "restarted":
+        return Report(True, was, "running")
+    if state == "stopped":
+        return Report(was not in ("stopped", "absent"), was, "absent" if was == "absent" else "stopped")
+    return Report(was != "absent", was, "absent")
+
+
+def condition(lab: Lab) -> str:
+    """absent | stopped | running | changed (runs with other options) | broken (parts of it run, or leftovers do)."""
+    known = load(lab.directory)
+    if known is not None:
+        found = troubles(lab, known[1]) if known[0] == lab else troubles(*known)
+        if found is not None:
+            if found:
+                return "broken"
+            return "running" if known[0] == lab and boot.nodes_up(lab) else "changed" if known[0] != lab else "broken"
+    if leftovers(lab):
+        return "broken"
+    return "stopped" if os.path.isdir(lab.directory) else "absent"
+
+
+def _change(lab: Lab, state: str, was: str) -> list[str]:
+    known = load(lab.directory)
+    if state == "present" and was == "broken" and known is not None and known[0] == lab:
+        mended = _repair(lab, known[1])
+        if mended is not None:
+            return mended
+    cleared = _stop(lab, known, graceful=state != "absent" and was != "broken")
+    repaired = [f"{cleared} leftover processes"] if was == "broken" and cleared else []
+    if state == "absent":
+        _remove(lab, known)
+    elif state != "stopped":
+        _start(lab, known)
+    return repaired
+
+
+def _start(lab: Lab, known: tuple[Lab, Host] | None) -> None:
+    host = boot.settle_host(lab)
+    os.makedirs(lab.directory, exist_ok=True)
+    if known is not None and (known[0].way, known[0].cluster_name) != (lab.way, lab.cluster_name):
+        # Another way means other owners of every file; only /shared is the user's own.
+        for name in ("state", "db", "etc", "log"):
+            shutil.rmtree(lab.path(name), ignore_errors=True)
+    save(lab, host)
+    boot.write_directory(lab, host)
+    boot.start_agents(lab, host)
+    boot.start_daemons(lab, host)
+    boot.wait_for_nodes(lab, lab.node_names)
+
+
+def _repair(lab: Lab, host: Host) -> list[str] | None:
+    """Start again what has ended in a lab that otherwise runs; None when it must be started anew."""
+    found = troubles(lab, host)
+    if found is None or "head" in found:
+        return None
+    boot.mend(lab, host, [name for name in found if name in lab.node_names])
+    boot.wait_for_nodes(lab, lab.node_names)
+    return found
+
+
+def _stop(lab: Lab, known: tuple[Lab, Host] | None, graceful: bool) -> int:
+    """End every process of the lab; how many there were. `graceful`: the controller and the database save first."""
+    before = leftovers(lab)
+    if graceful and known is not None:
+        _save_state(*known)
+    processes.kill_all(lab.marker, agents.agent_program(lab), lab.directory)
+    return len(before)
+
+
+def _save_state(lab: Lab, host: Host) -> None:
+    where = control.agent(host, "head" if lab.realistic else agents.SUPERVISOR)
+    for service in ("slurmctld", "slurmdbd", "mariadbd"):
+        with contextlib.suppress(RankzeroError, KeyError):
+            if where.running(service):
+                where.end(service, signal.SIGTERM, 20)
+
+
+def _remove(lab: Lab, known: tuple[Lab, Host] | None) -> None:
+    """Remove the directory and what lies outside of it. Refuses while something of somebody else is mounted there."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as stream:
+        mounted = [line.split(" ")[4] for line in stream]
+    below = [path for path in mounted if path == lab.directory or path.startswith(lab.directory + "/")]
+    if below:
+        raise RankzeroError(f"lab_cluster: {', '.join(below)} is mounted below {lab.directory}; unmount it, then retry")
+    if os.path.isdir(lab.directory):
+        shutil.rmtree(lab.directory)
+    sockets = known[1].socket_directory if known is not None else lab.socket_directory(os.getuid())
+    with contextlib.suppress(FileNotFoundError):
+        entry = os.lstat(sockets)
+        if stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid():
+            shutil.rmtree(sockets)
+    os.unlink(f"{lab.directory}.lock")
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(lab.directory))

@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The head's way out: an HTTP proxy on the head's loopback, as login nodes of closed sites have one.
+
+The process lives in the host's namespaces and only its listening socket lies in the head's network namespace. So the
+host's network needs no forwarding and no address translation, and the nodes, which cannot reach the head's loopback,
+stay without any way out. CONNECT (for https) and plain http requests are understood (RFC 9110, sections 9.3.6, 7.1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import urllib.parse
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import kernel, wrappers
+
+_HEAD_LIMIT = 65536
+_IDLE = 600.0
+
+
+def listen_in(pid: int, port: int) -> socket.socket:
+    """A listening socket on 127.0.0.1 in the network namespace of process `pid`; this thread stays where it is."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        kernel.setns(there, kernel.CLONE_NEWNET)
+        return socket.create_server(("127.0.0.1", port))
+    finally:
+        kernel.setns(own, kernel.CLONE_NEWNET)
+        os.close(own)
+        os.close(there)
+
+
+def target_of(head: bytes) -> tuple[str, int, bytes]:
+    """Host, port and what to send there first, out of a request's head. ValueError when it is not for a proxy."""
+    line, _, rest = head.partition(b"\r\n")
+    method, target, version = line.decode("latin-1").split(" ")
+    if method == "CONNECT":
+        parts = urllib.parse.urlsplit(f"//{target}")
+        return parts.hostname or "", parts.port or 443, b""
+    parts = urllib.parse.urlsplit(target)
+    if parts.scheme != "http" or not parts.hostname:
+        raise ValueError(f"not a proxy request: {target}")
+    path = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    fields = [field for field in rest.split(b"\r\n") if not field.lower().startswith((b"proxy-", b"connection:"))]
+    first = f"{method} {path} {version}\r\nConnection: close\r\n".encode("latin-1")
+    return parts.hostname, parts.port or 80, first + b"\r\n".join(fields)
+
+
+def _relay(one: socket.socket, other: socket.socket) -> None:
+    """Copy both ways until both sides have said their last word, or nobody spoke for ten minutes."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(one, selectors.EVENT_READ, other)
+        selector.register(other, selectors.EVENT_READ, one)
+        while selector.get_map():
+            ready = selector.select(_IDLE)
+            if not ready:
+                return
+            for key, _ in ready:
+                source, sink = key.fileobj, key.data
+                assert isinstance(source, socket.socket)
+                data = source.recv(65536)
+                if data:
+                    sink.sendall(data)
+                else:
+                    selector.unregister(source)
+                    with contextlib.suppress(OSError):
+                        sink.shutdown(socket.SHUT_WR)
+
+
+def serve(client: socket.socket) -> None:
+    """One connection from the head."""
+    with client, contextlib.suppress(OSError):
+        head = b""
+        while b"\r\n\r\n" not in head and len(head) < _HEAD_LIMIT:
+            data = client.recv(65536)
+            if not data:
+                return
+            head += data
+        head, end, body = head.partition(b"\r\n\r\n")
+        try:
+            host, port, first = target_of(head)
+            upstream = socket.create_connection((host, port), timeout=60)
+        except (ValueError, OSError) as error:
+            client.sendall(f"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n{error}\n".encode())
+            return
+        with upstream:
+            upstream.settimeout(None)
+            if first:
+                upstream.sendall(first + end + body)
+            else:
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                upstream.sendall(body)
+            _relay(client, upstream)
+
+
+def main(arguments: list[str]) -> int:
+    """`arguments`: the file in which the head's pid is recorded. Runs until killed."""
+    with open(arguments[0], encoding="ascii") as stream:
+        pid = int(stream.read().split()[0])
+    listener = listen_in(pid, wrappers.PROXY_PORT)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=serve, args=(client,), daemon=True).start()

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The few system calls that Python 3.9 to 3.11 do not offer: mount(2), pivot_root(2), setns(2), prctl(2)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MNT_DETACH = 2
+CLONE_NEWNET = 0x40000000
+_PR_SET_CHILD_SUBREAPER = 36
+# pivot_root has no wrapper in the C library.
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    """mount(2); raises OSError that names both ends."""
+    arguments = [ctypes.c_char_p(text.encode() or None) for text in (source, target, kind, data)]
+    result = _libc.mount(arguments[0], arguments[1], arguments[2], ctypes.c_ulong(flags), arguments[3])
+    _checked(result, f"mount {kind or 'bind'} {source} on {target}")
+
+
+def umount(target: str, flags: int = 0) -> None:
+    """umount2(2)."""
+    _checked(_libc.umount2(target.encode(), flags), f"umount {target}")
+
+
+def pivot_root(new_root: str) -> None:
+    """Make `new_root` (a mount point) the root of this mount namespace and drop the old one."""
+    os.chdir(new_root)
+    # "." on "." stacks the old root on top of the new one, so that no directory for it is needed: pivot_root(2).
+    _checked(_libc.syscall(_PIVOT_ROOT[platform.machine()], b".", b"."), f"pivot_root {new_root}")
+    umount(".", MNT_DETACH)
+    os.chdir("/")
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """Move this thread into the namespace behind `descriptor`."""
+    _checked(_libc.setns(descriptor, kind), "setns")
+
+
+def become_subreaper() -> None:
+    """Orphans among the descendants become children of this process: PID 1 of the machine may not reap them."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")

@@ -1,0 +1,177 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one lab is: its options, and everything that follows from them (paths, addresses, ports). Pure; no I/O.
+
+The names of two instances never meet: every path lies below the instance's own directory, the network exists only
+inside the lab's own namespaces, and the ports of the simple way come from a block derived from the directory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import zlib
+from collections.abc import Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
+PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
+WAYS = ("realistic", "simple")
+ACCOUNTING = ("slurmdbd", "none")
+MOST_NODES = 64  # one machine carries them all; addresses and ports are planned for this many
+SOCKET_LIMIT = 100  # a unix socket's path must fit into 108 bytes; some head-room for the file name's variants
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """A partition of all nodes. `max_time` is written as slurm.conf wants it (minutes or D-HH:MM:SS)."""
+
+    name: str
+    max_time: str = "UNLIMITED"
+    default: bool = False
+
+
+DEFAULT_PARTITIONS = (Partition("batch", "UNLIMITED", True), Partition("short", "01:00:00"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Lab:
+    """One instance. `way` is settled (never "auto"), `directory` is absolute, memory is in MiB a node."""
+
+    name: str
+    directory: str
+    way: str = "realistic"
+    nodes: int = 8
+    cpus: int = 16
+    memory: int = 64000
+    gpus: int = 8
+    accounting: str = "slurmdbd"
+    job_comments: bool = False
+    internet: bool = True
+    partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS
+    slurm_conf: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+
+    @property
+    def realistic(self) -> bool:
+        return self.way == "realistic"
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"node{number:02d}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def cluster_name(self) -> str:
+        """Slurm's ClusterName: unique a directory, so that job records of two labs cannot be mixed up."""
+        return f"{self.name}-{self._hash % 0xFFFF:04x}"
+
+    @property
+    def _hash(self) -> int:
+        return zlib.crc32(self.directory.encode())
+
+    # Addresses: one /16 an instance out of 10.64.0.0/10; .0 is management (eth0), .1 is the fabric (ib0).
+
+    def subnet(self, interface: str) -> ipaddress.IPv4Network:
+        """The network of `interface` ("eth0" or "ib0")."""
+        return ipaddress.IPv4Network(f"10.{64 + self._hash % 64}.{_INTERFACES.index(interface)}.0/24")
+
+    def address(self, host: str, interface: str = "eth0") -> str:
+        """The IPv4 address of `host` ("head" or a node). The head has none on the fabric: login nodes rarely do."""
+        offset = 1 if host == "head" else 10 + self.node_names.index(host) + 1
+        return str(self.subnet(interface)[offset])
+
+    # Ports (simple way only: the nodes share the host; the realistic way keeps Slurm's own ports).
+
+    def port_block(self, attempt: int = 0) -> int:
+        """First of 100 ports; below the ephemeral range. `attempt` n is the n-th other block to try when one is taken."""
+        return 10000 + ((self._hash + attempt * 37) % 220) * 100
+
+    # Paths on the host.
+
+    def path(self, *parts: str) -> str:
+        return "/".join((self.directory, *parts))
+
+    @property
+    def shared(self) -> str:
+        """The shared directory as the host sees it."""
+        return self.path("shared")
+
+    @property
+    def shared_inside(self) -> str:
+        """The shared directory as the head and the nodes see it."""
+        return "/shared" if self.realistic else self.shared
+
+    @property
+    def marker(self) -> str:
+        """The source of the lab's tmpfs mounts: whoever has it in his mountinfo belongs to this lab."""
+        return f"rankzero-lab:{self.directory}"
+
+    def socket_directory(self, uid: int) -> str:
+        """Where the unix sockets lie: below the lab's directory, or in /tmp where that path is too long for a socket."""
+        own = self.path("run")
+        return own if len(own) + len("/munge.socket.2") <= SOCKET_LIMIT else f"/tmp/rankzero-lab-{uid}-{self._hash:08x}"
+
+
+_INTERFACES = ("eth0", "ib0")
+
+
+def default_directory(name: str, uid: int, home: str) -> str:
+    """Where an instance lives when nothing else is said."""
+    return f"/var/lib/rankzero-lab/{name}" if uid == 0 else f"{home}/.local/share/rankzero-lab/{name}"
+
+
+def _problem(option: str, value: object, allowed: str) -> str:
+    return f"{option}: {value!r} is not allowed; {allowed}"
+
+
+def check(lab: Lab, uid: int) -> None:
+    """Raise one RankzeroError that names every bad option of `lab`."""
+    problems = []
+    if not NAME.match(lab.name):
+        problems.append(_problem("name", lab.name, "use lower-case letters, digits and '-', at most 31, a letter first"))
+    if not lab.directory.startswith("/") or re.search(r"[\s'\"\\,:]", lab.directory):
+        # Slurm's own files know no quoting, overlay options split at ',' and ':'.
+        problems.append(_problem("directory", lab.directory, "an absolute path without spaces, quotes, ',' and ':'"))
+    for option, least, most in (("nodes", 1, MOST_NODES), ("cpus", 1, 1024), ("memory", 256, 16777216), ("gpus", 0, 16)):
+        value = getattr(lab, option)
+        if not least <= value <= most:
+            problems.append(_problem(option, value, f"allowed are {least} to {most}"))
+    if lab.accounting not in ACCOUNTING:
+        problems.append(_problem("accounting", lab.accounting, "allowed are " + ", ".join(ACCOUNTING)))
+    if lab.way not in WAYS:
+        problems.append(_problem("way", lab.way, "allowed are auto, " + ", ".join(WAYS)))
+    elif lab.realistic and uid != 0:
+        problems.append(_problem("way", lab.way, "namespaces of this kind need root; become root or use way=simple"))
+    problems.extend(_partition_problems(lab.partitions))
+    problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
+    for bind in lab.binds:
+        if not bind.startswith("/") or bind == "/" or bind == "/shared" or bind.startswith("/shared/"):
+            problems.append(_problem("binds", bind, "an absolute path of a host directory, not / and not below /shared"))
+    if problems:
+        raise RankzeroError("lab_cluster: " + "; ".join(problems), problems=problems)
+
+
+def _partition_problems(partitions: Sequence[Partition]) -> list[str]:
+    problems = []
+    for partition in partitions:
+        if not PARTITION_NAME.match(partition.name):
+            problems.append(_problem("partitions", partition.name, "a name has letters, digits, '_' and '-', a letter first"))
+        if not re.match(r"(UNLIMITED|INFINITE|[0-9]+(-[0-9]+)?(:[0-9]+){0,2})\Z", partition.max_time):
+            problems.append(_problem("partitions.max_time", partition.max_time, "use UNLIMITED, minutes, HH:MM:SS or D-HH:MM:SS"))
+    names = [partition.name for partition in partitions]
+    if len(set(names)) != len(names) or not names:
+        problems.append(_problem("partitions", names, "give at least one, each name once"))
+    if sum(partition.default for partition in partitions) > 1:
+        problems.append(_problem("partitions", names, "only one can be the default"))
+    return problems
+
+
+def _line_problems(option: str, lines: Sequence[str]) -> list[str]:
+    return [
+        _problem(option, line, "one Key=Value line each, without line breaks")
+        for line in lines
+        if "\n" in line or "=" not in line
+    ]

@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's two networks: bridges in the head's network namespace, one cable from each to every node.
+
+The host's network is never touched: the cables are made inside the head's namespace and their other ends inside the
+node's. No default route exists anywhere. Texts are input of `ip -batch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+
+INTERFACES = ("eth0", "ib0")
+# The head's own leg is the management bridge itself.
+_BRIDGES = {"eth0": "eth0", "ib0": "fabric"}
+
+
+def head_batch(lab: Lab) -> str:
+    """Loopback, both bridges, and the head's management address."""
+    lines = ["link set lo up"]
+    for interface in INTERFACES:
+        lines.append(f"link add {_BRIDGES[interface]} type bridge forward_delay 0 stp_state 0")
+        lines.append(f"link set {_BRIDGES[interface]} up")
+    lines.append(f"address add {lab.address('head')}/{lab.subnet('eth0').prefixlen} brd + dev {_BRIDGES['eth0']}")
+    return "\n".join(lines) + "\n"
+
+
+def cable_batch(nodes: Mapping[str, int]) -> str:
+    """In the head's namespace: the cables of nodes (name -> pid of the node's agent on the host)."""
+    lines = []
+    for name, pid in nodes.items():
+        for interface in INTERFACES:
+            cable = f"{name}-{interface}"
+            lines.append(f"link add {cable} type veth peer name {interface} netns {pid}")
+            lines.append(f"link set {cable} master {_BRIDGES[interface]} up")
+    return "\n".join(lines) + "\n"
+
+
+def node_batch(lab: Lab, name: str) -> str:
+    """In the node's namespace: loopback and both interfaces."""
+    lines = ["link set lo up"]
+    for interface in INTERFACES:
+        address = f"{lab.address(name, interface)}/{lab.subnet(interface).prefixlen}"
+        lines.append(f"address add {address} brd + dev {interface}")
+        lines.append(f"link set {interface} up")
+    return "\n".join(lines) + "\n"
+
+
+def batch(pid: int, text: str) -> None:
+    """Run `ip -batch` in the network namespace of a process; the first bad line is an error."""
+    control.must(["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"], text)
+
+
+def connect(lab: Lab, head: int, nodes: Mapping[str, int]) -> None:
+    """Plug nodes (name -> pid) into the head's bridges and give them their addresses."""
+    batch(head, cable_batch(nodes))
+    for name, pid in nodes.items():
+        batch(pid, node_batch(lab, name))

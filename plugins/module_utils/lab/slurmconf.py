@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's Slurm configuration as text. Pure; keys and meanings from slurm.conf(5), gres.conf(5), slurmdbd.conf(5)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+
+CONTROLLER_PORT, DATABASE_PORT, NODE_PORT = 6817, 6819, 6818  # Slurm's own defaults
+
+
+# slurmd loads a plugin even where no other one asks for control groups; this one then looks at no mounted hierarchy,
+# while the automatic choice refuses hosts that mount both versions.
+_CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """What the configuration needs to know about the machine: only the simple way uses hostname, user and ports."""
+
+    hostname: str
+    user: str = "slurm"
+    port_block: int = 0
+    socket_directory: str = ""
+
+    @property
+    def munge_socket(self) -> str:
+        return f"{self.socket_directory}/munge.socket"
+
+
+def render(lab: Lab, host: Host) -> dict[str, str]:
+    """File name -> text of everything that belongs into the lab's /etc/slurm (or <directory>/etc/slurm)."""
+    files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": _CGROUP_CONF}
+    if lab.accounting == "slurmdbd":
+        files["slurmdbd.conf"] = _slurmdbd_conf(lab, host)
+    return files
+
+
+def _text(pairs: list[tuple[str, object]]) -> list[str]:
+    return [f"{key}={value}" for key, value in pairs]
+
+
+def _bracket(first: int, last: int, width: int = 0) -> str:
+    """Slurm's range notation; a single element needs none."""
+    if first == last:
+        return f"{first:0{width}d}"
+    return f"[{first:0{width}d}-{last:0{width}d}]"
+
+
+def _slurm_conf(lab: Lab, host: Host) -> str:
+    realistic = lab.realistic
+    # cred_expire: a requeued job otherwise waits about two minutes for its old credential to expire.
+    authinfo = "cred_expire=5" if realistic else f"socket={host.munge_socket},cred_expire=5"
+    controller = f"head({lab.address('head')})" if realistic else f"{host.hostname}(127.0.0.1)"
+    spool = "/var/spool/slurmd" if realistic else lab.path("spool", "%n")
+    pairs: list[tuple[str, object]] = [
+        ("ClusterName", lab.cluster_name),
+        ("SlurmctldHost", controller),
+        ("SlurmctldPort", CONTROLLER_PORT if realistic else host.port_block),
+        ("SlurmUser", host.user),
+        ("SlurmdUser", "root" if realistic else host.user),
+        ("AuthType", "auth/munge"),
+        ("AuthInfo", authinfo),
+        ("CredType", "cred/munge"),
+        ("StateSaveLocation", lab.path("state")),
+        ("SlurmctldPidFile", lab.path("state", "slurmctld.pid")),
+        ("SlurmctldLogFile", lab.path("log", "head", "slurmctld.log")),
+        ("SlurmdSpoolDir", spool),
+        ("SlurmdPidFile", "/run/slurmd.pid" if realistic else lab.path("spool", "%n.pid")),
+        ("SlurmdLogFile", "/var/log/slurm/slurmd.log" if realistic else lab.path("log", "%n", "slurmd.log")),
+        # The advertised nodes are larger than the machine that plays them.
+        ("SlurmdParameters", "config_overrides"),
+        ("ProctrackType", "proctrack/linuxproc"),
+        ("TaskPlugin", "task/none"),
+        ("JobAcctGatherType", "jobacct_gather/linux"),
+        ("JobAcctGatherFrequency", 5),
+        ("SelectType", "select/cons_tres"),
+        ("SelectTypeParameters", "CR_Core_Memory"),
+        ("DefMemPerCPU", max(1, lab.memory // lab.cpus)),
+        ("SwitchType", "switch/none"),
+        ("MpiDefault", "none"),
+        ("ReturnToService", 2),
+        ("SlurmdTimeout", 6),
+        ("SlurmctldTimeout", 10),
+        ("InactiveLimit", 0),
+        ("KillWait", 3),
+        ("MinJobAge", 300),
+        ("MaxArraySize", 5001),
+        ("MaxJobCount", 20000),
+        ("RebootProgram", "/bin/true"),
+        ("MailProg", "/bin/true"),
+        ("SchedulerParameters", "batch_sched_delay=0,bf_interval=2,sched_interval=2,sched_min_interval=0"),
+    ]
+    if lab.gpus:
+        pairs.append(("GresTypes", "gpu"))
+    pairs.extend(_accounting(lab, host))
+    lines = _text(pairs)
+    lines.append(_node_line(lab, host))
+    for number, partition in enumerate(lab.partitions):
+        default = partition.default or (number == 0 and not any(other.default for other in lab.partitions))
+        lines.append(
+            f"PartitionName={partition.name} Nodes=ALL Default={'YES' if default else 'NO'}"
+            f" MaxTime={partition.max_time} State=UP"
+        )
+    lines.extend(lab.slurm_conf)
+    return "\n".join(lines) + "\n"
+
+
+def _accounting(lab: Lab, host: Host) -> list[tuple[str, object]]:
+    if lab.accounting == "none":
+        return [
+            ("AccountingStorageType", "accounting_storage/none"),
+            ("JobCompType", "jobcomp/filetxt"),
+            ("JobCompLoc", lab.path("log", "head", "jobcomp.log")),
+        ]
+    pairs: list[tuple[str, object]] = [
+        ("AccountingStorageType", "accounting_storage/slurmdbd"),
+        ("AccountingStorageHost", "head" if lab.realistic else "127.0.0.1"),
+        ("AccountingStoragePort", DATABASE_PORT if lab.realistic else host.port_block + 1),
+        ("JobCompType", "jobcomp/none"),
+    ]
+    if lab.gpus:
+        pairs.append(("AccountingStorageTRES", "gres/gpu"))
+    if lab.job_comments:
+        pairs.append(("AccountingStoreFlags", "job_comment"))
+    if not lab.realistic:
+        pairs.append(("AccountingStoragePass", host.munge_socket))
+    return pairs
+
+
+def _node_line(lab: Lab, host: Host) -> str:
+    width = 2
+    line = f"NodeName=node{_bracket(1, lab.nodes, width)}"
+    if lab.realistic:
+        addresses = [lab.address(name) for name in (lab.node_names[0], lab.node_names[-1])]
+        prefix, first = addresses[0].rsplit(".", 1)
+        line += f" NodeAddr={prefix}.{_bracket(int(first), int(addresses[1].rsplit('.', 1)[1]))} Port={NODE_PORT}"
+    else:
+        ports = _bracket(host.port_block + 10, host.port_block + 9 + lab.nodes)
+        line += f" NodeAddr=127.0.0.1 NodeHostname={host.hostname} Port={ports}"
+    line += f" CPUs={lab.cpus} Sockets=1 CoresPerSocket={lab.cpus} ThreadsPerCore=1 RealMemory={lab.memory}"
+    if lab.gpus:
+        line += f" Gres=gpu:{lab.gpus}"
+    return line + " State=UNKNOWN"
+
+
+def _gres_conf(lab: Lab) -> str:
+    """Slurm refuses a bare count, so that every GPU is a file: device nodes, or links to /dev/null in the simple way."""
+    if not lab.gpus:
+        return "# no GPUs\n"
+    directory = "/dev" if lab.realistic else lab.path("dev")
+    return f"Name=gpu File={directory}/nvidia{_bracket(0, lab.gpus - 1)}\n"
+
+
+def _slurmdbd_conf(lab: Lab, host: Host) -> str:
+    pairs: list[tuple[str, object]] = [
+        ("AuthType", "auth/munge"),
+        ("DbdHost", "head" if lab.realistic else host.hostname),
+        ("DbdAddr", lab.address("head") if lab.realistic else "127.0.0.1"),
+        ("DbdPort", DATABASE_PORT if lab.realistic else host.port_block + 1),
+        ("SlurmUser", host.user),
+        ("PidFile", lab.path("state", "slurmdbd.pid")),
+        ("LogFile", lab.path("log", "head", "slurmdbd.log")),
+        ("StorageType", "accounting_storage/mysql"),
+        ("StorageHost", "localhost"),
+        ("StorageUser", host.user),
+        ("StorageLoc", "slurm_acct_db"),
+    ]
+    if not lab.realistic:
+        pairs.insert(1, ("AuthInfo", f"socket={host.munge_socket}"))
+    return "\n".join(_text(pairs)) + "\n"
