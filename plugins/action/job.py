@@ -78,7 +78,7 @@ class ActionModule(LaunchAction):
         return self._templar.template(task_vars[name]) if name in task_vars else None
 
     def _ship_secrets(self, lines: bytes) -> str:
-        """Write the values through the connection into the task's own remote folder (0700); the module moves them on."""
+        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
         path = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
