@@ -19,11 +19,11 @@ from tests.repository import BIN, CACHE, run
 #: host of its own; Python already has the means to install pip, and an index to take the wanted versions from.
 GET_PIP = '''\
 """Install pip and the packages that ansible-test names into this virtual environment."""
-import ensurepip
 import subprocess
 import sys
 
-ensurepip.bootstrap(upgrade=True, default_pip=True)
+# A process of its own: ensurepip switches off pip's configuration for the process that calls it.
+subprocess.check_call([sys.executable, "-m", "ensurepip", "--upgrade", "--default-pip"])
 arguments = [argument for argument in sys.argv[1:] if argument not in ("--no-setuptools", "--no-wheel")]
 sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--upgrade", *arguments]))
 '''
@@ -32,13 +32,12 @@ sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--upgrade", *
 def pip_settings() -> dict[str, str]:
     """pip's settings from every source: ansible-test hides the environment, and its home is not the user's."""
     listing = run("python", "-m", "pip", "config", "list").stdout
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for line in listing.splitlines():
         name, _equals, value = line.partition("=")
         section, _dot, key = name.rpartition(".")
-        if section in ("global", ":env:", "install"):
-            found[key] = ast.literal_eval(value)
-    return found
+        found.setdefault(section, {})[key] = ast.literal_eval(value)
+    return {**found["global"], **found["install"], **found[":env:"]}
 
 
 def prepare_home(home: Path) -> None:
