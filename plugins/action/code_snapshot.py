@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `code_snapshot`: look at the tree, and send it only where it is not yet."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack, take
+
+# A program is seldom larger; more is data that lies in the wrong place, and travels with every change.
+_LARGE = 200_000_000
+
+
+class ActionModule(Producer):
+    MODULE = "rankzero.slurm.code_snapshot"
+    OPTIONS = {
+        "src": {"type": "str", "default": "."},
+        "exclude": {"type": "list", "elements": "str", "default": []},
+        "store_root": {"type": "str", "default": "~/.rankzero/store"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    }
+
+    def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+        snapshot = take(options["src"], options["exclude"])
+        request = {"store_root": options["store_root"], "state": options["state"], "_digest": snapshot.digest}
+        result = self.call(**request)
+        wanted = options["state"] == "present" and not self._task.check_mode
+        if wanted and not result.get("failed") and not result["ref"]["present"]:
+            result = self._bring(snapshot, request)
+        result["code"] = snapshot.facts()
+        if snapshot.size > _LARGE:
+            result.setdefault("warnings", []).append(_too_large(snapshot))
+        if result.get("changed"):
+            listing = "".join(f"{entry.kind} {entry.sha256[:16]} {entry.path}\n" for entry in snapshot.files)
+            path = result["ref"]["path"]
+            before, after = ("", listing) if options["state"] == "present" else (listing, "")
+            result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
+        return result
+
+    def _bring(self, snapshot: Snapshot, request: dict[str, Any]) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            archive = os.path.join(folder, "code.tar.gz")
+            try:
+                with open(archive, "wb") as stream:
+                    pack(snapshot, stream)
+            except OSError as error:
+                raise RankzeroError(f"code.src: the snapshot cannot be packed: {error}. Run again.") from error
+            remote = self._connection._shell.join_path(self.send([archive]), "code.tar.gz")
+        return self.call(**request, _archive=remote)
+
+
+def _too_large(snapshot: Snapshot) -> str:
+    largest = sorted(snapshot.files, key=lambda entry: entry.size, reverse=True)[:3]
+    named = ", ".join(f"{entry.path} ({entry.size / 1e6:.0f} MB)" for entry in largest)
+    return (
+        f"code.src: the snapshot of {snapshot.src} has {snapshot.size / 1e6:.0f} MB and travels whole with every "
+        f"change; largest: {named}. Add data to code.exclude."
+    )

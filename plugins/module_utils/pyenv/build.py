@@ -1,0 +1,384 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build an environment on the host that owns the store: fresh folder, locked, installed with hashes, verified, renamed.
+
+Ranks never build. An environment is there whole or not at all, because its folder gets its name last; two builders at
+once both build, and the first rename wins. Where this host reaches no package source, `Needs` says what the controller
+has to bring.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv, wheels
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import lock_key, lock_path, requirement_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import (
+    MANIFEST,
+    content_digest,
+    import_probe,
+    present,
+    verify,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    fresh_folder,
+    make_read_only,
+    publish,
+    remove,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+DOWNLOADS = ("auto", "head", "controller")
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What the controller has resolved and downloaded: a lock, and wheels with `path` on the controller.
+
+    Each wheel: name, version, filename, sha256, size, path. `tool` is such a wheel of uv itself, None where the host
+    has uv. `folder` holds those that were sent.
+    """
+
+    lock_key: str
+    lock: str
+    wheels: Sequence[Mapping[str, Any]]
+    tool: Mapping[str, Any] | None = None
+    folder: str | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to build, and the means. `hint` is the controller's uv, which this host may or may not see."""
+
+    recipe: Recipe
+    store_root: str
+    download: str = "auto"
+    uv: str | None = None
+    hint: str | None = None
+    controller_sources: str | None = None
+    brought: Brought | None = None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What this host lacks. First `reason` and the facts that decide which wheels fit; later names of `files`."""
+
+    reason: str
+    python: Mapping[str, Any] = field(default_factory=dict)
+    uv: bool = False
+    lock: str | None = None
+    lock_key: str | None = None
+    files: Sequence[str] = ()
+
+
+def build(request: Request) -> dict[str, Any] | Needs:
+    """Make the environment and return its env.json, or say what is needed. Raises RankzeroError."""
+    python = choose(request.recipe.pyproject, request.recipe.python)
+    environ = dict(os.environ)
+    if request.brought is not None:
+        return _from_brought(request, request.brought, python, environ)
+    if request.download == "controller":
+        return _needs(request, python, environ, "environment.download is controller")
+    try:
+        return _from_sources(request, python, environ)
+    except uv.Unreachable as error:
+        if request.download == "head":
+            raise
+        return _needs(request, python, environ, error.message)
+
+
+def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Resolve and install from what this host reaches."""
+    pip = sources.read_pip_settings(environ)
+    settings = sources.uv_environment(pip, environ)
+    tool = _find_uv(request, settings) or _bootstrap_uv(request.store_root, python, environ)
+    identity = sources.identity(pip, environ)
+    key = lock_key(request.recipe, python.minor, python.target(), python.markers["platform_machine"], identity)
+
+    def install(folder: str, work: str) -> dict[str, Any]:
+        lock = os.path.join(work, "pylock.toml")
+        kept = lock_path(request.store_root, key)
+        if request.recipe.lock is None and os.path.isfile(kept):
+            shutil.copyfile(kept, lock)
+        else:
+            # Another machine may try, so do not insist for long.
+            haste = {"UV_HTTP_RETRIES": "1"} if request.download == "auto" else {}
+            resolver = replace(tool, environment={**haste, **settings})
+            resolve(resolver, request.recipe, pip, work, lock, Platform(python.path, (), python.target()))
+            if request.recipe.lock is None:
+                keep_lock(kept, lock)
+        tool.run(
+            ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--link-mode", "copy", "-r", lock],
+            work,
+            "installing the packages",
+        )
+        shutil.copyfile(lock, os.path.join(folder, "pylock.toml"))
+        return {"key": key, "sources": identity}
+
+    return _make(request, python, tool, "head", install)
+
+
+def _from_brought(
+    request: Request, brought: Brought, python: Python, environ: Mapping[str, str]
+) -> dict[str, Any] | Needs:
+    """Install from verified wheel files, without any network."""
+    settings = {**sources.uv_environment(sources.PipSettings(), environ), "UV_OFFLINE": "1"}
+    wanted = [*brought.wheels, *([brought.tool] if brought.tool else [])]
+    places = {str(wheel["filename"]): _verified(wheel, brought.folder) for wheel in wanted}
+    missing = sorted(name for name, place in places.items() if place is None)
+    if missing:
+        return Needs("these wheels are not visible on this host", files=missing)
+    tool = _find_uv(request, settings)
+    if tool is None and brought.tool:
+        tool = _uv_from_wheel(request.store_root, str(places[str(brought.tool["filename"])]), brought.tool, settings)
+    if tool is None:
+        return _needs(request, python, environ, "this host has no uv")
+
+    def install(folder: str, work: str) -> dict[str, Any]:
+        house = os.path.join(work, "wheels")
+        os.mkdir(house)
+        for wheel in brought.wheels:
+            os.symlink(str(places[str(wheel["filename"])]), os.path.join(house, str(wheel["filename"])))
+        pins = [(str(wheel["name"]), str(wheel["version"]), str(wheel["sha256"])) for wheel in brought.wheels]
+        lines = os.path.join(work, "requirements.txt")
+        _write(lines, requirement_lines(pins))
+        if pins:
+            # A cache of its own, thrown away: one writing of each file, and nothing of an older cache is trusted.
+            tool.run(
+                ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--offline", "--no-index"]
+                + ["--find-links", house, "--no-deps", "--require-hashes", "-r", lines]
+                + ["--link-mode", "hardlink", "--cache-dir", os.path.join(work, "cache")],
+                work,
+                "installing the packages",
+            )
+        _write(os.path.join(folder, "pylock.toml"), brought.lock)
+        if request.recipe.lock is None:
+            keep_lock(lock_path(request.store_root, brought.lock_key), os.path.join(folder, "pylock.toml"))
+        return {"key": brought.lock_key, "sources": "controller"}
+
+    return _make(request, python, tool, "controller", install)
+
+
+def _make(
+    request: Request,
+    python: Python,
+    tool: uv.Uv,
+    downloaded_by: str,
+    install: Callable[[str, str], dict[str, Any]],
+) -> dict[str, Any]:
+    """The frame of both ways: `install(environment, work folder)` fills the environment and describes its lock."""
+    target = environment_path(request.store_root, request.recipe.key)
+    began = time.monotonic()
+    with fresh_folder(target) as fresh:
+        folder, work = os.path.join(fresh, "environment"), os.path.join(fresh, "work")
+        os.mkdir(work)
+        _write(os.path.join(work, "pyproject.toml"), request.recipe.pyproject)
+        if request.recipe.lock is not None:
+            _write(os.path.join(work, "uv.lock"), request.recipe.lock)
+        tool.run(["venv", "--quiet", "--relocatable", "--python", python.path, folder], work, "making the environment")
+        lock = install(folder, work)
+        packages = verify(folder, python.minor)
+        _compile(folder)
+        warnings = import_probe(f"{folder}/bin/python", packages)
+        manifest = {
+            "format": 1,
+            "key": request.recipe.key,
+            "digest": content_digest(packages),
+            "python": {"path": python.path, "version": python.markers["python_full_version"], "libc": python.libc},
+            "machine": python.markers["platform_machine"],
+            "extras": list(request.recipe.extras),
+            "torch": request.recipe.torch,
+            "packages": {package.name: package.version for package in packages},
+            "files": sum(package.files for package in packages),
+            "bytes": sum(package.bytes for package in packages),
+            "lock": {**lock, "sha256": file_sha256(os.path.join(folder, "pylock.toml"))},
+            "import_warnings": warnings,
+            "uv": tool.version,
+            "downloaded_by": downloaded_by,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        _write(os.path.join(folder, MANIFEST), json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+        make_read_only(folder)
+        if os.path.lexists(target) and present(target) is None:
+            remove(target)  # its Python has gone: nobody can be using it
+        if not publish(folder, target):
+            return present(target) or manifest
+        return manifest
+
+
+def resolve(
+    tool: uv.Uv,
+    recipe: Recipe,
+    pip: sources.PipSettings,
+    work: str,
+    lock: str,
+    platform: Platform,
+) -> None:
+    """Write the lock file for a recipe whose files lie in `work`. Raises UvError."""
+    extras = [word for extra in recipe.extras for word in ("--extra", extra)]
+    if recipe.lock is not None:
+        tool.run(
+            ["export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--format", "pylock.toml", "-o", lock]
+            + ["--python", platform.interpreter, *extras],
+            work,
+            "reading uv.lock",
+        )
+        return
+    command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
+    command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
+    backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
+    chosen = local_torch(recipe, pip, platform.target)
+    if chosen is None:
+        tool.run([*command, *backend], work, "resolving the packages")
+        return
+    constraints = os.path.join(work, "torch.txt")
+    _write(constraints, f"torch=={chosen.version}\n")
+    try:
+        tool.run([*command, "-c", constraints], work, f"resolving the packages with {chosen.filename}")
+    except uv.Unsolvable:
+        # The project wants another torch than the one that lies in the directory.
+        tool.run([*command, *backend], work, "resolving the packages")
+
+
+@dataclass(frozen=True)
+class Platform:
+    """For which Python packages are resolved: an interpreter of this host, uv's options, and what wheels must fit."""
+
+    interpreter: str
+    options: tuple[str, ...]
+    target: wheels.Target | None
+
+
+def local_torch(recipe: Recipe, pip: sources.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
+    """The torch wheel to take from a directory that pip's settings name; None where there is none that fits."""
+    if target is None:
+        return None
+    for folder in pip.directories():
+        try:
+            found = wheels.torch_wheel(os.listdir(folder), recipe.torch, target)
+        except OSError:
+            continue
+        if found:
+            return found
+    return None
+
+
+def keep_lock(path: str, lock: str) -> None:
+    """Put a finished lock into the store, by rename. Raises OSError."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}-{time.time_ns()}"
+    shutil.copyfile(lock, temporary)
+    os.replace(temporary, path)
+
+
+def _needs(request: Request, python: Python, environ: Mapping[str, str], reason: str) -> Needs:
+    lock = key = None
+    if request.controller_sources is not None:
+        machine = python.markers["platform_machine"]
+        key = lock_key(request.recipe, python.minor, python.target(), machine, request.controller_sources)
+        try:
+            with open(lock_path(request.store_root, key), encoding="utf-8") as stream:
+                lock = stream.read()
+        except OSError:
+            lock = None
+    target = python.target()
+    facts = {"markers": python.markers, "libc": python.libc, "target": asdict(target) if target else None}
+    has_uv = _find_uv(request, environ) is not None
+    return Needs(reason, python=facts, uv=not has_uv, lock=lock, lock_key=key)
+
+
+def _find_uv(request: Request, settings: Mapping[str, str]) -> uv.Uv | None:
+    tools = os.path.join(request.store_root, "tools")
+    kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
+    ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
+    hint = [request.hint] if request.hint else []
+    return uv.find(request.uv, [*uv.usual_places(settings), *hint, *ours], settings)
+
+
+def _bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -> uv.Uv:
+    """Fetch uv with pip, once for this store. Raises Unreachable where that cannot be done: the controller may help."""
+    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
+        house = os.path.join(work, "environment")
+        commands = [
+            [python.path, "-m", "venv", house],
+            [f"{house}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
+        ]
+        for command in commands:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+            if done.returncode != 0:
+                said = sources.redact((done.stderr or done.stdout).strip())[-400:]
+                raise uv.Unreachable(
+                    "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
+                    f"the option uv), or python3-venv and a package source for pip:\n{said}"
+                )
+        found = uv.find(f"{house}/bin/uv", [], environ)
+        assert found is not None  # `find` raises for a given path that does not run
+        return _keep_uv(
+            store_root,
+            f"{house}/bin/uv",
+            found.version,
+            sources.uv_environment(sources.read_pip_settings(environ), environ),
+        )
+
+
+def _uv_from_wheel(store_root: str, path: str, wheel: Mapping[str, Any], settings: Mapping[str, str]) -> uv.Uv:
+    """Take the uv program out of its wheel: it is one file that needs nothing else."""
+    version = str(wheel["version"])
+    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work, zipfile.ZipFile(path) as archive:
+        member = f"uv-{version}.data/scripts/uv"
+        program = archive.extract(member, work)
+        return _keep_uv(store_root, program, version, settings)
+
+
+def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str, str]) -> uv.Uv:
+    target = os.path.join(store_root, "tools", f"uv-{version}")
+    with fresh_folder(target) as folder:
+        shutil.copyfile(program, os.path.join(folder, "uv"))
+        os.chmod(os.path.join(folder, "uv"), 0o755)
+        publish(folder, target)
+    found = uv.find(os.path.join(target, "uv"), [], settings)
+    assert found is not None  # `find` raises for a given path that does not run
+    return found
+
+
+def _verified(wheel: Mapping[str, Any], folder: str | None) -> str | None:
+    """Where this host has exactly that wheel: sent to `folder`, or at its path on the controller, seen from here."""
+    for path in (os.path.join(folder, str(wheel["filename"])) if folder else None, str(wheel["path"])):
+        try:
+            if path and os.path.getsize(path) == wheel["size"] and file_sha256(path) == wheel["sha256"]:
+                return os.path.realpath(path)
+        except OSError:
+            continue
+    return None
+
+
+def _compile(folder: str) -> None:
+    """Byte-compile everything: the folder will be read-only, and thousands of ranks would each compile it again.
+
+    By content hash and unchecked: a copy of the folder with other times stays compiled. Files that do not compile
+    (templates, tests for older Pythons) are no error, they were none before.
+    """
+    subprocess.run(
+        [f"{folder}/bin/python", "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+        + [os.path.join(folder, "lib")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Environments in the store: present or absent, by recipe. The part of `uv_environment` that runs on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import present
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
+
+
+def ensure_environment(options: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+    """Bring the environment that the module's options describe into its state.
+
+    Returns `changed`, `ref` and, where it is there, `environment` (its env.json); `needs` where the controller has to
+    bring something first. Raises RankzeroError.
+    """
+    made = recipe(
+        options["_pyproject"], options["_uv_lock"], options["extras"] or (), options["python"], options["torch"]
+    )
+    root = root_of(options["store_root"])
+    path = environment_path(root, made.key)
+    manifest = present(path)
+    if options["state"] == "absent":
+        removed = manifest is not None
+        if not check_mode:
+            try:
+                removed = remove(path)
+            except OSError as error:
+                raise trouble(error, path) from error
+        return {"changed": removed, "ref": _ref(made.key, path, None)}
+    if manifest is not None:
+        return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest}
+    if check_mode:
+        choose(made.pyproject, made.python)  # what cannot be built must not be promised
+        return {"changed": True, "ref": _ref(made.key, path, None)}
+    controller = options["_controller"] or {}
+    brought = options["_brought"]
+    result = build(
+        Request(
+            recipe=made,
+            store_root=root,
+            download=options["download"],
+            uv=options["uv"],
+            hint=controller.get("uv"),
+            controller_sources=controller.get("sources"),
+            brought=Brought(**brought) if brought else None,
+        )
+    )
+    if isinstance(result, Needs):
+        return {"changed": False, "ref": _ref(made.key, path, None), "needs": asdict(result)}
+    return {"changed": True, "ref": _ref(made.key, path, result), "environment": result}
+
+
+def _ref(key: str, path: str, manifest: Mapping[str, Any] | None) -> dict[str, Any]:
+    digest = manifest["digest"] if manifest else None
+    return {"kind": "environment", "key": key, "path": path, "digest": digest, "present": manifest is not None}

@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Locks: pylock.toml files (PEP 751) that uv writes into the store, read without a TOML parser. Pure.
+
+A lock carries the addresses of an index and belongs to one platform and Python: it lives in the store, under a key made
+of all that it was resolved from, and never in a repository.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, normalised
+
+_FORMAT = 1
+# A text of TOML as uv writes it: double quotes; or single ones around what has double quotes inside.
+_TEXT = r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')"""
+_FIELD = re.compile(rf"(?m)^(name|version|marker) = {_TEXT}$")
+_FILE = re.compile(rf"\{{[^{{}}]*?(url|path) = {_TEXT}[^{{}}]*?hashes = \{{[^{{}}]*?sha256 = \"([0-9a-f]{{64}})\"")
+
+
+@dataclass(frozen=True)
+class LockedFile:
+    """A wheel that a lock names: where it is (URL or path) and what it holds."""
+
+    url: str
+    sha256: str
+
+    @property
+    def filename(self) -> str:
+        return self.url.partition("#")[0].partition("?")[0].rpartition("/")[2].replace("%2B", "+")
+
+
+@dataclass(frozen=True)
+class LockedPackage:
+    """A package of a lock. `source` is wheels, or vcs, archive or directory: what is built where it is installed."""
+
+    name: str
+    version: str
+    marker: str
+    wheels: tuple[LockedFile, ...]
+    source: str
+
+
+def lock_key(recipe: Recipe, python: str, target: Target | None, machine: str, sources: str) -> str:
+    """The key of a lock: recipe, Python ("3.11"), platform and package sources (`sources.identity`)."""
+    libc = "other" if target is None else f"glibc{target.glibc[0]}.{target.glibc[1]}"
+    inputs = [_FORMAT, recipe.key, python, machine, libc, sources]
+    return hashlib.sha256(json.dumps(inputs).encode("ascii")).hexdigest()[:32]
+
+
+def lock_path(store_root: str, key: str) -> str:
+    """Where a lock lies. PEP 751 wants a name of this form."""
+    return f"{store_root.rstrip('/')}/locks/pylock.{key}.toml"
+
+
+def parse_lock(text: str) -> list[LockedPackage]:
+    """The packages of a pylock.toml as uv writes it. Raises RankzeroError for what is none."""
+    head, *blocks = re.split(r"(?m)^\[\[packages\]\]$", text)
+    if 'lock-version = "1.' not in head:
+        raise RankzeroError("lock: this is no pylock.toml of version 1; remove it, and it is made anew.")
+    packages = []
+    for block in blocks:
+        fields = {match[1]: _unescaped(match[2], match[3]) for match in _FIELD.finditer(block)}
+        if "name" not in fields:
+            raise RankzeroError("lock: a package without a name; remove the lock, and it is made anew.")
+        table = re.search(r"(?ms)^wheels = \[(.*?)\]$", block)
+        wheels = tuple(
+            LockedFile(_unescaped(match[2], match[3]), match[4]) for match in _FILE.finditer(table[1] if table else "")
+        )
+        other = re.search(r"(?m)^(?:(vcs|archive|directory) = \{|\[packages\.(vcs|archive|directory)\]$)", block)
+        source = "wheels" if wheels or not other else other[1] or other[2]
+        packages.append(
+            LockedPackage(
+                normalised(fields["name"]), fields.get("version", ""), fields.get("marker", ""), wheels, source
+            )
+        )
+    return packages
+
+
+def requirement_lines(wheels: list[tuple[str, str, str]]) -> str:
+    """A requirements file that pins (name, version, sha256) with its hash."""
+    return "".join(f"{name}=={version} --hash=sha256:{sha256}\n" for name, version, sha256 in sorted(wheels))
+
+
+def _unescaped(double: str | None, single: str | None) -> str:
+    if double is None:
+        return single or ""
+    return re.sub(r"\\(.)", r"\1", double)

@@ -1,0 +1,197 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which Python an environment is built on: what the project asks for, and what a host has.
+
+The system's own interpreters come first, because every node of a cluster has them in the same place. An interpreter
+that other users cannot execute (one under root's home, say) is never chosen by root: jobs run as other users.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
+
+_PATTERNS = (
+    "/usr/bin/python3",
+    "/usr/bin/python3.[0-9]*",
+    "/usr/local/bin/python3",
+    "/usr/local/bin/python3.[0-9]*",
+    "/opt/python*/bin/python3",
+    "~/.local/share/uv/python/cpython-3*/bin/python3",
+)
+
+# What an interpreter says about itself; the markers are those of PEP 508.
+_QUESTION = """\
+import json, os, platform, sys
+version = "{0.major}.{0.minor}.{0.micro}".format(sys.version_info)
+try:
+    libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+except (AttributeError, OSError, ValueError):
+    libc = ""
+print(json.dumps({
+    "path": sys.executable, "venv": sys.prefix != sys.base_prefix, "libc": libc,
+    "markers": {
+        "implementation_name": sys.implementation.name, "implementation_version": version, "os_name": os.name,
+        "platform_machine": platform.machine(), "platform_python_implementation": platform.python_implementation(),
+        "platform_release": platform.release(), "platform_system": platform.system(),
+        "platform_version": platform.version(), "python_full_version": version,
+        "python_version": "{0.major}.{0.minor}".format(sys.version_info), "sys_platform": sys.platform,
+    },
+}))
+"""
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter of this host: its real path, what it says about its platform, and its C library ("glibc 2.36")."""
+
+    path: str
+    markers: dict[str, str]
+    libc: str
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Such as (3, 11, 2)."""
+        return tuple(int(part) for part in self.markers["python_full_version"].split("."))
+
+    @property
+    def minor(self) -> str:
+        """Such as 3.11."""
+        return self.markers["python_version"]
+
+    def target(self) -> Target | None:
+        """What its wheels must fit; None where the C library is not glibc."""
+        match = re.fullmatch(r"glibc (\d+)\.(\d+).*", self.libc)
+        if not match:
+            return None
+        return Target(
+            (self.version[0], self.version[1]), self.markers["platform_machine"], (int(match[1]), int(match[2]))
+        )
+
+
+def requires_python(pyproject: str) -> str:
+    """`requires-python` of a pyproject.toml, empty where it says nothing.
+
+    Read without a TOML parser, which Python 3.9 and 3.10 lack: one key of one table, in the forms that TOML allows for
+    a plain text.
+    """
+    table = re.search(r"(?ms)^[ \t]*\[[ \t]*project[ \t]*\][ \t]*(?:#[^\n]*)?$(.*?)(?=^[ \t]*\[|\Z)", pyproject)
+    if not table:
+        return ""
+    found = re.search(r"""(?m)^[ \t]*["']?requires-python["']?[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')""", table[1])
+    return (found[1] or found[2] or "").strip() if found else ""
+
+
+def satisfies(version: Sequence[int], specifiers: str) -> bool:
+    """Whether a Python version satisfies specifiers such as ">=3.10,<3.13" (PEP 440, release numbers only).
+
+    Raises RankzeroError for a specifier that is none.
+    """
+    for part in filter(None, (one.strip() for one in specifiers.split(","))):
+        match = re.fullmatch(r"(===?|!=|~=|>=|<=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?(?:[a-z].*)?", part)
+        if not match:
+            raise RankzeroError(
+                f'environment.project: requires-python = "{specifiers}" in pyproject.toml cannot be read at {part!r}. '
+                'Write it like ">=3.10" or ">=3.10,<3.13".'
+            )
+        operator, wanted, wildcard = match[1], tuple(int(number) for number in match[2].split(".")), bool(match[3])
+        if not _compare(tuple(version), operator, wanted, wildcard):
+            return False
+    return True
+
+
+def _compare(version: tuple[int, ...], operator: str, wanted: tuple[int, ...], wildcard: bool) -> bool:
+    length = max(len(version), len(wanted))
+    have, want = (one + (0,) * (length - len(one)) for one in (version, wanted))
+    if operator in ("==", "===", "!="):
+        same = version[: len(wanted)] == wanted if wildcard else have == want
+        return same is (operator != "!=")
+    if operator == "~=":
+        return have >= want and version[: len(wanted) - 1] == wanted[:-1]
+    return {">=": have >= want, "<=": have <= want, ">": have > want, "<": have < want}[operator]
+
+
+def choose(pyproject: str, request: str | None, candidates: Iterable[str] | None = None) -> Python:
+    """The interpreter of this host for a project: the first that fits `requires-python` and the request ("3.11").
+
+    Raises RankzeroError that names what was found and what was wrong with each.
+    """
+    wanted = requires_python(pyproject)
+    refused = []
+    for path in _distinct(candidates if candidates is not None else _installed()):
+        if os.geteuid() == 0 and not executable_by_all(path):
+            refused.append(f"{path} (other users cannot execute it)")
+            continue
+        python = ask(path)
+        if python is None:
+            continue
+        asked_for = not request or satisfies(python.version, f"=={request}.*")
+        if asked_for and satisfies(python.version, wanted):
+            return python
+        refused.append(f"{path} ({python.markers['python_full_version']})")
+    asked = [f'requires-python = "{wanted}" in pyproject.toml'] if wanted else []
+    asked += [f"environment.python: {request}"] if request else []
+    raise RankzeroError(
+        f"{' and '.join(asked) or 'environment'}: no Python on this host fits. Found: {', '.join(refused) or 'none'}. "
+        "Ask for one that is there with environment.python and requires-python, or have one installed for all users, "
+        "in the same place on every node."
+    )
+
+
+def ask(path: str) -> Python | None:
+    """What the interpreter at `path` says; None when it does not run, is no CPython >= 3.8, or is a virtual one."""
+    try:
+        done = subprocess.run(
+            [path, "-I", "-S", "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, timeout=30
+        )
+        answer = json.loads(done.stdout)
+        # A shim (pyenv) starts another file than itself: the answer names the interpreter.
+        python = Python(os.path.realpath(answer["path"]), dict(answer["markers"]), str(answer["libc"]))
+        usable = python.version >= (3, 8) and python.markers["implementation_name"] == "cpython"
+        return python if usable and not answer["venv"] else None
+    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
+        return None
+
+
+def executable_by_all(path: str) -> bool:
+    """Whether any user may execute the file at `path`, through every folder above it."""
+    try:
+        folder = path
+        while True:
+            if not os.stat(folder).st_mode & stat.S_IXOTH:
+                return False
+            if folder == "/":
+                return True
+            folder = os.path.dirname(folder)
+    except OSError:
+        return False
+
+
+def _installed() -> list[str]:
+    paths = []
+    for pattern in _PATTERNS:
+        # The newest first: 3.10 is newer than 3.9.
+        paths += sorted(glob.glob(os.path.expanduser(pattern)), key=_numbers, reverse=True)
+    for folder in filter(os.path.isabs, os.environ.get("PATH", "").split(":")):
+        found = [os.path.join(folder, "python3")] + glob.glob(os.path.join(glob.escape(folder), "python3.[0-9]*"))
+        paths += [path for path in sorted(found, key=_numbers, reverse=True) if os.access(path, os.X_OK)]
+    return [path for path in paths if re.fullmatch(r"python3(\.\d+)?", os.path.basename(path))]
+
+
+def _numbers(path: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", path))
+
+
+def _distinct(paths: Iterable[str]) -> Iterable[str]:
+    """Real paths, each once: a link such as /usr/bin/python3 may point elsewhere tomorrow, an environment may not."""
+    return dict.fromkeys(os.path.realpath(path) for path in paths)

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where packages come from: what pip is set to on a host, told to uv. Pure but for `read_pip_settings`.
+
+uv does not read pip's settings, and a site that has set up pip has said where its packages are. Settings of uv's own
+win: who has set those has decided for uv.
+"""
+
+from __future__ import annotations
+
+import configparser
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+# What a user may have set for uv itself; each of them replaces all that pip says about places.
+_UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX")
+# Variables that would make uv work on another project, interpreter or environment than ours.
+_MISLEADING = (
+    "CONDA_PREFIX",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "UV_BREAK_SYSTEM_PACKAGES",
+    "UV_PROJECT",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_PYTHON",
+    "UV_SYSTEM_PYTHON",
+    "UV_TORCH_BACKEND",
+    "UV_WORKING_DIRECTORY",
+    "VIRTUAL_ENV",
+)
+
+
+@dataclass(frozen=True)
+class PipSettings:
+    """The part of pip's settings that says where packages are and how to get at them."""
+
+    index_url: str | None = None
+    extra_index_urls: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
+    no_index: bool = False
+    cert: str | None = None
+    proxy: str | None = None
+    timeout: str | None = None
+
+    def directories(self) -> list[str]:
+        """Local folders among `find_links`, in their order."""
+        found = [_local_path(place) for place in self.find_links]
+        return [path for path in found if path is not None]
+
+
+def parse_pip_settings(files: list[str], environ: Mapping[str, str]) -> PipSettings:
+    """pip's settings from the texts of its configuration files, the weakest first, and its PIP_* variables.
+
+    A file that is no configuration file counts as empty: pip itself will complain about it where it is used.
+    """
+    values: dict[str, str] = {}
+    for section in ("global", "download", "install"):
+        for text in files:
+            parser = configparser.RawConfigParser()
+            try:
+                parser.read_string(text)
+            except configparser.Error:
+                continue
+            if parser.has_section(section):
+                values.update({name.lower().replace("_", "-"): value for name, value in parser.items(section)})
+    for name, value in environ.items():
+        if name.startswith("PIP_") and value:
+            values[name[4:].lower().replace("_", "-")] = value
+    return PipSettings(
+        index_url=values.get("index-url"),
+        extra_index_urls=tuple(values.get("extra-index-url", "").split()),
+        find_links=tuple(values.get("find-links", "").split()),
+        trusted_hosts=tuple(values.get("trusted-host", "").split()),
+        no_index=values.get("no-index", "").lower() in ("1", "true", "yes", "on", "y", "t"),
+        cert=values.get("cert"),
+        proxy=values.get("proxy"),
+        timeout=values.get("timeout") or values.get("default-timeout"),
+    )
+
+
+def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] = os.path.exists) -> PipSettings:
+    """pip's settings on this host. Local places that are not there are left out, as pip itself skips them."""
+    texts = []
+    for path in pip_files(environ):
+        try:
+            with open(path, encoding="utf-8") as stream:
+                texts.append(stream.read())
+        except (OSError, UnicodeDecodeError):
+            continue
+    found = parse_pip_settings(texts, environ)
+
+    def there(place: str) -> bool:
+        path = _local_path(place)
+        return path is None or exists(path)
+
+    return PipSettings(
+        index_url=found.index_url,
+        extra_index_urls=tuple(filter(there, found.extra_index_urls)),
+        find_links=tuple(filter(there, found.find_links)),
+        trusted_hosts=found.trusted_hosts,
+        no_index=found.no_index,
+        cert=found.cert if found.cert and exists(found.cert) else None,
+        proxy=found.proxy,
+        timeout=found.timeout,
+    )
+
+
+def pip_files(environ: Mapping[str, str]) -> list[str]:
+    """Where pip looks for its settings on Linux, the weakest first (pip's documentation, "Configuration")."""
+    named = environ.get("PIP_CONFIG_FILE")
+    if named == os.devnull:
+        return []
+    home = environ.get("HOME") or os.path.expanduser("~")
+    system = [folder for folder in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":") if folder]
+    paths = [f"{folder}/pip/pip.conf" for folder in reversed(system)]
+    paths += ["/etc/pip.conf", f"{home}/.pip/pip.conf"]
+    paths.append(f"{environ.get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf")
+    if named:
+        paths.append(named)
+    return paths
+
+
+def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment for a uv process: the caller's, cleaned, with pip's settings where uv has none."""
+    result = {name: value for name, value in environ.items() if name not in _MISLEADING}
+    if not any(environ.get(name) for name in _UV_PLACES):
+        if pip.index_url:
+            result["UV_INDEX_URL"] = pip.index_url
+        if pip.extra_index_urls:
+            result["UV_EXTRA_INDEX_URL"] = " ".join(pip.extra_index_urls)
+            # pip takes the best version of all its indexes; uv by default stops at the first that has the name.
+            result.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+        if pip.find_links:
+            result["UV_FIND_LINKS"] = ",".join(pip.find_links)
+        if pip.no_index:
+            result["UV_NO_INDEX"] = "1"
+    if pip.trusted_hosts:
+        result.setdefault("UV_INSECURE_HOST", " ".join(pip.trusted_hosts))
+    if pip.timeout and pip.timeout.isdigit():
+        result.setdefault("UV_HTTP_TIMEOUT", pip.timeout)
+    if pip.proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            if not environ.get(name) and not environ.get(name.lower()):
+                result[name] = pip.proxy
+    certificate = pip.cert or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE")
+    if certificate:
+        result.setdefault("SSL_CERT_FILE", certificate)
+    result.update(NO_COLOR="1", UV_NO_PROGRESS="1", UV_PYTHON_DOWNLOADS="never")
+    return result
+
+
+def identity(pip: PipSettings, environ: Mapping[str, str]) -> str:
+    """What tells one set of package sources from another, without their credentials: 16 hex digits."""
+    effective = uv_environment(pip, environ)
+    places = {name: redact(effective[name]) for name in (*_UV_PLACES, "UV_INDEX_STRATEGY") if effective.get(name)}
+    return hashlib.sha256(json.dumps(places, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def redact(text: str) -> str:
+    """The text without the credentials of URLs in it."""
+    return re.sub(r"(\w+://)[^/\s@]+@", r"\1***@", text)
+
+
+def _local_path(place: str) -> str | None:
+    """The path that a place (a path or a URL) means on this host; None for what is elsewhere."""
+    parts = urlsplit(place)
+    if parts.scheme == "file":
+        return unquote(parts.path)
+    if parts.scheme:
+        return None
+    return os.path.expanduser(place)

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one place that runs uv: finding it, its environment, and what its failures mean."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import redact
+
+# The first with pylock.toml in all the commands that are used here.
+MINIMUM = (0, 7, 0)
+
+_UNREACHABLE = re.compile(
+    r"error sending request|client error \(Connect\)|dns error|tcp connect error|timed out|connection refused"
+    r"|network is unreachable|network connectivity is disabled|could not connect|connection (?:reset|closed)"
+    r"|status (?:client|server) error \((?:403|407|502|503|504)",
+    re.IGNORECASE,
+)
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+
+
+class UvError(RankzeroError):
+    """uv ended with an error; the message holds its last lines."""
+
+
+class Unreachable(UvError):
+    """uv could not reach a package source: another machine may."""
+
+
+class Unsolvable(UvError):
+    """No set of packages satisfies what was asked."""
+
+
+@dataclass(frozen=True)
+class Uv:
+    """A uv that runs on this host."""
+
+    path: str
+    version: str
+    environment: Mapping[str, str]
+
+    def run(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
+        """Run uv and return its standard output. Raises UvError or one of its kinds; `doing` names the step."""
+        try:
+            done = subprocess.run(
+                [self.path, *arguments],
+                cwd=cwd,
+                env={**self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise UvError(f"environment: {doing}: {self.path} cannot be run ({error.strerror}).") from error
+        if done.returncode != 0:
+            raise failure(doing, done.returncode, done.stderr or done.stdout)
+        return done.stdout
+
+
+def failure(doing: str, code: int, output: str) -> UvError:
+    """The error for a failed uv: what it was doing, its last lines, and the kind that the caller can act on."""
+    lines = [line.rstrip() for line in redact(output).splitlines() if line.strip()]
+    shown = "\n".join(f"  {line}" for line in lines[-12:]) or f"  (no output, exit code {code})"
+    if _NO_SPACE.search(output):
+        return UvError(
+            f"environment: {doing}: no space left. Make room on the storage of store_root (and in uv's cache), or name "
+            f"another one with launch_cluster.store_root:\n{shown}"
+        )
+    if "No solution found" in output:
+        return Unsolvable(f"environment: {doing}: no set of packages satisfies pyproject.toml:\n{shown}")
+    if _UNREACHABLE.search(output):
+        return Unreachable(f"environment: {doing}: a package source cannot be reached:\n{shown}")
+    return UvError(f"environment: {doing} failed:\n{shown}")
+
+
+def find(given: str | None, candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None:
+    """The uv to use: the one given, else the first candidate that runs and is new enough.
+
+    Raises RankzeroError when the given one does not run.
+    """
+    if given:
+        path = os.path.expanduser(os.path.expandvars(given))
+        version = _version(path)
+        if version is None:
+            raise RankzeroError(f"uv: {given!r} is no program that answers `uv --version` on this host.")
+        if _numbers(version) < MINIMUM:
+            raise RankzeroError(
+                f"uv: {given!r} is version {version}; at least {'.'.join(map(str, MINIMUM))} is needed."
+            )
+        return Uv(path, version, environment)
+    for path in dict.fromkeys(candidates):
+        version = _version(path)
+        if version is not None and _numbers(version) >= MINIMUM:
+            return Uv(path, version, environment)
+    return None
+
+
+def usual_places(environ: Mapping[str, str]) -> list[str]:
+    """Where uv is on a host that has it: on the PATH, or where its installers put it."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    found = shutil.which("uv", path=environ.get("PATH"))
+    return ([found] if found else []) + [f"{home}/.local/bin/uv", f"{home}/.cargo/bin/uv"]
+
+
+def _version(path: str) -> str | None:
+    try:
+        done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.match(r"uv (\d+\.\d+\.\d+)", done.stdout)
+    return match[1] if match and done.returncode == 0 else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

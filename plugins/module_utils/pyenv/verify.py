@@ -1,0 +1,216 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether an environment is what it should be: every file against its RECORD, every package by import, and env.json."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+MANIFEST = "env.json"
+
+# Libraries of the GPU driver: a login node without GPUs has none, and the nodes of the job do.
+_DRIVER = re.compile(r"lib(cuda|nvidia-ml|nvcuvid|amdhip64|hsa-runtime64|rocm_smi64|ze_loader)\.so")
+
+# Imports each module named on the command line and says what happened, a line of JSON each, before the next begins.
+_PROBE = """\
+import importlib, json, sys
+for name in sys.argv[1:]:
+    print(json.dumps({"module": name}), flush=True)
+    try:
+        importlib.import_module(name)
+        problem = None
+    except BaseException as error:
+        problem = "{}: {}".format(type(error).__name__, error)
+    print(json.dumps({"module": name, "problem": problem}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A package of an environment: its name and version, its files, its RECORD's sha256, and what it offers."""
+
+    name: str
+    version: str
+    files: int
+    bytes: int
+    record: str
+    modules: tuple[str, ...]
+    requires: tuple[str, ...]
+
+
+def present(path: str) -> dict[str, Any] | None:
+    """env.json of the environment at `path`; None when it is not there, not finished, or its Python has gone.
+
+    Cheap: starts no process. The folder got its name only after everything in it had been verified.
+    """
+    try:
+        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
+            manifest = json.load(stream)
+        python = manifest["python"]["path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if os.path.realpath(os.path.join(path, "bin", "python")) != python or not os.access(python, os.X_OK):
+        return None
+    return dict(manifest)
+
+
+def verify(path: str, minor: str) -> list[Installed]:
+    """Check every file of every package in the environment at `path` (Python `minor`, such as 3.11).
+
+    Returns the packages by name. Raises RankzeroError that names the first files that are missing or differ.
+    """
+    site = os.path.join(path, "lib", f"python{minor}", "site-packages")
+    try:
+        folders = sorted(name for name in os.listdir(site) if name.endswith(".dist-info"))
+    except OSError as error:
+        raise RankzeroError(
+            f"environment: {site} cannot be read ({error.strerror}): uv made no environment."
+        ) from error
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        results = list(pool.map(lambda folder: _package(site, folder), folders))
+    wrong = [problem for _package_, problems in results for problem in problems]
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise RankzeroError(
+            f"environment: {len(wrong)} installed files are not what their packages say: {', '.join(wrong[:5])}{more}. "
+            "uv's cache is damaged (run `uv cache clean`) or the storage is."
+        )
+    return sorted((package for package, _problems in results), key=lambda package: package.name)
+
+
+def content_digest(packages: Iterable[Installed]) -> str:
+    """One digest for all that is installed: names, versions and RECORDs, which hold the hash of every file."""
+    total = hashlib.sha256()
+    for package in sorted(packages, key=lambda item: item.name):
+        total.update(f"{package.name} {package.version} {package.record}\n".encode())
+    return total.hexdigest()
+
+
+def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
+    """Import what was asked for (packages that no other one requires), in one fresh process.
+
+    Returns module -> problem for what a login node cannot load and a GPU node can. Raises RankzeroError for the rest.
+    """
+    modules = probed_modules(list(packages))
+    if not modules:
+        return {}
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", _PROBE, *modules],
+            cwd="/",
+            env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=600,
+        )
+    except subprocess.TimeoutExpired:
+        raise RankzeroError(f"environment: importing {', '.join(modules)} took more than 600 s.") from None
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"module"')]
+    problems = {answer["module"]: answer["problem"] for answer in answers if answer.get("problem")}
+    if done.returncode != 0 and answers and "problem" not in answers[-1]:
+        problems[answers[-1]["module"]] = f"the interpreter ended with code {done.returncode}"
+    elif done.returncode != 0:
+        problems.setdefault(
+            modules[0], f"the interpreter ended with code {done.returncode}: {done.stderr.strip()[-300:]}"
+        )
+    broken = {module: problem for module, problem in problems.items() if not _DRIVER.search(problem)}
+    if broken:
+        said = "; ".join(f"import {module}: {problem}" for module, problem in broken.items())
+        raise RankzeroError(
+            f"environment: installed, but it does not work on this host: {said}. "
+            "A missing library (.so) comes from a system package; a version conflict is pyproject.toml's."
+        )
+    return problems
+
+
+def probed_modules(packages: list[Installed]) -> list[str]:
+    """What to import: of each package that no other requires the module with its name, else all its public ones."""
+    required = {name for package in packages for name in package.requires}
+    modules: list[str] = []
+    for package in packages:
+        if package.name in required:
+            continue
+        same = [module for module in package.modules if normalised(module) == package.name]
+        modules += same or list(package.modules)
+    return modules
+
+
+def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
+    try:
+        with open(os.path.join(site, folder, "RECORD"), encoding="utf-8", newline="") as stream:
+            rows = [row for row in csv.reader(stream) if len(row) >= 2]
+    except OSError as error:
+        raise RankzeroError(f"environment: {folder} has no readable RECORD ({error.strerror}).") from error
+    problems = []
+    size = 0
+    for name, expected, *_rest in rows:
+        if not expected:
+            continue
+        path = os.path.normpath(os.path.join(site, name))
+        algorithm, _, encoded = expected.partition("=")
+        try:
+            size += os.stat(path).st_size
+            found = file_sha256(path) if algorithm == "sha256" else ""
+        except OSError:
+            problems.append(f"{name} (missing)")
+            continue
+        if found != base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex():
+            problems.append(f"{name} (changed)")
+    name, version = folder[: -len(".dist-info")].rsplit("-", 1)
+    return (
+        Installed(
+            normalised(name),
+            version,
+            len(rows),
+            size,
+            file_sha256(os.path.join(site, folder, "RECORD")),
+            _modules([row[0] for row in rows]),
+            _requires(os.path.join(site, folder, "METADATA")),
+        ),
+        problems,
+    )
+
+
+def _modules(files: Iterable[str]) -> tuple[str, ...]:
+    """The public top-level modules among a package's files."""
+    names = set()
+    for path in files:
+        first, _, rest = path.partition("/")
+        if rest == "__init__.py":
+            names.add(first)
+        elif not rest:
+            match = re.fullmatch(r"([A-Za-z0-9_]+)(\.cpython-[^.]+|\.abi3)?\.(py|so)", first)
+            if match:
+                names.add(match[1])
+    usual = {"tests", "test", "docs", "doc", "examples", "benchmarks", "setup", "conftest"}
+    return tuple(sorted(name for name in names if name.isidentifier() and name[0] != "_" and name not in usual))
+
+
+def _requires(metadata: str) -> tuple[str, ...]:
+    """Names that a package requires without an extra."""
+    names = []
+    with open(metadata, encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            if not line.strip():
+                break  # the description follows
+            match = re.match(r"Requires-Dist: *([A-Za-z0-9._-]+)(.*)", line)
+            if match and "extra ==" not in match[2]:
+                names.append(normalised(match[1]))
+    return tuple(names)

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Code snapshots in the store: present or absent, by digest."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import unpack
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
+
+
+def snapshot_path(store_root: str, digest: str) -> str:
+    """Where the snapshot of the tree with this digest lies."""
+    return f"{store_root.rstrip('/')}/code/{digest}"
+
+
+def ensure_snapshot(
+    store_root: str, digest: str, archive: str | None = None, *, absent: bool = False, check_mode: bool = False
+) -> dict[str, Any]:
+    """Bring one snapshot into its state; returns `changed` and `ref`.
+
+    Without `archive` a snapshot that is not there stays away (`ref.present` says so), and `changed` says what bringing
+    it would do. Raises RankzeroError.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise RankzeroError(f"digest: {digest!r} is no sha256 in hex. Use the module through its action, with src.")
+    path = snapshot_path(root_of(store_root), digest)
+    there = os.path.isdir(path)
+    changed = there if absent else not there
+    if changed and not check_mode:
+        if absent:
+            try:
+                remove(path)
+            except OSError as error:
+                raise trouble(error, path) from error
+            there = False
+        elif archive is not None:
+            changed = unpack(archive, path, digest)
+            there = True
+    ref = {"kind": "code", "key": digest, "path": path, "digest": digest, "present": there}
+    return {"changed": changed, "ref": ref}

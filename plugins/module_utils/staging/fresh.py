@@ -1,0 +1,168 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Folders of the store that are there whole or not at all.
+
+What is made grows in a fresh folder beside its place and gets its name by one rename, also when two make the same at
+once: the first rename wins and the other's work is thrown away. What a killed maker left has no usable name, and is
+swept by the next one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+# A leftover of another machine may belong to a living process that cannot be seen from here. Nothing takes this long.
+ABANDONED_AFTER = 24 * 3600.0
+_SUFFIX = ".tmp"
+
+
+def root_of(store_root: str) -> str:
+    """store_root as an absolute path of this host (`~` and `$NAME` are this host's). Raises RankzeroError."""
+    path = os.path.expanduser(os.path.expandvars(store_root))
+    if not os.path.isabs(path) or "$" in path:
+        raise RankzeroError(
+            f"store_root: {store_root!r} is no absolute path on the cluster (it expands to {path!r}). "
+            "Give a path on shared storage that begins with /, ~ or a variable that is set there."
+        )
+    return os.path.normpath(path)
+
+
+@contextmanager
+def fresh_folder(target: str) -> Iterator[str]:
+    """A new, empty, private folder beside `target`, removed at the end unless `publish` has given it the name.
+
+    OSErrors that happen inside leave as RankzeroErrors that say what to do.
+    """
+    parent, name = os.path.split(target)
+    folder = os.path.join(parent, f".{name}.{_place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    try:
+        os.makedirs(parent, exist_ok=True)
+        sweep(parent)
+        os.mkdir(folder, 0o700)
+        yield folder
+    except OSError as error:
+        raise trouble(error, parent) from error
+    finally:
+        remove(folder)
+
+
+def publish(folder: str, target: str) -> bool:
+    """Give the finished `folder` its name. False when somebody else's is there already. Raises OSError."""
+    os.chmod(folder, 0o755)
+    try:
+        os.rename(folder, target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and os.path.isdir(target):
+            return False
+        raise
+    sync_folder(os.path.dirname(target))
+    return True
+
+
+def remove(path: str) -> bool:
+    """Remove a folder of the store, read-only or not; it loses its name first. False when it was not there."""
+    if not os.path.lexists(path):
+        return False
+    doomed = path
+    if not path.endswith(_SUFFIX):
+        parent, name = os.path.split(path)
+        doomed = os.path.join(parent, f".{name}.{_place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+        os.rename(path, doomed)
+    for folder, _folders, _files in os.walk(doomed):
+        os.chmod(folder, 0o700)
+    shutil.rmtree(doomed)
+    return True
+
+
+def sweep(parent: str) -> list[str]:
+    """Remove what killed makers left in `parent`; returns the names. What may still be growing stays."""
+    swept = []
+    for name in sorted(os.listdir(parent)):
+        if name.startswith(".") and name.endswith(_SUFFIX) and _abandoned(os.path.join(parent, name)):
+            try:
+                remove(os.path.join(parent, name))
+            except OSError:  # another one sweeps it, or it belongs to another user
+                continue
+            swept.append(name)
+    return swept
+
+
+def make_read_only(folder: str, *, keep: int = 0o555) -> None:
+    """Take away everybody's right to write below (and on) `folder`. Links are left alone. Raises OSError."""
+    for place, folders, files in os.walk(folder):
+        for name in files + folders:
+            path = os.path.join(place, name)
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISLNK(mode):
+                os.chmod(path, stat.S_IMODE(mode) & keep)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable; file systems that cannot do it are left to their own ways."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def trouble(error: OSError, path: str) -> RankzeroError:
+    """The sentence for a failure of the storage below `path`."""
+    reason = error.strerror or str(error)
+    where = error.filename or path
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RankzeroError(
+            f"store_root: {reason}: {where} ({free_space(path)}). Make room there, or name another storage with "
+            "launch_cluster.store_root."
+        )
+    return RankzeroError(
+        f"store_root: cannot write below {path}: {reason} ({where}). Name a folder on shared storage that "
+        "this user may write (launch_cluster.store_root)."
+    )
+
+
+def free_space(path: str) -> str:
+    """Free bytes and files of the file system under `path`, in words; the nearest existing folder counts."""
+    while path != "/" and not os.path.isdir(path):
+        path = os.path.dirname(path) or "/"
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return "free space unknown"
+    return f"{status.f_bavail * status.f_frsize / 1e9:.1f} GB and {status.f_favail} files free"
+
+
+def _place() -> str:
+    """Where process numbers mean what they mean here: this host, this boot, this process namespace."""
+    parts = [socket.gethostname()]
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            parts.append(stream.read())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        parts.append("")  # another system than Linux, or a /proc that hides it
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+
+
+def _abandoned(path: str) -> bool:
+    place, _, rest = os.path.basename(path)[: -len(_SUFFIX)].rpartition(".")[2].partition("-")
+    pid = rest.partition("-")[0]
+    if place == _place() and pid.isdigit():
+        return not os.path.exists(f"/proc/{pid}")
+    try:
+        return time.time() - os.lstat(path).st_mtime > ABANDONED_AFTER
+    except OSError:
+        return False

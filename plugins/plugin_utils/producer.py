@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions of producers (code_snapshot, uv_environment) share: options, calls of the module, transfers."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+
+class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
+    """Makes something of the controller's files on the cluster: look first, then bring what is missing."""
+
+    # A warm run transfers nothing; the folder on the host is made when there is something to send.
+    TRANSFERS_FILES = False
+    MODULE = ""
+    OPTIONS: Mapping[str, Any] = {}
+    _folder: str | None = None
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self._variables = task_vars or {}
+        try:
+            _checked, options = self.validate_argument_spec(argument_spec=dict(self.OPTIONS))
+            return self.produce(options)
+        except RankzeroError as error:
+            return {"failed": True, "changed": False, "msg": error.message, **error.partial}
+        finally:
+            if self._folder:
+                self._remove_tmp_path(self._folder)
+
+    @abstractmethod
+    def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The action's own part: returns the task's result."""
+
+    def call(self, **arguments: Any) -> dict[str, Any]:
+        """Run the module of this action on the host."""
+        result: dict[str, Any] = self._execute_module(
+            self.MODULE,
+            module_args={name: value for name, value in arguments.items() if value is not None},
+            task_vars=self._variables,
+        )
+        result.pop("invocation", None)  # it repeats whole files
+        return result
+
+    def send(self, paths: Iterable[str]) -> str:
+        """Transfer local files to a folder of this task on the host, and return that folder."""
+        self._folder = self._make_tmp_path()
+        sent = [self._folder]
+        for path in paths:
+            remote = self._connection._shell.join_path(self._folder, os.path.basename(path))
+            self._transfer_file(path, remote)
+            sent.append(remote)
+        self._fixup_perms2(sent)
+        return self._folder

@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A user's project on the controller: the files that its environment is made from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+
+
+def project_recipe(folder: str, extras: Sequence[str] = (), python: str | None = None, torch: str = "auto") -> Recipe:
+    """The recipe of the environment for the project in `folder`: its pyproject.toml, and its uv.lock if it has one.
+
+    Raises RankzeroError for a folder without pyproject.toml and for values that cannot be meant.
+    """
+    pyproject = _read(os.path.join(folder, "pyproject.toml"))
+    if pyproject is None:
+        raise RankzeroError(
+            f"environment.project: there is no pyproject.toml in {os.path.abspath(folder)}. "
+            "Name the folder that has it, or set environment.mode to none."
+        )
+    return recipe(pyproject, _read(os.path.join(folder, "uv.lock")), extras, python, torch)
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RankzeroError(f"environment.project: {path} cannot be read: {error}") from error
