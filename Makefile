@@ -32,7 +32,7 @@ test-core: ## Run every test with another ansible-core, in an environment of its
 
 unit: ## Run the fast tests: units, golden files, repository rules
 	@scripts/test tests/unit tests/golden tests/quality/test_repository.py tests/quality/test_imports.py \
-	    tests/quality/test_documentation.py $(ARGS)
+	    tests/quality/test_documentation.py tests/quality/test_tooling.py $(ARGS)
 
 lint: ## Run the linters and type checker
 	@scripts/test tests/quality/test_lint.py $(ARGS)
