@@ -10,11 +10,12 @@ left by its marks and begins again.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import inspect
 import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -32,17 +33,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
-
-_PACKAGE = __name__.rsplit(".", 1)[0]
-# What the programs in <directory>/lib and bin need of this collection: copied there, so that they outlive the module.
-_COPIED = [f"{_PACKAGE.rsplit('.', 1)[0]}.errors"] + [
-    f"{_PACKAGE}.{name}"
-    for name in (
-        "accounting", "agent", "agents", "boot", "cluster", "control", "faults", "internet", "kernel", "layout",
-        "network", "processes", "slurmconf", "wrappers",
-    )
-]  # fmt: skip
-
 
 def interpreter() -> str:
     """The Python of the agents: the system's, which outlives virtual environments and which every user may run."""
@@ -135,16 +125,27 @@ def _file(path: str, text: str, mode: int = 0o644, user: str = "") -> None:
 
 
 def _copy_library(lab: Lab) -> None:
-    """The sources of this package, from wherever they were imported (a file, or the zip that Ansible ships)."""
-    for name in _COPIED:
-        loader = importlib.import_module(name).__loader__
-        get_source = getattr(loader, "get_source", None)
-        source = get_source(name) if get_source else None
-        if source is None:
-            raise RankzeroError(f"lab_cluster: the source of {name} cannot be read; install the collection from its tarball")
-        path = lab.path("lib", *name.split(".")) + ".py"
+    """The sources of this package, from wherever they were imported (a file, or the zip that Ansible ships).
+
+    The programs in bin and lib run from this copy: they outlive the module, and its zip. Imported here, because some
+    of them import this file, and by name, because Ansible ships what it sees imported.
+    """
+    from ansible_collections.rankzero.slurm.plugins.module_utils import errors
+    from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
+        agent,
+        cluster,
+        faults,
+        internet,
+        kernel,
+        layout,
+    )
+
+    own = sys.modules[__name__]
+    copied = [errors, accounting, agent, agents, own, cluster, control, faults, internet, kernel, layout]
+    for module in [*copied, network, processes, slurmconf, wrappers]:
+        path = lab.path("lib", *module.__name__.split(".")) + ".py"
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        _file(path, source)
+        _file(path, inspect.getsource(module))
 
 
 def _munge_key(lab: Lab) -> None:
@@ -245,19 +246,21 @@ def start_node(lab: Lab, host: Host, name: str) -> None:
     control.agent(host, name).start("slurmd")
 
 
-def mend(lab: Lab, host: Host, nodes_off: list[str]) -> None:
+def mend(lab: Lab, host: Host) -> None:
     """Start whatever has ended in a lab whose supervisor and head run: starting what runs changes nothing."""
     if not lab.realistic:
         start_daemons(lab, host)
         return
-    head = control.agent(host, "head").identity()
+    supervisor = control.agent(host, agents.SUPERVISOR)
     if lab.internet:
-        control.agent(host, agents.SUPERVISOR).start("internet")
-    _start_head(lab, host, control.agent(host, "head"), head.pid)
-    for name in nodes_off:
-        start_node(lab, host, name)
+        supervisor.start("internet")
+    _start_head(lab, host, control.agent(host, "head"), control.agent(host, "head").identity().pid)
     for name in lab.node_names:
         agent = control.agent(host, name)
+        if supervisor.running(name) and not network.plugged(agent.identity().pid):
+            supervisor.end(name, signal.SIGKILL, 30)  # its start was cut off before it had a network
+        if not supervisor.running(name):
+            start_node(lab, host, name)
         start_munged(lab, host, agent, agent.identity().pid, name)
         agent.start("slurmd")
 

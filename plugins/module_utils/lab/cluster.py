@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, boot, control, processes
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, boot, control, processes, slurmconf
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition, check
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -34,27 +34,64 @@ _ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-in
 
 @dataclasses.dataclass
 class Report:
-    """What `apply` did: `repaired` names what had to be mended, `was` and `now` are one-word states."""
+    """What `apply` did: `repaired` names what had to be mended, `was` and `now` are one-word states.
 
+    `before` and `after` are Slurm's configuration files as one text each, for a diff.
+    """
+
+    lab: Lab
     changed: bool
     was: str
     now: str
+    before: str = ""
+    after: str = ""
     repaired: list[str] = dataclasses.field(default_factory=list)
+
+    def results(self) -> dict[str, object]:
+        """The module's results."""
+        return {
+            "changed": self.changed,
+            "was": self.was,
+            "now": self.now,
+            "repaired": self.repaired,
+            "directory": self.lab.directory,
+            "way": self.lab.way,
+            "head": self.lab.path("bin", "head"),
+            "shell": self.lab.path("bin", "sh"),
+            "inventory": self.lab.path("inventory.yml"),
+            "shared": self.lab.shared,
+            "shared_inside": self.lab.shared_inside,
+            "nodes": self.lab.node_names,
+            "cluster_name": self.lab.cluster_name,
+            "diff": {
+                "before": f"state: {self.was}\n{self.before}",
+                "after": f"state: {self.now}\n{self.after}",
+                "before_header": self.lab.directory,
+                "after_header": self.lab.directory,
+            },
+        }
 
 
 # ---- the record on disk -----------------------------------------------------------------------------------------
 
 
-def save(lab: Lab, host: Host) -> None:
-    """Write lab.json: all options and what was found out about the machine."""
-    record = {"lab": dataclasses.asdict(lab), "host": dataclasses.asdict(host)}
-    temporary = lab.path("lab.json.new")
-    with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump(record, stream, indent=1)
-    os.replace(temporary, lab.path("lab.json"))
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """lab.json: the options, what was found out about the machine, and whether the start came to its end."""
+
+    lab: Lab
+    host: Host
+    ready: bool
 
 
-def load(directory: str) -> tuple[Lab, Host] | None:
+def save(record: Record) -> None:
+    path = record.lab.path("lab.json")
+    with open(f"{path}.new", "w", encoding="utf-8") as stream:
+        json.dump(dataclasses.asdict(record), stream, indent=1)
+    os.replace(f"{path}.new", path)
+
+
+def load(directory: str) -> Record | None:
     """What lab.json says; None where there is none that can be read (never written, or of another version)."""
     try:
         with open(f"{directory}/lab.json", encoding="utf-8") as stream:
@@ -63,7 +100,7 @@ def load(directory: str) -> tuple[Lab, Host] | None:
         fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
         for name in ("slurm_conf", "binds"):
             fields[name] = tuple(fields[name])
-        return Lab(**fields), Host(**record["host"])
+        return Record(Lab(**fields), Host(**record["host"]), record["ready"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -153,24 +190,32 @@ def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
 def _judge(lab: Lab, state: str) -> Report:
     """What is there, and whether that is already what is wanted."""
     was = condition(lab)
+    known = load(lab.directory)
+    before = _configuration(known.lab, known.host) if known is not None else ""
+    host = known.host if known is not None else None
+    after = _configuration(lab, host or boot.settle_host(lab))
     if state == "present":
-        return Report(was != "running", was, "running")
+        return Report(lab, was != "running", was, "running", before, after)
     if state == "restarted":
-        return Report(True, was, "running")
+        return Report(lab, True, was, "running", before, after)
     if state == "stopped":
-        return Report(was not in ("stopped", "absent"), was, "absent" if was == "absent" else "stopped")
-    return Report(was != "absent", was, "absent")
+        return Report(lab, was not in ("stopped", "absent"), was, "absent" if was == "absent" else "stopped", before, before)
+    return Report(lab, was != "absent", was, "absent", before, "")
+
+
+def _configuration(lab: Lab, host: Host) -> str:
+    files = slurmconf.render(lab, host)
+    return "".join(f"\n# {name}\n{files[name]}" for name in sorted(files))
 
 
 def condition(lab: Lab) -> str:
     """absent | stopped | running | changed (runs with other options) | broken (parts of it run, or leftovers do)."""
     known = load(lab.directory)
-    if known is not None:
-        found = troubles(lab, known[1]) if known[0] == lab else troubles(*known)
-        if found is not None:
-            if found:
-                return "broken"
-            return "running" if known[0] == lab and boot.nodes_up(lab) else "changed" if known[0] != lab else "broken"
+    found = troubles(known.lab, known.host) if known is not None and known.ready else None
+    if known is not None and found is not None:
+        if found or not boot.nodes_up(known.lab):
+            return "broken"
+        return "running" if known.lab == lab else "changed"
     if leftovers(lab):
         return "broken"
     return "stopped" if os.path.isdir(lab.directory) else "absent"
@@ -178,48 +223,41 @@ def condition(lab: Lab) -> str:
 
 def _change(lab: Lab, state: str, was: str) -> list[str]:
     known = load(lab.directory)
-    if state == "present" and was == "broken" and known is not None and known[0] == lab:
-        mended = _repair(lab, known[1])
-        if mended is not None:
-            return mended
+    if state == "present" and was == "broken" and known is not None and known.lab == lab and known.ready:
+        found = troubles(lab, known.host)
+        # Without supervisor or head nothing can be mended, and a silent controller with all daemons up is beyond us.
+        if found and "head" not in found:
+            boot.mend(lab, known.host)
+            boot.wait_for_nodes(lab, lab.node_names)
+            return found
     cleared = _stop(lab, known, graceful=state != "absent" and was != "broken")
-    repaired = [f"{cleared} leftover processes"] if was == "broken" and cleared else []
     if state == "absent":
         _remove(lab, known)
     elif state != "stopped":
         _start(lab, known)
-    return repaired
+    return [f"{cleared} leftover processes"] if was == "broken" and cleared else []
 
 
-def _start(lab: Lab, known: tuple[Lab, Host] | None) -> None:
+def _start(lab: Lab, known: Record | None) -> None:
     host = boot.settle_host(lab)
     os.makedirs(lab.directory, exist_ok=True)
-    if known is not None and (known[0].way, known[0].cluster_name) != (lab.way, lab.cluster_name):
+    if known is not None and known.lab.way != lab.way:
         # Another way means other owners of every file; only /shared is the user's own.
         for name in ("state", "db", "etc", "log"):
             shutil.rmtree(lab.path(name), ignore_errors=True)
-    save(lab, host)
+    save(Record(lab, host, False))
     boot.write_directory(lab, host)
     boot.start_agents(lab, host)
     boot.start_daemons(lab, host)
     boot.wait_for_nodes(lab, lab.node_names)
+    save(Record(lab, host, True))
 
 
-def _repair(lab: Lab, host: Host) -> list[str] | None:
-    """Start again what has ended in a lab that otherwise runs; None when it must be started anew."""
-    found = troubles(lab, host)
-    if found is None or "head" in found:
-        return None
-    boot.mend(lab, host, [name for name in found if name in lab.node_names])
-    boot.wait_for_nodes(lab, lab.node_names)
-    return found
-
-
-def _stop(lab: Lab, known: tuple[Lab, Host] | None, graceful: bool) -> int:
+def _stop(lab: Lab, known: Record | None, graceful: bool) -> int:
     """End every process of the lab; how many there were. `graceful`: the controller and the database save first."""
     before = leftovers(lab)
     if graceful and known is not None:
-        _save_state(*known)
+        _save_state(known.lab, known.host)
     processes.kill_all(lab.marker, agents.agent_program(lab), lab.directory)
     return len(before)
 
@@ -232,7 +270,7 @@ def _save_state(lab: Lab, host: Host) -> None:
                 where.end(service, signal.SIGTERM, 20)
 
 
-def _remove(lab: Lab, known: tuple[Lab, Host] | None) -> None:
+def _remove(lab: Lab, known: Record | None) -> None:
     """Remove the directory and what lies outside of it. Refuses while something of somebody else is mounted there."""
     with open("/proc/self/mountinfo", encoding="utf-8") as stream:
         mounted = [line.split(" ")[4] for line in stream]
@@ -241,7 +279,7 @@ def _remove(lab: Lab, known: tuple[Lab, Host] | None) -> None:
         raise RankzeroError(f"lab_cluster: {', '.join(below)} is mounted below {lab.directory}; unmount it, then retry")
     if os.path.isdir(lab.directory):
         shutil.rmtree(lab.directory)
-    sockets = known[1].socket_directory if known is not None else lab.socket_directory(os.getuid())
+    sockets = known.host.socket_directory if known is not None else lab.socket_directory(os.getuid())
     with contextlib.suppress(FileNotFoundError):
         entry = os.lstat(sockets)
         if stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid():

@@ -46,7 +46,7 @@ class Faults:
         known = cluster.load(directory)
         if known is None:
             raise RankzeroError(f"no lab in {directory}; start one with the playbook rankzero.slurm.lab")
-        return cls(*known)
+        return cls(known.lab, known.host)
 
     # Directories.
 

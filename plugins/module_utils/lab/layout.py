@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one lab is: its options, and everything that follows from them (paths, addresses, ports). Pure; no I/O.
+"""What one lab is: its options, and everything that follows from them (paths, addresses, ports). Pure but for
+`from_options`, which asks who runs it.
 
 The names of two instances never meet: every path lies below the instance's own directory, the network exists only
 inside the lab's own namespaces, and the ports of the simple way come from a block derived from the directory.
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import os
+import pwd
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 
@@ -175,3 +179,17 @@ def _line_problems(option: str, lines: Sequence[str]) -> list[str]:
         for line in lines
         if "\n" in line or "=" not in line
     ]
+
+
+def from_options(options: Mapping[str, Any]) -> Lab:
+    """A Lab from the module's options (`way` may be auto, `directory` may be empty), for the user who runs this."""
+    uid = os.getuid()
+    fields = dict(options)
+    if fields["way"] == "auto":
+        fields["way"] = "realistic" if uid == 0 else "simple"
+    home = pwd.getpwuid(uid).pw_dir
+    fields["directory"] = (fields["directory"] or default_directory(fields["name"], uid, home)).rstrip("/")
+    fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
+    for name in ("slurm_conf", "binds"):
+        fields[name] = tuple(fields[name])
+    return Lab(**fields)

@@ -60,3 +60,10 @@ def connect(lab: Lab, head: int, nodes: Mapping[str, int]) -> None:
     batch(head, cable_batch(nodes))
     for name, pid in nodes.items():
         batch(pid, node_batch(lab, name))
+
+
+def plugged(pid: int) -> bool:
+    """The process's network namespace has all of a node's interfaces (up or down)."""
+    with open(f"/proc/{pid}/net/dev", encoding="ascii") as stream:
+        present = {line.partition(":")[0].strip() for line in stream}
+    return present.issuperset(INTERFACES)

@@ -55,7 +55,7 @@ def _python(lab: Lab, python: str, module: str, arguments: str) -> str:
 _HEADER = "#!/bin/sh\n# Written by rankzero.slurm: {what}\n"
 
 # In the new mount namespace: back to the caller's directory where it exists there, then the command.
-_LANDING = "'cd \"$1\" 2>/dev/null || cd /; shift; exec \"$@\"' sh \"$PWD\""
+_LANDING = "'cd \"$1\" 2>/dev/null || cd /; unset OLDPWD; shift; exec \"$@\"' sh \"$PWD\""
 
 
 def _enter(lab: Lab, host: Host, where: str) -> str:

@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab cluster of the tests: booted for the session under a name of its own, and removed at its end.
+
+A cluster that is found on the machine is never used. RANKZERO_TEST_KEEP_LAB=1 leaves the lab running and uses it again
+the next time, for fast development.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, faults, layout
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class LabCluster:
+    """A running lab, as tests use it."""
+
+    def __init__(self, lab: layout.Lab) -> None:
+        self.lab = lab
+        self.name = lab.name
+        self.way = lab.way
+        self.dir = Path(lab.directory)
+        self.inventory = self.dir / "inventory.yml"
+        self.shell = self.dir / "bin" / "sh"
+        self.shared = Path(lab.shared)  # on the host
+        self.shared_inside = lab.shared_inside  # on the head and the nodes
+        self.nodes = lab.node_names
+        self.cluster_name = lab.cluster_name
+
+    @property
+    def faults(self) -> faults.Faults:
+        return faults.Faults.of(self.lab.directory)
+
+    def head(
+        self,
+        argv: Sequence[str],
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 60,
+        input: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on the head; `env` are variables that it gets besides the login environment."""
+        return self._run([str(self.dir / "bin" / "head")], argv, check, env, timeout, input)
+
+    def node(
+        self,
+        name: str,
+        argv: Sequence[str],
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 60,
+        input: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on a node."""
+        return self._run([str(self.dir / "bin" / "node"), name], argv, check, env, timeout, input)
+
+    def _run(
+        self,
+        prefix: list[str],
+        argv: Sequence[str],
+        check: bool,
+        env: Mapping[str, str] | None,
+        timeout: float,
+        input: str | None,
+    ) -> subprocess.CompletedProcess[str]:
+        settings = ["/usr/bin/env", *(f"{key}={value}" for key, value in (env or {}).items())] if env else []
+        command = [*prefix, *settings, *argv]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            cwd="/",
+        )
+        if check and done.returncode != 0:
+            pytest.fail(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    def wait_until(self, condition: Callable[[], object], timeout: float = 60, what: str = "") -> None:
+        """Poll until `condition` is true; fail the test after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                pytest.fail(f"did not happen within {timeout:.0f} s: {what or condition}")
+            time.sleep(0.05)
+
+    def run_job(self, *sbatch: str, script: str, timeout: float = 60) -> tuple[str, str]:
+        """Submit a batch script, wait for its end; (job id, what it printed)."""
+        output = self.shared / f"job-{time.monotonic_ns()}.out"
+        inside = f"{self.shared_inside}/{output.name}"
+        options = ["--parsable", "--wait", f"--output={inside}", f"--chdir={self.shared_inside}"]
+        done = self.head(["sbatch", *options, *sbatch], input=f"#!/bin/bash\n{script}\n", timeout=timeout, check=False)
+        text = output.read_text(encoding="utf-8") if output.exists() else ""
+        assert done.returncode == 0, f"{done.stderr}\n{text}"
+        return done.stdout.strip(), text
+
+
+def lab_of(name: str, **options: object) -> layout.Lab:
+    """A lab with the defaults of the role, in its usual place."""
+    settings: dict[str, object] = {
+        "name": name, "directory": "", "way": "auto", "nodes": 8, "cpus": 16, "memory": 64000, "gpus": 8,
+        "accounting": "slurmdbd", "job_comments": False, "internet": True,
+        "partitions": [{"name": "batch", "default": True}, {"name": "short", "max_time": "01:00:00"}],
+        "slurm_conf": [], "binds": [],
+    }  # fmt: skip
+    return layout.from_options({**settings, **options})
+
+
+def instance_name(what: str = "test") -> str:
+    """Unique to this checkout: two of them may test at once."""
+    return f"{what}-{zlib.crc32(str(ROOT).encode()):08x}"
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[LabCluster]:
+    """The lab of this test session. Whatever an earlier, killed session left is removed first."""
+    this = lab_of(instance_name())
+    keep = os.environ.get("RANKZERO_TEST_KEEP_LAB") == "1"
+    if not keep:
+        cluster.apply(this, "absent")
+    cluster.apply(this, "present")
+    try:
+        yield LabCluster(this)
+    finally:
+        if not keep:
+            cluster.apply(this, "absent")
