@@ -12,8 +12,8 @@ short_description: Boot or remove a real Slurm cluster on one machine
 version_added: 0.1.0
 description:
   - Boots a real Slurm cluster with munge, a head and several nodes, on one Debian 12 or Ubuntu machine.
-  - The realistic way gives each node namespaces of its own, with an own network, address, host name, C(/tmp), C(/run) and
-    C(/dev), two interfaces, fake GPU devices and no route to the outside. It needs root.
+  - The realistic way gives each node namespaces of its own, with an own network, address, host name, C(/tmp), C(/run)
+    and C(/dev), two interfaces, fake GPU devices and no route to the outside. It needs root.
   - The simple way runs one C(slurmd) a node on this host, with ports of their own. Any user can do that.
   - Everything goes on running after Ansible has ended. What a killed start or a reboot left is found and cleared.
   - The role P(rankzero.slurm.lab_cluster#role) installs the packages and calls this module.
@@ -30,8 +30,8 @@ attributes:
 options:
   state:
     description:
-      - V(present) boots the lab, mends what has ended in it, and starts it anew when its options have changed. Running jobs
-        end with such a start.
+      - V(present) boots the lab, mends what has ended in it, and starts it anew when its options have changed. Running
+        jobs end with such a start.
       - V(stopped) ends every process. Slurm's state, the accounting data and the shared directory stay.
       - V(restarted) stops and starts it.
       - V(absent) ends every process and removes everything, the shared directory included.
@@ -155,8 +155,8 @@ way:
   sample: realistic
 was:
   description:
-    - What was found. One of V(absent), V(stopped), V(running), V(changed) (it ran with other options) and V(broken) (parts
-      of it ran, or a killed start had left processes).
+    - What was found. One of V(absent), V(stopped), V(running), V(changed) (it ran with other options) and V(broken)
+      (parts of it ran, or a killed start had left processes).
   returned: success
   type: str
   sample: absent
@@ -210,6 +210,7 @@ cluster_name:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import STATES, apply
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import ACCOUNTING, from_options

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, faults, layout
 
 ROOT = Path(__file__).resolve().parents[2]

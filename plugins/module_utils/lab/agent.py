@@ -187,7 +187,7 @@ class _Service:
                 os.setgid(entry.pw_gid)
                 os.setuid(entry.pw_uid)
             os.execve(self.config["argv"][0], self.config["argv"], self.config["env"])
-        except BaseException as error:  # noqa: B036  (the child must never return into the parent's loop)
+        except BaseException as error:  # the child must never return
             os.write(2, f"cannot start {self.config['argv'][0]}: {error}\n".encode())
         finally:
             os._exit(127)
@@ -226,9 +226,10 @@ class Agent:
         for service in self.services.values():
             if service.config.get("start"):
                 service.start()
+        sources: list[Any] = [self.listener, reader]
         while not leaving:
             self.reap()
-            readable, _, _ = select.select([self.listener, reader], [], [])
+            readable, _, _ = select.select(sources, [], [])
             if reader in readable:
                 with contextlib.suppress(BlockingIOError):
                     os.read(reader, 4096)
@@ -319,4 +320,3 @@ def main(arguments: list[str]) -> int:
         return 1
     agent.run()
     return 0
-

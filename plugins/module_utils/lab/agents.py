@@ -103,7 +103,9 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> dict[str
         if name != "head":
             # The head shares the host's process ids: pids that Ansible records there mean the same everywhere.
             command += ["--pid", "--fork", "--kill-child"]
-        services[name] = _service(lab, command + argv(lab, name, python), lab.path("log", name, "agent.log"), start=True)
+        services[name] = _service(
+            lab, command + argv(lab, name, python), lab.path("log", name, "agent.log"), start=True
+        )
     if lab.internet:
         services["internet"] = _service(
             lab,

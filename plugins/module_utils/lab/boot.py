@@ -34,6 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
+
 def interpreter() -> str:
     """The Python of the agents: the system's, which outlives virtual environments and which every user may run."""
     system = "/usr/bin/python3"
@@ -176,7 +177,7 @@ def start_agents(lab: Lab, host: Host) -> processes.Identity:
         os.makedirs(lab.path(name))
     log = lab.path("log", agents.SUPERVISOR, "agent.log")
     with open(log, "ab") as stream:
-        subprocess.Popen(  # noqa: S603
+        subprocess.Popen(
             agents.argv(lab, agents.SUPERVISOR, interpreter()),
             stdin=subprocess.DEVNULL,
             stdout=stream,

@@ -27,7 +27,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import L
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 STATES = ("present", "stopped", "restarted", "absent")
-_PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client", "nsenter": "util-linux"}
+_PROGRAMS = {
+    "munged": "munge",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "sinfo": "slurm-client",
+    "nsenter": "util-linux",
+}
 _REALISTIC = {"ip": "iproute2", "unshare": "util-linux"}
 _ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
 
@@ -199,7 +205,9 @@ def _judge(lab: Lab, state: str) -> Report:
     if state == "restarted":
         return Report(lab, True, was, "running", before, after)
     if state == "stopped":
-        return Report(lab, was not in ("stopped", "absent"), was, "absent" if was == "absent" else "stopped", before, before)
+        return Report(
+            lab, was not in ("stopped", "absent"), was, "absent" if was == "absent" else "stopped", before, before
+        )
     return Report(lab, was != "absent", was, "absent", before, "")
 
 

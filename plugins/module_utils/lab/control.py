@@ -20,7 +20,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
-
 Condition = Callable[[], bool]
 
 
@@ -109,10 +108,19 @@ def run(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> subproce
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     try:
         return subprocess.run(
-            list(argv), input=stdin, capture_output=True, text=True, timeout=timeout, env=environment, cwd="/", check=False
+            list(argv),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+            cwd="/",
+            check=False,
         )
     except FileNotFoundError as error:
-        raise RankzeroError(f"{argv[0]} is not on this host; install the packages that role lab_cluster names") from error
+        raise RankzeroError(
+            f"{argv[0]} is not on this host; install the packages that role lab_cluster names"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise RankzeroError(f"{' '.join(argv)} did not end within {timeout:.0f} s") from error
 
@@ -152,9 +160,7 @@ def log_tail(lab: Lab, where: str, count: int = 12) -> str:
     return "\n".join(parts)
 
 
-def wait_for_service(
-    lab: Lab, agent: Agent, service: str, where: str, ready: Condition, timeout: float = 60.0
-) -> None:
+def wait_for_service(lab: Lab, agent: Agent, service: str, where: str, ready: Condition, timeout: float = 60.0) -> None:
     """Wait until `ready` holds. A daemon that ends meanwhile is an error at once, with the last lines of its logs."""
     state = {"lost": False}
 

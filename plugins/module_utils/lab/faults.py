@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fault switches: break one thing of a running lab, and mend it. An API for tests and the program <directory>/bin/fault.
+"""Fault switches: break one thing of a running lab, and mend it. For tests, and for the program <directory>/bin/fault.
 
 Daemons and network links exist in both ways of a lab as far as they can; what needs namespaces (hiding a directory,
 power, links) is refused in the simple way.
@@ -145,9 +145,7 @@ class Faults:
         if not delay_ms:
             self._inside(node, [*command, "tbf", "rate", rate, "burst", "32kbit", "latency", "400ms"])
             return
-        done = control.run(
-            [*self._prefix(node), *command, "netem", "rate", rate, "delay", f"{delay_ms}ms"]
-        )
+        done = control.run([*self._prefix(node), *command, "netem", "rate", rate, "delay", f"{delay_ms}ms"])
         if done.returncode != 0:
             raise RankzeroError(
                 f"delay_ms: {delay_ms} is not possible here: the kernel refused netem ({done.stderr.strip()});"

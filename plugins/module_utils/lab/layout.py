@@ -90,7 +90,7 @@ class Lab:
     # Ports (simple way only: the nodes share the host; the realistic way keeps Slurm's own ports).
 
     def port_block(self, attempt: int = 0) -> int:
-        """First of 100 ports; below the ephemeral range. `attempt` n is the n-th other block to try when one is taken."""
+        """First of 100 ports, below the ephemeral range. `attempt` n is the n-th other block to try."""
         return 10000 + ((self._hash + attempt * 37) % 220) * 100
 
     # Paths on the host.
@@ -114,7 +114,7 @@ class Lab:
         return f"rankzero-lab:{self.directory}"
 
     def socket_directory(self, uid: int) -> str:
-        """Where the unix sockets lie: below the lab's directory, or in /tmp where that path is too long for a socket."""
+        """Where the unix sockets lie: in the lab's directory, or in /tmp where that path is too long for one."""
         own = self.path("run")
         return own if len(own) + len("/munge.socket.2") <= SOCKET_LIMIT else f"/tmp/rankzero-lab-{uid}-{self._hash:08x}"
 
@@ -135,11 +135,18 @@ def check(lab: Lab, uid: int) -> None:
     """Raise one RankzeroError that names every bad option of `lab`."""
     problems = []
     if not NAME.match(lab.name):
-        problems.append(_problem("name", lab.name, "use lower-case letters, digits and '-', at most 31, a letter first"))
+        problems.append(
+            _problem("name", lab.name, "use lower-case letters, digits and '-', at most 31, a letter first")
+        )
     if not lab.directory.startswith("/") or re.search(r"[\s'\"\\,:]", lab.directory):
         # Slurm's own files know no quoting, overlay options split at ',' and ':'.
         problems.append(_problem("directory", lab.directory, "an absolute path without spaces, quotes, ',' and ':'"))
-    for option, least, most in (("nodes", 1, MOST_NODES), ("cpus", 1, 1024), ("memory", 256, 16777216), ("gpus", 0, 16)):
+    for option, least, most in (
+        ("nodes", 1, MOST_NODES),
+        ("cpus", 1, 1024),
+        ("memory", 256, 16777216),
+        ("gpus", 0, 16),
+    ):
         value = getattr(lab, option)
         if not least <= value <= most:
             problems.append(_problem(option, value, f"allowed are {least} to {most}"))
@@ -153,7 +160,9 @@ def check(lab: Lab, uid: int) -> None:
     problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
     for bind in lab.binds:
         if not bind.startswith("/") or bind == "/" or bind == "/shared" or bind.startswith("/shared/"):
-            problems.append(_problem("binds", bind, "an absolute path of a host directory, not / and not below /shared"))
+            problems.append(
+                _problem("binds", bind, "an absolute path of a host directory, not / and not below /shared")
+            )
     if problems:
         raise RankzeroError("lab_cluster: " + "; ".join(problems), problems=problems)
 
@@ -162,9 +171,13 @@ def _partition_problems(partitions: Sequence[Partition]) -> list[str]:
     problems = []
     for partition in partitions:
         if not PARTITION_NAME.match(partition.name):
-            problems.append(_problem("partitions", partition.name, "a name has letters, digits, '_' and '-', a letter first"))
+            problems.append(
+                _problem("partitions", partition.name, "a name has letters, digits, '_' and '-', a letter first")
+            )
         if not re.match(r"(UNLIMITED|INFINITE|[0-9]+(-[0-9]+)?(:[0-9]+){0,2})\Z", partition.max_time):
-            problems.append(_problem("partitions.max_time", partition.max_time, "use UNLIMITED, minutes, HH:MM:SS or D-HH:MM:SS"))
+            problems.append(
+                _problem("partitions.max_time", partition.max_time, "use UNLIMITED, minutes, HH:MM:SS or D-HH:MM:SS")
+            )
     names = [partition.name for partition in partitions]
     if len(set(names)) != len(names) or not names:
         problems.append(_problem("partitions", names, "give at least one, each name once"))

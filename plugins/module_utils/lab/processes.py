@@ -105,7 +105,9 @@ def kill_all(marker: str, program: str, directory: str, timeout: float = 20.0) -
             return len(killed)
         if time.monotonic() > deadline:
             pids = ", ".join(str(who.pid) for who in left)
-            raise RankzeroError(f"lab in {directory}: these processes do not die: {pids}; look at them with ps and retry")
+            raise RankzeroError(
+                f"lab in {directory}: these processes do not die: {pids}; look at them with ps and retry"
+            )
         for who in left:
             kill(who, signal.SIGKILL)
             killed.add(who)

@@ -148,7 +148,7 @@ def _node_line(lab: Lab, host: Host) -> str:
 
 
 def _gres_conf(lab: Lab) -> str:
-    """Slurm refuses a bare count, so that every GPU is a file: device nodes, or links to /dev/null in the simple way."""
+    """Slurm refuses a bare count, so every GPU is a file: a device, or a link to /dev/null in the simple way."""
     if not lab.gpus:
         return "# no GPUs\n"
     directory = "/dev" if lab.realistic else lab.path("dev")

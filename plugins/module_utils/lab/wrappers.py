@@ -27,7 +27,7 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         + 'if [ "$#" -eq 0 ]; then echo "usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
         + _enter(lab, host, "head"),
         "bin/sh": _HEADER.format(what="a shell on the head, with sh's own arguments; for ansible_shell_executable")
-        + "set -- /bin/sh \"$@\"\n"
+        + 'set -- /bin/sh "$@"\n'
         + _enter(lab, host, "head"),
         "bin/node": _HEADER.format(what="run a command on a node of the lab: node NAME COMMAND [ARGUMENT...]")
         + 'if [ "$#" -lt 2 ]; then echo "usage: $0 NAME COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
@@ -55,14 +55,14 @@ def _python(lab: Lab, python: str, module: str, arguments: str) -> str:
 _HEADER = "#!/bin/sh\n# Written by rankzero.slurm: {what}\n"
 
 # In the new mount namespace: back to the caller's directory where it exists there, then the command.
-_LANDING = "'cd \"$1\" 2>/dev/null || cd /; unset OLDPWD; shift; exec \"$@\"' sh \"$PWD\""
+_LANDING = '\'cd "$1" 2>/dev/null || cd /; unset OLDPWD; shift; exec "$@"\' sh "$PWD"'
 
 
 def _enter(lab: Lab, host: Host, where: str) -> str:
     kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in KEPT_VARIABLES)
     path = 'PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"'
     if not lab.realistic:
-        name = "" if where == "head" else f'SLURMD_NODENAME={where} '
+        name = "" if where == "head" else f"SLURMD_NODENAME={where} "
         conf = shlex.quote(f"SLURM_CONF={lab.path('etc', 'slurm', 'slurm.conf')}")
         return f'exec env -i {path} {kept} {name}{conf} "$@"\n'
     flags = "-m -u -i -n" if where == "head" else "-m -u -i -n -p"
