@@ -10,7 +10,8 @@ report then says what is known and who did not answer.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,27 @@ RUN_ARGUMENTS: dict[str, Any] = {
     "generation": {"type": "int"},
     "job_id": {"type": "str"},
     "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+}
+
+# doc fragment rankzero.slurm.wait
+WAIT_ARGUMENTS: dict[str, Any] = {
+    "wait_timeout": {"type": "int", "default": 0},
+    "poll_min": {"type": "float", "default": 0.5},
+    "poll_max": {"type": "float", "default": 10.0},
+    "outcome_grace": {"type": "int", "default": 40},
+    "reconnect_timeout": {"type": "int", "default": 120},
+}
+WAIT_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    **WAIT_ARGUMENTS,
+    "until": {"type": "str", "choices": ["started", "finished"], "default": "finished"},
+    "_settle": {"type": "float", "default": 0.0},
+}
+LOGS_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "dest": {"type": "path", "default": "runs"},
+    "tail_bytes": {"type": "int", "default": 0},
+    "_request": {"type": "dict", "required": True},
 }
 
 
@@ -376,3 +398,29 @@ def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
     if record is None:
         return f"{text}, and Slurm does not know that job"
     return f"{text}; Slurm knows the job as {record.name!r} ({record.state}), so another program or state_root made it"
+
+
+# How often, in seconds, Slurm is asked again while it still closes a job whose outcome is already known.
+SETTLE_STEP = 0.1
+
+
+def final_report(
+    slurm: Slurm,
+    run: RunDirectory,
+    *,
+    settle: float = 0.0,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
+    """The report of one launch. The batch script writes its outcome just before it ends: for up to `settle` seconds
+    Slurm is asked again until it agrees, so that state and times are the final ones.
+    """
+    until, step = clock() + settle, SETTLE_STEP
+    while True:
+        answer = ask_slurm(slurm, [run])
+        found = report(slurm, run, answer)
+        agreed = answer.silent or found["source"] is None or states.is_final(found["state"])
+        if agreed or not found["completed"] or clock() + step > until:
+            return found
+        sleep(step)
+        step *= 1.5

@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `job_logs`: says what is here already, fetches one archive a round, puts its bytes in place."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import shlex
+import tempfile
+from dataclasses import asdict
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import LOGS_SPEC, identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import ROUND_BYTES, Part, holdings, unpack
+
+display = Display()
+# Under become the archive travels as text through the command's output, which is held in memory.
+BECOME_ROUND_BYTES = 16 * 1024 * 1024
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    TRANSFERS_FILES = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        public = {name: spec for name, spec in LOGS_SPEC.items() if not name.startswith("_")}
+        _checked, options = self.validate_argument_spec(public)
+        self._task_vars = task_vars or {}
+        try:
+            return self._fetch(options)
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _fetch(self, options: dict[str, Any]) -> dict[str, Any]:
+        run_dir = options["run_dir"]
+        if not run_dir:
+            found = self._round({}, 0, options)
+            if found.get("failed"):
+                return found
+            run_dir = found["run_dir"]
+        who = identity(run_dir)
+        dest = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation), "logs"))
+        result: dict[str, Any] = {"dest": dest, "files": [], "bytes": 0, "archive_bytes": 0, "rounds": 0}
+        budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
+        while True:
+            found = self._round({path: asdict(held) for path, held in holdings(dest).items()}, budget, options)
+            if found.get("failed"):
+                return found
+            for note in found["notes"]:
+                display.warning(note)
+            parts = [Part(**part) for part in found["parts"]]
+            result["run_dir"] = found["run_dir"]
+            result["files"] += found["parts"]
+            result["archive_bytes"] += found["archive_bytes"]
+            if self._task.check_mode:
+                result["bytes"] = sum(part.size - part.start for part in parts)
+                break
+            if found["archive"]:
+                result["rounds"] += 1
+                result["bytes"] += self._carry(found["archive"], parts, dest)
+            if not found["more"]:
+                break
+        return {**result, "changed": result["bytes"] > 0}
+
+    def _becomes(self) -> bool:
+        return bool(self._play_context.become)
+
+    def _round(self, have: dict[str, Any], budget: int, options: dict[str, Any]) -> dict[str, Any]:
+        """One module call. With a budget of 0 it only finds the run directory."""
+        # The task's own remote folder belongs to the login user; another user's module could not write to it.
+        folder = None if self._becomes() else self._connection._shell.tmpdir
+        # Check mode plans everything at once: nothing of it is moved.
+        budget = 2**62 if self._task.check_mode and budget else budget
+        request = {"have": have, "tail_bytes": options["tail_bytes"], "budget": budget, "folder": folder}
+        result: dict[str, Any] = self._execute_module(
+            "rankzero.slurm.job_logs",
+            module_args={**self._task.args, "_request": request},
+            task_vars=self._task_vars,
+        )
+        result.pop("invocation", None)
+        return result
+
+    def _carry(self, archive: str, parts: list[Part], dest: str) -> int:
+        """Bring one archive here, unpack it, remove it there. Returns the bytes of logs in it."""
+        try:
+            if self._becomes():
+                # The connection itself copies as the login user, who may not read it.
+                done = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
+                if done["rc"] != 0:
+                    raise RankzeroError(f"the log archive {archive} cannot be read: {done['stderr'].strip()}")
+                return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, dest)
+            with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
+                local = os.path.join(folder, "logs.tar.gz")
+                self._connection.fetch_file(archive, local)
+                with open(local, "rb") as stream:
+                    return unpack(stream, parts, dest)
+        finally:
+            self._low_level_execute_command(f"rm -rf -- {shlex.quote(os.path.dirname(archive))}")

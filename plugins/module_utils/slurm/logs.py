@@ -1,0 +1,296 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Logs of all ranks, from the cluster to a folder here, new bytes only, one archive a round trip.
+
+The cluster's half (`collect`, `plan`, `write_archive`) knows what the folder here has: for each file an offset and a
+digest of the bytes just before it. Where those bytes are still the same, what follows is new; where they are not, the
+file was truncated, rotated or rewritten and is fetched whole. The controller's half (`holdings`, `unpack`) believes
+nothing of what an archive says about paths. Content is bytes throughout: binary and invalid UTF-8 are kept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import IO, Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+# Bytes before an offset that must be unchanged for the rest to count as new.
+CHECKED = 1024
+# Bytes of one archive; more logs take more round trips, and no side holds more than this at a time.
+ROUND_BYTES = 64 * 1024 * 1024
+BLOCK = 256 * 1024
+# How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
+INDEX = ".fetched.json"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the folder here has of one file: all up to `offset` of the original; its last `length` bytes are hashed."""
+
+    offset: int
+    length: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: what was fetched before is replaced."""
+
+    path: str
+    start: int
+    bytes: int
+    size: int
+    restart: bool
+
+
+def safe_path(path: str) -> bool:
+    """True for a relative path that stays below its folder, in plain text."""
+    parts = path.split("/")
+    return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
+
+
+def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
+    """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
+    found: list[tuple[str, int]] = []
+    warnings: list[str] = []
+    for folder, folders, names in os.walk(logs_dir):
+        folders.sort()
+        for name in sorted(names):
+            full = os.path.join(folder, name)
+            path = os.path.relpath(full, logs_dir)
+            try:
+                status = os.lstat(full)
+            except OSError:
+                continue
+            if not stat.S_ISREG(status.st_mode) or path == INDEX:
+                continue
+            if not safe_path(path):
+                warnings.append(f"left out a log whose name is no plain text: {path!a}")
+            elif not os.access(full, os.R_OK):
+                warnings.append(f"left out {path}: no permission to read it")
+            else:
+                found.append((path, status.st_size))
+    return found, warnings
+
+
+def _digest(stream: IO[bytes], end: int, length: int) -> str:
+    stream.seek(end - length)
+    return hashlib.sha256(stream.read(length)).hexdigest()
+
+
+def _continues(full: str, size: int, held: Holding) -> bool:
+    """Whether the file on the cluster still begins with what was fetched of it."""
+    if not 0 <= held.length <= held.offset <= size:
+        return False
+    with open(full, "rb") as stream:
+        return _digest(stream, held.offset, held.length) == held.digest
+
+
+def plan(
+    logs_dir: str,
+    files: Sequence[tuple[str, int]],
+    have: Mapping[str, Holding],
+    *,
+    tail_bytes: int = 0,
+    budget: int = ROUND_BYTES,
+) -> tuple[list[Part], bool]:
+    """What to move now, at most `budget` bytes, and whether more is left for another round.
+
+    `tail_bytes`: of a file with more new bytes than that only the end is moved (0 moves all).
+    """
+    parts: list[Part] = []
+    for path, size in files:
+        held = have.get(path)
+        restart = held is None or not _continues(os.path.join(logs_dir, path), size, held)
+        start = 0 if restart or held is None else held.offset
+        if tail_bytes and size - start > tail_bytes:
+            start, restart = size - tail_bytes, True
+        if start == size and not restart:
+            continue
+        if budget <= 0:
+            return parts, True
+        count = min(size - start, budget)
+        parts.append(Part(path, start, count, size, restart))
+        budget -= count
+        if start + count < size:
+            return parts, True
+    return parts, False
+
+
+class _Exactly(io.RawIOBase):
+    """Reads exactly `count` bytes: a file that shrinks meanwhile is filled with zeros (`missing` says how many)."""
+
+    def __init__(self, stream: IO[bytes], count: int) -> None:
+        super().__init__()
+        self.stream = stream
+        self.left = count
+        self.missing = 0
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self.left if size < 0 else min(size, self.left)
+        data = self.stream.read(wanted)
+        if len(data) < wanted:
+            self.missing += wanted - len(data)
+            data += b"\0" * (wanted - len(data))
+        self.left -= len(data)
+        return data
+
+
+def write_archive(logs_dir: str, parts: Sequence[Part], target: str) -> list[Part]:
+    """Write the bytes of `parts` to `target` (tar.gz, mode 0600). Returns the parts as they could be read."""
+    written = []
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # Level 1: logs shrink five-fold even so, and the login node is shared.
+    with (
+        os.fdopen(descriptor, "wb") as raw,
+        gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for part in parts:
+            entry = tarfile.TarInfo(part.path)
+            entry.size = part.bytes
+            with open(os.path.join(logs_dir, part.path), "rb") as stream:
+                stream.seek(part.start)
+                reader = _Exactly(stream, part.bytes)
+                archive.addfile(entry, reader)
+                written.append(replace(part, bytes=part.bytes - reader.missing))
+    return written
+
+
+def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
+    """The module's half of one round: {"parts", "more", "notes", "archive", "archive_bytes"}.
+
+    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "budget", "folder"}; the archive gets a folder of its
+    own (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller removes it.
+    """
+    have = {path: Holding(**held) for path, held in request["have"].items()}
+    files, notes = collect(logs_dir)
+    archive, size = None, 0
+    try:
+        parts, more = plan(logs_dir, files, have, tail_bytes=request["tail_bytes"], budget=request["budget"])
+        if write and parts:
+            archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request["folder"]), "logs.tar.gz")
+            parts = write_archive(logs_dir, parts, archive)
+            size = os.path.getsize(archive)
+    except OSError as error:
+        raise RankzeroError(f"the logs in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
+    return {
+        "parts": [asdict(part) for part in parts],
+        "more": more,
+        "notes": notes,
+        "archive": archive,
+        "archive_bytes": size,
+    }
+
+
+# -- the controller's half --------------------------------------------------------------------------------------------
+
+
+def read_index(dest: str) -> dict[str, int]:
+    """Bytes left out at the beginning of the files here, by path. A missing or torn index means that none were."""
+    try:
+        with open(os.path.join(dest, INDEX), encoding="utf-8") as stream:
+            index = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(index, dict):
+        return {}
+    return {path: skipped for path, skipped in index.items() if isinstance(skipped, int) and skipped > 0}
+
+
+def write_index(dest: str, index: Mapping[str, int]) -> None:
+    """Keep `index` whole or not at all; none at all where nothing was left out."""
+    target = os.path.join(dest, INDEX)
+    if not index:
+        if os.path.exists(target):
+            os.unlink(target)
+        return
+    with open(target + ".tmp", "w", encoding="utf-8") as stream:
+        json.dump(dict(index), stream, sort_keys=True, indent=1)
+    os.replace(target + ".tmp", target)
+
+
+def holdings(dest: str) -> dict[str, Holding]:
+    """What the folder here has of each file, read from the files themselves: whoever edits one gets it anew."""
+    index = read_index(dest)
+    found = {}
+    for path, size in collect(dest)[0]:
+        length = min(size, CHECKED)
+        with open(os.path.join(dest, path), "rb") as stream:
+            found[path] = Holding(index.get(path, 0) + size, length, _digest(stream, size, length))
+    return found
+
+
+def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[tuple[Part, IO[bytes]]]:
+    """The parts with their bytes. Raises `RankzeroError` where the archive is not what the manifest says."""
+    with tarfile.open(fileobj=archive, mode="r|gz") as tar:
+        expected = iter(parts)
+        for entry in tar:
+            part = next(expected, None)
+            stream = tar.extractfile(entry) if entry.isreg() else None
+            if part is None or stream is None or entry.name != part.path or entry.size < part.bytes:
+                raise RankzeroError(
+                    f"the log archive holds {entry.name!a}, which was not asked for; nothing of it is used"
+                )
+            yield part, stream
+        if next(expected, None) is not None:
+            raise RankzeroError("the log archive ends early: the connection cut it short; run the task again")
+
+
+def _place(dest: str, path: str) -> str:
+    """The file for `path` below `dest`, its folder made. Raises `RankzeroError` for a path that leads out of it."""
+    if not safe_path(path) or path == INDEX:
+        raise RankzeroError(
+            f"the cluster named a log {path!a}, which does not stay in {dest}; nothing was written for it"
+        )
+    target = os.path.join(dest, *path.split("/"))
+    folder = os.path.dirname(target)
+    os.makedirs(folder, exist_ok=True)
+    inside = os.path.realpath(dest)
+    if os.path.commonpath([inside, os.path.realpath(folder)]) != inside or os.path.islink(target):
+        raise RankzeroError(f"{target} is a link that leads elsewhere; remove it, then fetch the logs again")
+    return target
+
+
+def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
+    """Put the bytes of an archive into the files below `dest`. Returns how many there were."""
+    index = read_index(dest)
+    moved = 0
+    os.makedirs(dest, exist_ok=True)
+    for part, stream in _members(archive, parts):
+        target = _place(dest, part.path)
+        if part.restart:
+            with open(target + ".part", "wb") as fresh:
+                moved += _copy(stream, fresh, part.bytes)
+            os.replace(target + ".part", target)
+            index.pop(part.path, None)
+            if part.start:
+                index[part.path] = part.start
+        else:
+            with open(target, "ab") as grown:
+                moved += _copy(stream, grown, part.bytes)
+    write_index(dest, index)
+    return moved
+
+
+def _copy(source: IO[bytes], target: IO[bytes], count: int) -> int:
+    before = target.tell()
+    remaining = count
+    while remaining:
+        block = source.read(min(remaining, BLOCK))
+        if not block:
+            raise RankzeroError("the log archive ends early: the connection cut it short; run the task again")
+        target.write(block)
+        remaining -= len(block)
+    return target.tell() - before

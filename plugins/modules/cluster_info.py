@@ -1,0 +1,191 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_info
+short_description: Say what a Slurm cluster is and what it allows
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Gathers what a launch depends on. Version, controllers, partitions with their limits, states and features of the
+    nodes, GPU types, accounting, ways to run containers, and the settings of C(slurm.conf) that decide how a launch
+    behaves.
+  - Takes seven Slurm commands, however many nodes there are. Fails where no controller answers.
+extends_documentation_fragment:
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Never changes anything.
+  diff_mode:
+    support: none
+seealso:
+  - module: rankzero.slurm.job
+"""
+
+EXAMPLES = r"""
+- name: Look at the cluster
+  rankzero.slurm.cluster_info:
+  register: found
+
+- name: Show the limits of the default partition
+  ansible.builtin.debug:
+    msg: "{{ found.partitions | selectattr('default') | first }}"
+"""
+
+RETURN = r"""
+cluster:
+  description: The cluster's name.
+  returned: success
+  type: str
+  sample: lab
+version:
+  description: Slurm's version.
+  returned: success
+  type: str
+  sample: 22.05.8
+controllers:
+  description: Each slurmctld, with C(role), C(host) and whether it is C(up).
+  returned: success
+  type: list
+  elements: dict
+default_partition:
+  description: Where jobs go that name no partition; null where there is none.
+  returned: success
+  type: str
+  sample: batch
+partitions:
+  description: Every partition that this user can see. Where its nodes differ, the largest numbers are given.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    default:
+      description: Whether it is the default.
+      type: bool
+    state:
+      description: V(up), V(down), V(drain) or V(inact).
+      type: str
+    max_time:
+      description: Longest time limit of a job; null where there is none.
+      type: str
+      sample: 1-00:00:00
+    default_time:
+      description: Time limit of a job that asks for none; null where it is the longest.
+      type: str
+    min_nodes:
+      description: Fewest nodes of a job.
+      type: int
+    max_nodes:
+      description: Most nodes of a job; null where only the number of nodes limits it.
+      type: int
+    total_nodes:
+      description: Nodes of the partition.
+      type: int
+    available_nodes:
+      description: Those of them that are not down, drained or reserved.
+      type: int
+    node_states:
+      description: Nodes by state.
+      type: dict
+      sample: {idle: 6, mixed: 2}
+    cpus_per_node:
+      description: CPUs of a node.
+      type: int
+    memory_per_node:
+      description: Memory of a node in MiB.
+      type: int
+    gpus_per_node:
+      description: GPUs of a node.
+      type: int
+    gpu_types:
+      description: Types of its GPUs, as the site names them.
+      type: list
+      elements: str
+    features:
+      description: Features that a job can ask for with a constraint.
+      type: list
+      elements: str
+    mixed:
+      description: Whether its nodes differ in CPUs, memory or devices.
+      type: bool
+    preempt_mode:
+      description: What happens to a job that is preempted here.
+      type: str
+    grace_time:
+      description: Seconds that a preempted job has to end.
+      type: int
+    allow_accounts:
+      description: Accounts that may use it.
+      type: str
+    allow_qos:
+      description: QOS that may use it.
+      type: str
+node_states:
+  description: Nodes of the whole cluster by state.
+  returned: success
+  type: dict
+  sample: {idle: 8}
+features:
+  description: Features of all nodes.
+  returned: success
+  type: list
+  elements: str
+gpu_types:
+  description: Types of GPU of all nodes.
+  returned: success
+  type: list
+  elements: str
+accounting:
+  description: Whether job accounting is C(available), its C(type), and a C(message) where it is not.
+  returned: success
+  type: dict
+containers:
+  description:
+    - Ways to run a container that this host shows, each true or false. C(pyxis), C(apptainer), C(enroot), C(oci).
+  returned: success
+  type: dict
+settings:
+  description: Settings of the cluster that decide how a launch behaves. Times are in seconds.
+  returned: success
+  type: dict
+  sample: {max_array_size: 5001, kill_wait: 30, min_job_age: 300, job_requeue: 1, preempt_mode: "OFF"}
+slurm_commands:
+  description: How many Slurm commands it took.
+  returned: success
+  type: int
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import describe
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    slurm = Slurm()
+    found = describe(slurm)
+    for note in slurm.notes:
+        module.warn(note)
+    return {"changed": False, **found, "slurm_commands": slurm.commands}
+
+
+def main() -> None:
+    run_module({}, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job_info
+short_description: Say what became of launches
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Reports the launches that O(name), O(key), O(generation), O(job_id) or O(run_dir) name, or all of them, from what
+    their run directories hold and what Slurm knows of their jobs.
+  - Asks the queue once for any number of launches, and accounting at most once for jobs that left it. Accounting may be
+    off; Slurm may even be silent. Then the run directory's word is reported, with a warning.
+  - A launch has succeeded when the outcome that its own job wrote says so; Slurm's state explains it.
+extends_documentation_fragment:
+  - rankzero.slurm.store.run
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Never changes anything.
+  diff_mode:
+    support: none
+seealso:
+  - module: rankzero.slurm.job
+  - module: rankzero.slurm.job_wait
+"""
+
+EXAMPLES = r"""
+- name: All generations of one job spec
+  rankzero.slurm.job_info:
+    name: gpt-small
+    state_root: /shared/rankzero/state
+  register: found
+
+- name: Names, states and why they are pending
+  ansible.builtin.debug:
+    msg: "{{ found.launches | map(attribute='message') }}"
+
+- name: The launch of one Slurm job
+  rankzero.slurm.job_info:
+    job_id: "1234"
+"""
+
+RETURN = r"""
+launches:
+  description: The launches, by name, key and generation.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the job spec.
+      type: str
+    key:
+      description: The first 16 digits of the launch key.
+      type: str
+    generation:
+      description: Number of the submission under the key.
+      type: int
+    job_id:
+      description: The Slurm job that owns the launch; null where none was ever recorded.
+      type: str
+    state:
+      description:
+        - Slurm's state of the newest attempt.
+        - V(REJECTED) where Slurm refused the submission, V(UNSUBMITTED) where an intent is all there is, V(UNKNOWN)
+          where neither Slurm nor the run directory says more.
+      type: str
+    active:
+      description: Whether the job waits, runs or may be requeued.
+      type: bool
+    completed:
+      description: Whether it has ended for good.
+      type: bool
+    success:
+      description: Whether the newest attempt's outcome says so.
+      type: bool
+    exit_code:
+      description: Exit code of the program, or of the batch script where the program's is not known.
+      type: int
+    reason:
+      description: Why it is pending and what would help, or how it ended, in words.
+      type: str
+    message:
+      description: What became of the launch, in a sentence.
+      type: str
+    nodes:
+      description: Host names of its nodes.
+      type: list
+      elements: str
+    attempt:
+      description: Number of the newest attempt; 0 is the first.
+      type: int
+    attempts:
+      description:
+        - Every attempt with C(attempt), C(state), C(started), C(finished) and C(node_list).
+        - Of the ones before a requeue only accounting knows more than the number.
+      type: list
+      elements: dict
+    started:
+      description: When the newest attempt began, in epoch seconds.
+      type: float
+    finished:
+      description: When it ended, in epoch seconds.
+      type: float
+    wall_time:
+      description: Seconds between the two.
+      type: float
+    artifact:
+      description:
+        - The artifact as the job found it, with C(path), C(valid), C(values), C(errors), C(sha256) and C(bytes); null
+          where the spec names none or the job has not ended.
+      type: dict
+    outcome:
+      description: All that the job wrote about its end; null while it has not.
+      type: dict
+    run_dir:
+      description: The run directory on the cluster.
+      type: str
+    logs_dir:
+      description: The folder of the logs in it.
+      type: str
+    journal:
+      description: What happened to the submission, oldest first.
+      type: list
+      elements: dict
+    source:
+      description: Which command knew the job, V(squeue), V(scontrol) or V(sacct); null where none did.
+      type: str
+message:
+  description: Why nothing was found.
+  returned: when there is no launch
+  type: str
+slurm_commands:
+  description: How many Slurm commands it took.
+  returned: success
+  type: int
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import RUN_ARGUMENTS, job_info
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    slurm = Slurm()
+    found = job_info(slurm, module.params)
+    for note in slurm.notes:
+        module.warn(note)
+    return {"changed": False, **found}
+
+
+def main() -> None:
+    run_module(RUN_ARGUMENTS, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job_logs
+short_description: Fetch the logs of every rank of a launch
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Copies the logs of a launch to the controller. The batch script's own log, those of the launcher and of every rank,
+    of every attempt, in the layout that they have on the cluster.
+  - Moves new bytes only, in one compressed archive a round trip. A log that was truncated, rotated or rewritten, or
+    whose copy was edited, is fetched anew.
+  - Content is bytes; binary data and invalid UTF-8 are kept as they are.
+extends_documentation_fragment:
+  - rankzero.slurm.store.run
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Lists what would be fetched.
+  diff_mode:
+    support: none
+options:
+  dest:
+    description:
+      - Folder on the controller, relative to the current directory. The logs lie below it, in
+        C(<name>/<key>/<generation>/logs).
+    type: path
+    default: runs
+  tail_bytes:
+    description:
+      - Of a log with more new bytes than this only the end is fetched, and replaces what was fetched of it before. V(0)
+        fetches all.
+    type: int
+    default: 0
+seealso:
+  - module: rankzero.slurm.job_wait
+"""
+
+EXAMPLES = r"""
+- name: Fetch the logs of a launch
+  rankzero.slurm.job_logs:
+    run_dir: "{{ launch.run_dir }}"
+  register: logs
+
+- name: The last MiB of each log of a Slurm job
+  rankzero.slurm.job_logs:
+    job_id: "1234"
+    dest: /tmp/logs
+    tail_bytes: 1048576
+"""
+
+RETURN = r"""
+dest:
+  description: The folder on the controller that holds the logs of this launch.
+  returned: success
+  type: str
+  sample: /home/me/project/runs/gpt-small/0123456789abcdef/1/logs
+run_dir:
+  description: The run directory on the cluster.
+  returned: success
+  type: str
+files:
+  description: The logs of which something was fetched (would be, in check mode).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    path:
+      description: Path below RV(dest).
+      type: str
+    start:
+      description: Offset of the first byte that was fetched.
+      type: int
+    bytes:
+      description: How many bytes were fetched.
+      type: int
+    size:
+      description: Size of the log on the cluster.
+      type: int
+    restart:
+      description: Whether it replaced what was fetched before.
+      type: bool
+bytes:
+  description: Bytes of logs that were fetched.
+  returned: success
+  type: int
+archive_bytes:
+  description: Bytes of the archives that carried them.
+  returned: success
+  type: int
+rounds:
+  description: How many archives it took.
+  returned: success
+  type: int
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import LOGS_SPEC, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import fetch_plan
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    """One round: says what is new and packs it. The action plugin of the same name fetches and unpacks the archive."""
+    run = one_run(module.params)
+    found = fetch_plan(run.file("logs"), module.params["_request"], write=not module.check_mode)
+    return {"changed": False, "run_dir": run.path, **found}
+
+
+def main() -> None:
+    run_module(LOGS_SPEC, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

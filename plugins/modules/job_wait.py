@@ -1,0 +1,227 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job_wait
+short_description: Wait for a launch and show how it goes
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Waits until a launch has started or finished. Meanwhile it shows, as it happens, why the job is pending and what
+    would help, the nodes that it got, the step and loss lines of rank 0, restarts.
+  - Looks at what the job itself writes about every second, and asks Slurm ever more rarely; one command over the
+    connection each time.
+  - The wait ends when the job's own outcome says success, or when Slurm says that the job has ended. A job that ended
+    without writing its outcome has failed, whatever state Slurm gives it. While Slurm does not answer, waiting goes on.
+  - Does not fail for a job that failed. RV(success) and RV(message) tell, and M(rankzero.slurm.job_report) fails for
+    it. So logs can be fetched in between.
+  - Stops with RV(completed=false) when the job can never start, for instance when a job that it depends on has failed.
+  - Ending the wait (Ctrl-C, O(wait_timeout), a lost connection) does nothing to the job. The same task attaches again.
+extends_documentation_fragment:
+  - rankzero.slurm.store.run
+  - rankzero.slurm.wait
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Returns what is known now, without waiting.
+  diff_mode:
+    support: none
+options:
+  until:
+    description:
+      - V(started) waits until the ranks are being started, V(finished) until the launch has ended.
+    type: str
+    choices: [started, finished]
+    default: finished
+seealso:
+  - module: rankzero.slurm.job
+  - module: rankzero.slurm.job_info
+  - module: rankzero.slurm.job_logs
+  - module: rankzero.slurm.job_report
+"""
+
+EXAMPLES = r"""
+- name: Launch
+  rankzero.slurm.job:
+    job: jobs/gpt.yml
+  register: launch
+
+- name: Wait for the result
+  rankzero.slurm.job_wait:
+    run_dir: "{{ launch.run_dir }}"
+  register: result
+  failed_when: not result.success
+
+- name: Wait ten minutes for the start of a job
+  rankzero.slurm.job_wait:
+    job_id: "1234"
+    until: started
+    wait_timeout: 600
+"""
+
+RETURN = r"""
+completed:
+  description: Whether the launch has ended for good.
+  returned: success
+  type: bool
+success:
+  description: Whether the newest attempt's outcome says so.
+  returned: success
+  type: bool
+state:
+  description:
+    - Slurm's state of the newest attempt.
+    - V(REJECTED), V(UNSUBMITTED) and V(UNKNOWN) as M(rankzero.slurm.job_info) returns them.
+  returned: success
+  type: str
+  sample: COMPLETED
+message:
+  description: What became of the launch, in a sentence; why the wait ended, where it ended before the launch.
+  returned: success
+  type: str
+  sample: the artifact is proven
+reason:
+  description: Why it is pending and what would help, or how it ended, in words.
+  returned: success
+  type: str
+active:
+  description: Whether the job waits, runs or may be requeued.
+  returned: success
+  type: bool
+job_id:
+  description: The Slurm job that owns the launch.
+  returned: success
+  type: str
+name:
+  description: Name of the job spec.
+  returned: success
+  type: str
+key:
+  description: The first 16 digits of the launch key.
+  returned: success
+  type: str
+generation:
+  description: Number of the submission under the key.
+  returned: success
+  type: int
+attempt:
+  description: Number of the newest attempt; 0 is the first.
+  returned: success
+  type: int
+attempts:
+  description: Every attempt, as M(rankzero.slurm.job_info) returns them.
+  returned: success
+  type: list
+  elements: dict
+nodes:
+  description: Host names of the nodes.
+  returned: success
+  type: list
+  elements: str
+exit_code:
+  description: Exit code of the program, or of the batch script where the program's is not known.
+  returned: success
+  type: int
+started:
+  description: When the newest attempt began, in epoch seconds.
+  returned: success
+  type: float
+finished:
+  description: When it ended, in epoch seconds.
+  returned: success
+  type: float
+wall_time:
+  description: Seconds between the two.
+  returned: success
+  type: float
+artifact:
+  description: The artifact as the job found it.
+  returned: success
+  type: dict
+  contains:
+    path:
+      description: Where it lies on the cluster.
+      type: str
+    valid:
+      description: Whether it is whole, new and meets its contract.
+      type: bool
+    values:
+      description: The scalars at its top.
+      type: dict
+    errors:
+      description: What is wrong with it, a sentence each.
+      type: list
+      elements: str
+outcome:
+  description: All that the job wrote about its end.
+  returned: success
+  type: dict
+progress:
+  description:
+    - The last numbers seen in the log of rank 0, with C(step), C(total), C(loss) and C(tokens_per_second); null where
+      none were seen during this wait.
+  returned: success
+  type: dict
+run_dir:
+  description: The run directory on the cluster.
+  returned: success
+  type: str
+logs_dir:
+  description: The folder of the logs in it.
+  returned: success
+  type: str
+journal:
+  description: What happened to the submission, oldest first.
+  returned: success
+  type: list
+  elements: dict
+source:
+  description: Which command knew the job last, V(squeue), V(scontrol) or V(sacct); null where none did.
+  returned: success
+  type: str
+waited:
+  description: Seconds of this wait.
+  returned: success
+  type: float
+polls:
+  description: Commands over the connection during this wait.
+  returned: success
+  type: int
+slurm_commands:
+  description: How many Slurm commands it took.
+  returned: success
+  type: int
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import WAIT_SPEC, final_report, one_run
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
+    slurm = Slurm()
+    result = final_report(slurm, one_run(module.params), settle=module.params["_settle"])
+    for note in slurm.notes:
+        module.warn(note)
+    return {"changed": False, **result, "progress": None, "waited": 0.0, "polls": 0, "slurm_commands": slurm.commands}
+
+
+def main() -> None:
+    run_module(WAIT_SPEC, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()
