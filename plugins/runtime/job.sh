@@ -14,6 +14,7 @@ rankzero_refuse() {
     rankzero_say "$3"
     if [ -d "$RANKZERO_RUN_DIR" ] && [ "$1" != claim-lost ]; then
         rankzero_outcome "$1" "$2" "$3"
+        rm -f "$RANKZERO_RUN_DIR/secrets.env"
     fi
     exit "$2"
 }
@@ -26,22 +27,24 @@ rankzero_publish() {
 }
 
 # One launch runs once: whoever links the claim first owns the generation. A lost reply of link() makes the winner see
-# an error, so the return code is ignored and the file read back by content.
+# an error, so the return code is ignored and the file read back by content. Returns 1 where it is another job's, 2 where
+# it can be neither taken nor read.
 rankzero_claim() {
-    local mine owner temporary
+    local mine owner='' temporary
     mine="$RANKZERO_GENERATION ${SLURM_CLUSTER_NAME:-cluster} $SLURM_JOB_ID"
     temporary="$RANKZERO_RUN_DIR/.claim.$SLURM_JOB_ID.$$"
-    printf '%s\n' "$mine" > "$temporary" || return 1
+    printf '%s\n' "$mine" > "$temporary" || return 2
     ln "$temporary" "$RANKZERO_RUN_DIR/claim" 2>/dev/null
     rm -f "$temporary"
-    owner=
     read -r owner < "$RANKZERO_RUN_DIR/claim"
+    [ -n "$owner" ] || return 2
     [ "$owner" = "$mine" ]
 }
 
-# A script submitted by hand is a new generation beside the one it was taken from. A requeued one finds its own again.
+# A script submitted by hand is a new generation beside the one it was taken from, put in place whole, with its claim: a
+# controller that looks meanwhile must not take it for a launch of its own. A requeued one finds its own again.
 rankzero_by_hand() {
-    local runs generation line
+    local runs generation line made
     runs=$(dirname "$RANKZERO_RUN_DIR")
     for line in "$runs"/*/claim; do
         if [ -f "$line" ] && grep -q " ${SLURM_CLUSTER_NAME:-cluster} $SLURM_JOB_ID\$" "$line"; then
@@ -50,44 +53,69 @@ rankzero_by_hand() {
             return 0
         fi
     done
-    generation=$RANKZERO_GENERATION
-    until mkdir "$runs/$((generation += 1))" 2>/dev/null; do
-        [ -d "$runs/$generation" ] || return 1
+    made="$runs/.new-$SLURM_JOB_ID.$$"
+    mkdir -p "$made/logs" || return 1
+    for line in job.sbatch launch.json contract.json secrets.env; do
+        [ ! -f "$RANKZERO_RUN_DIR/$line" ] || cp -p "$RANKZERO_RUN_DIR/$line" "$made/" || return 1
     done
-    cp -p "$RANKZERO_RUN_DIR/job.sbatch" "$RANKZERO_RUN_DIR/launch.json" "$RANKZERO_RUN_DIR/contract.json" "$runs/$generation/" || return 1
-    if [ -f "$RANKZERO_RUN_DIR/secrets.env" ]; then
-        cp -p "$RANKZERO_RUN_DIR/secrets.env" "$runs/$generation/" || return 1
-    fi
+    printf '{"time": %s, "event": "submitted", "job_id": "%s", "message": "submitted by hand"}\n' \
+        "$(date +%s)" "$SLURM_JOB_ID" > "$made/journal.jsonl" || return 1
+    generation=$RANKZERO_GENERATION
+    while :; do
+        generation=$((generation + 1))
+        printf '%s %s %s\n' "$generation" "${SLURM_CLUSTER_NAME:-cluster}" "$SLURM_JOB_ID" > "$made/claim" || return 1
+        mv -T "$made" "$runs/$generation" 2>/dev/null && break
+        [ -d "$runs/$generation" ] || { rm -rf "$made"; return 1; }
+    done
     RANKZERO_RUN_DIR="$runs/$generation"
     RANKZERO_GENERATION=$generation
-    mkdir -p "$RANKZERO_RUN_DIR/logs"
-    printf '{"time": %s, "event": "submitted", "job_id": "%s", "message": "submitted by hand"}\n' \
-        "$(date +%s)" "$SLURM_JOB_ID" > "$RANKZERO_RUN_DIR/journal.jsonl"
     rankzero_say "submitted by hand: this is generation $generation, in $RANKZERO_RUN_DIR"
 }
 
 # The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in.
 rankzero_work() {
-    local entry name
     mkdir -p "$RANKZERO_RUN_DIR/work" || return 1
-    [ -n "$RANKZERO_CODE" ] || return 0
-    [ -d "$RANKZERO_CODE" ] || { rankzero_say "the code snapshot $RANKZERO_CODE is not here"; return 1; }
-    for entry in "$RANKZERO_CODE"/* "$RANKZERO_CODE"/.[!.]*; do
-        name=${entry##*/}
-        # An artifact that lies in the repository would be proof of nothing.
-        if [ -e "$entry" ] && [ "$entry" != "$RANKZERO_CODE/${RANKZERO_ARTIFACT_PATH:-}" ]; then
-            [ -e "$RANKZERO_RUN_DIR/work/$name" ] || ln -s "$entry" "$RANKZERO_RUN_DIR/work/$name" || return 1
-        fi
+    if [ -n "$RANKZERO_CODE" ]; then
+        [ -d "$RANKZERO_CODE" ] || { rankzero_say "the code snapshot $RANKZERO_CODE is not here"; return 1; }
+        rankzero_link "" || return 1
+    fi
+    [ -z "${RANKZERO_ARTIFACT_PATH:-}" ] || mkdir -p "$(dirname "$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH")"
+}
+
+# Links what the snapshot has in its folder $1 ("" or a path that ends in /). The folders above the artifact become real
+# ones: the snapshot is shared and may not be written. An artifact that lies in the repository would be proof of nothing.
+rankzero_link() {
+    local entry name
+    for entry in "$RANKZERO_CODE/$1"* "$RANKZERO_CODE/$1".[!.]* "$RANKZERO_CODE/$1"..?*; do
+        [ -e "$entry" ] || [ -L "$entry" ] || continue
+        name=$1${entry##*/}
+        case "${RANKZERO_ARTIFACT_PATH:-}" in
+            "$name") continue ;;
+            "$name"/*)
+                if [ -d "$entry" ]; then
+                    mkdir -p "$RANKZERO_RUN_DIR/work/$name" && rankzero_link "$name/" || return 1
+                    continue
+                fi ;;
+        esac
+        [ -e "$RANKZERO_RUN_DIR/work/$name" ] || [ -L "$RANKZERO_RUN_DIR/work/$name" ] \
+            || ln -s "$entry" "$RANKZERO_RUN_DIR/work/$name" || return 1
     done
 }
 
-# MASTER_ADDR: the first host of the allocation, or its address where the name does not resolve (L6).
+rankzero_ipv4() { getent ahostsv4 "$1" | awk 'NR == 1 { print $1 }'; }
+
+# MASTER_ADDR: the first host ($1) of the allocation. Its address where the name does not resolve, or where it resolves to
+# a loop-back address (Debian's /etc/hosts) that the other nodes ($2: the second) would look for on themselves (L6).
 rankzero_master_address() {
-    if getent hosts "$1" > /dev/null; then
-        printf '%s\n' "$1"
-    else
+    local address=''
+    if ! getent hosts "$1" > /dev/null; then
         scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p' | head -n 1
+        return
     fi
+    if [ -n "${2:-}" ] && [[ $(rankzero_ipv4 "$1") == 127.* ]]; then
+        address=$(ip -o -4 route get "$(rankzero_ipv4 "$2")" 2>/dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p')
+    fi
+    printf '%s\n' "${address:-$1}"
 }
 
 # MASTER_PORT: the job's own starting point in 15000-19999, then the first port nobody uses on this node (L6).
@@ -129,15 +157,21 @@ rankzero_begin() {
     if [ "${1:-}" != --submission ]; then
         rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
     fi
-    if ! rankzero_claim; then
-        rankzero_refuse claim-lost 0 "generation $RANKZERO_GENERATION belongs to another job ($(cat "$RANKZERO_RUN_DIR/claim" 2>/dev/null)): nothing is run here"
-    fi
+    rankzero_claim
+    case $? in
+        0) ;;
+        1) rankzero_refuse claim-lost 0 "generation $RANKZERO_GENERATION belongs to another job ($(cat "$RANKZERO_RUN_DIR/claim")): nothing is run here" ;;
+        *) rankzero_say "$RANKZERO_RUN_DIR/claim can be neither taken nor read: nothing is run"; exit 73 ;;
+    esac
     if [ -f "$RANKZERO_RUN_DIR/outcome.json" ]; then
         mv -f "$RANKZERO_RUN_DIR/outcome.json" "$RANKZERO_RUN_DIR/outcome.before-attempt-$RANKZERO_ATTEMPT.json"
     fi
     # Written on the shared file system, so that "newer than the attempt" is judged by that file system's own clock.
-    : > "$RANKZERO_RUN_DIR/.attempt"
+    printf '%s\n' "$RANKZERO_ATTEMPT" > "$RANKZERO_RUN_DIR/.attempt"
     export RANKZERO_RUN_DIR RANKZERO_GENERATION
+    if [ -n "${RANKZERO_SECRETS:-}" ] && [ ! -f "$RANKZERO_RUN_DIR/secrets.env" ]; then
+        rankzero_refuse setup 78 "the secrets ($RANKZERO_SECRETS) of this run were removed at its end: launch it anew to bring them again"
+    fi
     export RANKZERO_LOGS="$RANKZERO_RUN_DIR/logs/$RANKZERO_ATTEMPT"
     mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
     rankzero_work || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
@@ -146,7 +180,8 @@ rankzero_begin() {
     fi
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
-    RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[0]}")
+    RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")
+    [ -n "$RANKZERO_MASTER_ADDR" ] || rankzero_refuse setup 71 "the first node ${rankzero_nodes[0]} has no address"
     [ -n "${RANKZERO_MASTER_PORT:-}" ] || RANKZERO_MASTER_PORT=$(rankzero_port) \
         || rankzero_refuse setup 71 "no free port between 15000 and 19999 on $(uname -n)"
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
@@ -154,44 +189,56 @@ rankzero_begin() {
     rankzero_say "job $SLURM_JOB_ID attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
 }
 
-# Runs the ranks' step ("$@") and waits for its end, the artifact, or a signal.
+# A signal to the batch script (scancel, the time limit, preemption) goes on to the ranks.
+rankzero_on_signal() {
+    rankzero_interrupted=yes
+    [ "$rankzero_ended_by" = artifact ] || rankzero_ended_by=signal
+    [ -z "$rankzero_step" ] || kill -TERM "$rankzero_step" 2>/dev/null
+}
+
+# The watcher's signal: the artifact is valid. A step that has ended by itself meanwhile keeps its own exit code.
+rankzero_on_artifact() {
+    rankzero_interrupted=yes
+    [ "$rankzero_ended_by" = program ] && kill -TERM "$rankzero_step" 2>/dev/null || return 0
+    rankzero_ended_by=artifact
+    rankzero_say "the artifact has landed: ending the step"
+    # srun cannot forward KILL; once it is gone and this script ends, Slurm itself clears the nodes.
+    (trap 'kill "$!"; exit' TERM; sleep 5 & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
+    rankzero_killer=$!
+}
+
+# Runs the ranks' step ("$@") and waits for its end, the artifact, or a signal. It has no local variables: a local one
+# takes over the export of a job's own variable of that name.
 rankzero_launch() {
-    local code=0 helper
-    rankzero_ended_by=program rankzero_landed='' rankzero_watcher='' rankzero_killer=''
-    trap 'rankzero_ended_by=signal; kill -TERM "$rankzero_step" 2>/dev/null' TERM INT
-    trap 'rankzero_landed=yes' USR1
+    rankzero_ended_by=program rankzero_step='' rankzero_watcher='' rankzero_killer=''
+    trap rankzero_on_signal TERM INT
+    trap rankzero_on_artifact USR1
     "$@" &
     rankzero_step=$!
+    # A signal that came before there was a step to tell.
+    [ "$rankzero_ended_by" = program ] || kill -TERM "$rankzero_step" 2>/dev/null
     if [ "${RANKZERO_ARTIFACT_THEN:-}" = end ]; then
         "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" watch "$RANKZERO_RUN_DIR" --signal-to "$$" &
         rankzero_watcher=$!
     fi
-    # `wait` returns early when a trapped signal arrives; the step has ended only once it is no child any more.
+    # A trapped signal interrupts `wait`, whose status is then the signal's: only an undisturbed one is the step's.
     while :; do
+        rankzero_interrupted=''
         wait "$rankzero_step"
-        code=$?
-        kill -0 "$rankzero_step" 2>/dev/null || break
-        if [ -n "$rankzero_landed" ] && [ -z "$rankzero_killer" ]; then
-            rankzero_say "the artifact has landed: ending the step"
-            rankzero_ended_by=artifact
-            kill -TERM "$rankzero_step"
-            # srun cannot forward KILL; once it is gone and this script ends, Slurm itself clears the nodes.
-            (sleep 5; kill -KILL "$rankzero_step") 2>/dev/null &
-            rankzero_killer=$!
-        fi
+        rankzero_exit_code=$?
+        [ -n "$rankzero_interrupted" ] || break
     done
     trap '' TERM INT USR1
-    for helper in $rankzero_watcher $rankzero_killer; do
-        kill "$helper" 2>/dev/null
-        wait "$helper" 2>/dev/null
+    for rankzero_helper in $rankzero_watcher $rankzero_killer; do
+        kill "$rankzero_helper" 2>/dev/null
+        wait "$rankzero_helper" 2>/dev/null
     done
-    rankzero_exit_code=$code
 }
 
 rankzero_end() {
-    local code=0
-    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "" || code=$?
+    rankzero_verdict=0
+    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "" || rankzero_verdict=$?
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
     [ "$rankzero_ended_by" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
-    exit "$code"
+    exit "$rankzero_verdict"
 }

@@ -14,9 +14,11 @@ Standard library only; runs under the job's own Python or the node's.
 import argparse
 import hashlib
 import json
+import math
 import operator
 import os
 import signal
+import stat
 import sys
 import time
 
@@ -58,42 +60,79 @@ def violations(document, require):
             found.append(f"{key}: is missing")
             continue
         for name, operand in sorted(conditions.items()):
-            try:
-                holds = COMPARE[name](value, operand)
-            except TypeError:
-                holds = False
-            if not holds:
+            if not compare(name, value, operand):
                 found.append(f"{key}: {value!r} is not {name} {operand!r}")
     return found
+
+
+def compare(name, value, operand):
+    """One comparison. To Python true is 1: here a truth value is no number, and a loss of `true` is below nothing."""
+    if isinstance(value, bool) != isinstance(operand, bool):
+        return name == "ne"
+    try:
+        return bool(COMPARE[name](value, operand))
+    except TypeError:
+        return False
 
 
 def refuse_constant(name):
     raise ValueError(f"{name} is not JSON")
 
 
+def finite(text):
+    """A JSON number. One too large for a float would become infinite, and prove as little as NaN."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large for a number")
+    return number
+
+
+def look(path):
+    """What tells one state of a file from the next: (modification time, size, inode); None while it is not there."""
+    try:
+        # A network file system may remember that the file was missing; listing its folder asks again.
+        os.listdir(os.path.dirname(path))
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def read(path, keep):
+    """(content or None, SHA-256, number of bytes) of a regular file; the content only where it is wanted."""
+    digest, size, chunks = hashlib.sha256(), 0, []
+    with open(path, "rb") as stream:
+        for chunk in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(chunk)
+            size += len(chunk)
+            if keep:
+                chunks.append(chunk)
+    return b"".join(chunks) if keep else None, digest.hexdigest(), size
+
+
 def inspect(run_dir, artifact):
     """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors."""
     path = os.path.join(run_dir, "work", artifact["path"])
     report = {"path": path, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
+    before = look(path)
     try:
-        # A network file system may remember that the file was missing; listing its folder asks again.
-        os.listdir(os.path.dirname(path))
-        with open(path, "rb") as stream:
-            before = os.fstat(stream.fileno())
-            content = stream.read()
-        after = os.stat(path)
-        if before.st_mtime_ns < os.stat(os.path.join(run_dir, ".attempt")).st_mtime_ns:
-            report["errors"].append("is older than this attempt")
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(content) != before.st_size:
-            report["errors"].append("is still being written")
+        # Opening a pipe would wait for a writer, and a folder has no content to prove anything.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            report["errors"].append("is not a regular file")
+            return report
+        content, report["sha256"], report["bytes"] = read(path, keep=artifact["format"] == "json")
+        started = os.stat(os.path.join(run_dir, ".attempt")).st_mtime_ns
     except OSError as error:
         report["errors"].append(f"cannot be read: {error.strerror}")
         return report
-    report["bytes"] = len(content)
-    report["sha256"] = hashlib.sha256(content).hexdigest()
-    if not content:
+    after = look(path)
+    if after is not None and after[0] < started:
+        report["errors"].append("is older than this attempt")
+    if before != after or after is None or after[1] != report["bytes"]:
+        report["errors"].append("is still being written")
+    if not report["bytes"]:
         report["errors"].append("is empty")
-    elif artifact["format"] == "json":
+    elif content is not None:
         inspect_json(content, artifact["require"], report)
     report["valid"] = not report["errors"]
     return report
@@ -102,8 +141,8 @@ def inspect(run_dir, artifact):
 def inspect_json(content, require, report):
     try:
         # NaN and Infinity are Python's own extension: a NaN loss would pass as a number and prove nothing.
-        document = json.loads(content.decode("utf-8"), parse_constant=refuse_constant)
-    except ValueError as error:
+        document = json.loads(content.decode("utf-8"), parse_constant=refuse_constant, parse_float=finite)
+    except (ValueError, RecursionError) as error:
         report["errors"].append(f"is not valid JSON: {error}")
         return
     if not isinstance(document, dict):
@@ -117,16 +156,16 @@ def inspect_json(content, require, report):
 def watch(arguments):
     artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     path = os.path.join(arguments.run_dir, "work", artifact["path"])
-    seen = None
+    seen = judged = None
     while True:
-        try:
-            status = os.stat(path)
-            now = (status.st_mtime_ns, status.st_size, status.st_ino)
-        except OSError:
-            now = None
-        if now is not None and now != seen and inspect(arguments.run_dir, artifact)["valid"]:
-            break
-        # A file that is invalid now is looked at again only once it has changed.
+        now = look(path)
+        # JSON says by itself whether it is whole. Of anything else only its rest says so: the same at two looks.
+        ready = artifact["format"] == "json" or now == seen
+        # A file that was found invalid is judged again only once it has changed.
+        if now is not None and now != judged and ready:
+            judged = now
+            if inspect(arguments.run_dir, artifact)["valid"]:
+                break
         seen = now
         time.sleep(POLL_SECONDS)
     time.sleep(artifact["grace"])
@@ -197,6 +236,8 @@ def main():
     finishing.add_argument("--exit-code", type=int, required=True)
     finishing.add_argument("--message", default="")
     arguments = parser.parse_args()
+    # The verdict is printed in any locale: a character that it lacks must not fail a job.
+    sys.stdout.reconfigure(errors="backslashreplace")
     return watch(arguments) if arguments.command == "watch" else finish(arguments)
 
 

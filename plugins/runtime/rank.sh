@@ -5,6 +5,7 @@
 #
 # Becomes one rank: its log, the names torch expects, its network interface, its secrets; then execs the program, so
 # that signals and exit codes arrive. Usage: rank.sh PROGRAM [ARG ...]
+# Its own variables begin with rankzero_: any other name may be a variable of the job.
 set -u
 
 if [ "$RANKZERO_LAUNCHER" = srun ]; then
@@ -15,36 +16,37 @@ else
     export NODE_RANK=$GROUP_RANK
 fi
 
-log=$(printf '%s/rank-%04d.log' "$RANKZERO_LOGS" "$RANK")
-exec >> "$log" 2>&1 || exit 73
+rankzero_log=$(printf '%s/rank-%04d.log' "$RANKZERO_LOGS" "$RANK")
+exec >> "$rankzero_log" 2>&1 || exit 73
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
 # The interface that carries the route to the first node; on that node, the one that has its address. NCCL and Gloo get
 # the same one, and a job's own choice stands.
-interface() {
-    local address
-    address=$(getent ahostsv4 "$MASTER_ADDR" | awk 'NR == 1 { print $1 }')
-    [ -n "$address" ] && command -v ip > /dev/null || return 0
-    ip -o -4 addr show to "$address" | awk 'NR == 1 { print $2; found = 1 } END { exit !found }' \
-        || ip -o -4 route get "$address" | sed -n 's/.* dev \([^ ]*\).*/\1/p'
+rankzero_interface() {
+    rankzero_address=$(getent ahostsv4 "$MASTER_ADDR" | awk 'NR == 1 { print $1 }')
+    [ -n "$rankzero_address" ] && command -v ip > /dev/null || return 0
+    ip -o -4 addr show to "$rankzero_address" | awk 'NR == 1 { print $2; found = 1 } END { exit !found }' \
+        || ip -o -4 route get "$rankzero_address" | sed -n 's/.* dev \([^ ]*\).*/\1/p'
 }
-chosen=$(interface)
-if [ -n "$chosen" ]; then
-    export GLOO_SOCKET_IFNAME=${GLOO_SOCKET_IFNAME:-$chosen} NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-$chosen}
+rankzero_chosen=$(rankzero_interface)
+if [ -n "$rankzero_chosen" ]; then
+    export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$rankzero_chosen}"
+    export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$rankzero_chosen}"
 fi
 
 # Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
 { set +x; } 2> /dev/null
-if [ -f "$RANKZERO_RUN_DIR/secrets.env" ]; then
-    while IFS='=' read -r name value; do
-        value=$(printf '%s' "$value" | base64 -d; printf x)
-        export "$name=${value%x}"
-    done < "$RANKZERO_RUN_DIR/secrets.env"
-    unset name value
+if [ -n "${RANKZERO_SECRETS:-}" ]; then
+    # Not split by `read`: it would take the padding at the end of a line for a separator.
+    while IFS= read -r rankzero_line; do
+        rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d; printf x)
+        export "${rankzero_line%%=*}=${rankzero_value%x}"
+    done < "$RANKZERO_RUN_DIR/secrets.env" || { printf '[rankzero] %s sees no secrets.env\n' "$(uname -n)"; exit 78; }
+    unset rankzero_line rankzero_value
 fi
 
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
     "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$(uname -n)" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
-    "${chosen:-unset}"
+    "${rankzero_chosen:-unset}"
 cd "$RANKZERO_RUN_DIR/work" || exit 66
 exec "$@"

@@ -17,9 +17,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import 
 RUNTIME_NAMES = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
 )  # fmt: skip
-RESERVED_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "RANKZERO_")
-# Names that would change how bash itself reads the script, or that it refuses to assign.
-SHELL_NAMES = ("BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID", "BASH_VERSINFO", "PS4", "_")
+RESERVED_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "RANKZERO_", "rankzero_")
+# Names that change how bash itself reads the script, that it refuses to assign, or that it changes by itself (bash(1),
+# Shell Variables); all that begin with BASH besides.
+SHELL_NAMES = (
+    "COMP_WORDBREAKS", "DIRSTACK", "ENV", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "FUNCNEST", "GROUPS",
+    "HISTCMD", "IFS", "LINENO", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PS4",
+    "PWD", "RANDOM", "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "UID", "_",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,6 @@ def reserved(name: str) -> str | None:
         return "is set for each rank when the job runs"
     if name.startswith(RESERVED_PREFIXES):
         return "belongs to Slurm or to this collection"
-    if name in SHELL_NAMES:
-        return "would change how bash runs the job's script"
+    if name in SHELL_NAMES or name.startswith("BASH"):
+        return "belongs to bash, which runs the job's script"
     return None

@@ -1,0 +1,215 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A place where the real rendered script and the real runtime run under bash, with stand-ins for srun and scontrol only.
+
+The stand-ins come as exported bash functions, so that the script itself is used unchanged: it sets its own PATH. srun
+runs its command once a task with SLURM_PROCID, SLURM_LOCALID and SLURM_NODEID and hands TERM on; nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan, with_generation
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+
+CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, "r" * 32
+
+SRUN = """\
+import os, signal, subprocess, sys
+options, words = {}, sys.argv[1:]
+while words[0].startswith("--"):
+    name, _, value = words.pop(0)[2:].partition("=")
+    options[name] = value
+per_node, tasks = int(options["ntasks-per-node"]), []
+signal.signal(signal.SIGTERM, lambda *_: [task.send_signal(signal.SIGTERM) for task in tasks])
+with open(options["output"], "ab") as log:
+    log.write(b"srun\\n")
+    for rank in range(int(options["ntasks"])):
+        place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % per_node, "SLURM_NODEID": rank // per_node}
+        environment = {**os.environ, **{name: str(number) for name, number in place.items()}}
+        tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+    codes = [task.wait() for task in tasks]
+sys.exit(max(code if code >= 0 else 128 - code for code in codes))
+"""
+
+#: torch.distributed.run with static rendezvous, as far as node.sh uses it.
+TORCHRUN = """\
+import os, subprocess, sys
+options, words = {}, sys.argv[1:]
+while words[0].startswith("--"):
+    name, _, value = words.pop(0)[2:].partition("=")
+    options[name] = value
+assert "no-python" in options
+local, node = int(options["nproc-per-node"]), int(options["node-rank"])
+ranks = []
+for number in range(local):
+    names = {"RANK": node * local + number, "LOCAL_RANK": number, "GROUP_RANK": node, "LOCAL_WORLD_SIZE": local,
+             "WORLD_SIZE": local * int(options["nnodes"]), "MASTER_ADDR": options["master-addr"],
+             "MASTER_PORT": options["master-port"]}
+    ranks.append(subprocess.Popen(words, env={**os.environ, **{name: str(value) for name, value in names.items()}}))
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+#: Says what reached it: arguments and environment as text, one file a rank; then does what its first argument names.
+PROBE = """\
+import json, os, sys
+seen = {"argv": [os.fsencode(word).decode() for word in sys.argv[1:]], "cwd": os.getcwd(),
+        "env": {name.decode(): value.decode() for name, value in os.environb.items()}}
+with open(os.path.join(os.environ["RANKZERO_RUN_DIR"], "seen-" + os.environ["RANK"] + ".json"), "w") as stream:
+    json.dump(seen, stream)
+if "RANKZERO_ARTIFACT" in os.environ and os.environ["RANK"] == "0":
+    with open(os.environ["RANKZERO_ARTIFACT"], "w") as stream:
+        stream.write('{"loss": 1.0}')
+"""
+
+
+class Site:
+    """A cluster's shared storage in a folder, and one job after another in it."""
+
+    def __init__(self, root: Path, state: str = "state", store: str = "store") -> None:
+        self.root = root
+        self.state = root / state
+        self.store = root / store
+        self.tools = root / "tools"
+        self.tools.mkdir(parents=True)
+        (self.tools / "srun.py").write_text(SRUN, encoding="utf-8")
+        (self.tools / "torchrun.py").write_text(TORCHRUN, encoding="utf-8")
+        self.code = self.store / "code" / CODE_KEY
+        self.code.mkdir(parents=True)
+        (self.code / "probe.py").write_text(PROBE, encoding="utf-8")
+        runtime = self.store / "runtime" / RUNTIME_KEY
+        runtime.parent.mkdir()
+        runtime.symlink_to(RUNTIME)
+        #: Bodies of the stand-ins, by command.
+        self.functions = {
+            "srun": f'exec {shlex.join([sys.executable, "-I", str(self.tools / "srun.py")])} "$@"',
+            "scontrol": 'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; *) echo "NodeAddr=192.0.2.7 Port=1" ;; esac',
+        }
+
+    def environment(self) -> None:
+        """A Python environment in the store whose `-m torch.distributed.run` is the stand-in."""
+        folder = self.store / "environments" / ENVIRONMENT_KEY / "bin"
+        folder.mkdir(parents=True)
+        real, launcher = shlex.quote(sys.executable), shlex.quote(str(self.tools / "torchrun.py"))
+        (folder / "python").write_text(
+            f'#!/bin/bash\n[ "$1" = -m ] || exec {real} "$@"\n[ "$2" = torch.distributed.run ] || exit 99\n'
+            f'shift 2; exec {real} {launcher} "$@"\n',
+            encoding="utf-8",
+        )
+        (folder / "python").chmod(0o755)
+
+    def job(
+        self,
+        spec: Mapping[str, Any],
+        *,
+        secrets: Mapping[str, str] | None = None,
+        environment: bool = False,
+        generation: int = 1,
+    ) -> Job:
+        """A generation on disk, as the module leaves it before sbatch."""
+        given = {"name": "job", "command": ["probe.py"], **spec}
+        if "shell" in given:
+            del given["command"]
+        if secrets:
+            given["secrets"] = {name: {"from_var": name} for name in secrets}
+        merged = merge([Layer("test", given)])
+        read = validated(merged)
+        made = plan(
+            read,
+            merged,
+            code_key=CODE_KEY,
+            environment_key=ENVIRONMENT_KEY if environment else None,
+            runtime_key=RUNTIME_KEY,
+            state_root=str(self.state),
+            store_root=str(self.store),
+        )
+        run = Path(made.runs_dir()) / str(generation)
+        (run / "logs").mkdir(parents=True)
+        script = with_generation(render_script(made), made.token, generation)
+        (run / "job.sbatch").write_text(script, encoding="utf-8")
+        (run / "contract.json").write_text(json.dumps(contract(read)), encoding="utf-8")
+        (run / "launch.json").write_text("{}", encoding="utf-8")
+        if secrets:
+            (run / "secrets.env").write_bytes(secret_lines(read, {}, dict(secrets).get))
+            (run / "secrets.env").chmod(0o600)
+        return Job(self, made, run)
+
+
+class Job:
+    """One generation and what running its script left."""
+
+    def __init__(self, site: Site, made: Plan, run: Path) -> None:
+        self.site = site
+        self.plan = made
+        self.run = run
+
+    def start(
+        self, job_id: int = 1, attempt: int = 0, by_hand: bool = False, nodes: str | None = None, **slurm: str
+    ) -> subprocess.Popen[str]:
+        """Start the script as slurmd would: with Slurm's variables and hardly anything else."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "SLURM_JOB_ID": str(job_id),
+            "SLURM_CLUSTER_NAME": "lab",
+            "SLURM_JOB_NODELIST": nodes or ",".join(["localhost"] * self.plan.topology.nodes),
+            **({"SLURM_RESTART_COUNT": str(attempt)} if attempt else {}),
+            **{f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in self.site.functions.items()},
+            **slurm,
+        }
+        arguments = [] if by_hand else ["--submission", "host:1"]
+        log = self.run / "logs" / f"job.{job_id}.log"
+        with log.open("a", encoding="utf-8") as stream:
+            return subprocess.Popen(
+                ["/bin/bash", str(self.run / "job.sbatch"), *arguments],
+                env=environment,
+                cwd=self.run,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+
+    def finish(self, **how: Any) -> int:
+        """Run the script to its end; its exit code."""
+        return self.start(**how).wait(timeout=60)
+
+    def log(self, job_id: int = 1) -> str:
+        return (self.run / "logs" / f"job.{job_id}.log").read_text(encoding="utf-8")
+
+    def outcome(self) -> dict[str, Any]:
+        return _object(self.run / "outcome.json")
+
+    def started(self) -> dict[str, Any]:
+        return _object(self.run / "started.json")
+
+    def seen(self, rank: int = 0) -> dict[str, Any]:
+        """What the probe of a rank wrote."""
+        return _object(self.run / f"seen-{rank}.json")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(document, dict)
+    return document
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    """Until a condition holds; fails once the process has ended without it."""
+    while not condition():
+        try:
+            code = process.wait(timeout=0.02)
+        except subprocess.TimeoutExpired:
+            continue
+        assert condition(), f"the job ended with {code} first"
