@@ -82,8 +82,8 @@ def argv(lab: Lab, agent: str, python: str) -> list[str]:
 
 
 def _environment(lab: Lab) -> dict[str, str]:
-    # RANKZERO_LAB marks daemons and their children, so that they are found when their supervisor was killed.
-    environment = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": "/", "RANKZERO_LAB": lab.directory}
+    # RANKZERO_LAB_MEMBER marks daemons and their children, so that they are found when their supervisor was killed.
+    environment = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": "/", "RANKZERO_LAB_MEMBER": lab.directory}
     if not lab.realistic:
         environment["SLURM_CONF"] = lab.path("etc", "slurm", "slurm.conf")
     return environment

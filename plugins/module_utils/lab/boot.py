@@ -183,7 +183,7 @@ def start_agents(lab: Lab, host: Host) -> processes.Identity:
             stdout=stream,
             stderr=stream,
             cwd="/",
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "RANKZERO_LAB": lab.directory},
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "RANKZERO_LAB_MEMBER": lab.directory},
             start_new_session=True,
         )
     return wait_for_agent(lab, host, agents.SUPERVISOR)

@@ -148,7 +148,11 @@ def missing_packages(lab: Lab) -> list[str]:
 
 def leftovers(lab: Lab) -> list[processes.Identity]:
     """Every process of this lab that runs now."""
-    return processes.members(lab.marker, agents.agent_program(lab), lab.directory)
+    return processes.members(_marks(lab))
+
+
+def _marks(lab: Lab) -> processes.Marks:
+    return processes.Marks(lab.marker, agents.agent_program(lab), lab.directory)
 
 
 def troubles(lab: Lab, host: Host) -> list[str] | None:
@@ -266,7 +270,7 @@ def _stop(lab: Lab, known: Record | None, graceful: bool) -> int:
     before = leftovers(lab)
     if graceful and known is not None:
         _save_state(known.lab, known.host)
-    processes.kill_all(lab.marker, agents.agent_program(lab), lab.directory)
+    processes.kill_all(_marks(lab))
     return len(before)
 
 

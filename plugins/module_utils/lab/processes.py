@@ -58,57 +58,100 @@ def mounted_sources(mountinfo: str) -> set[str]:
     return sources
 
 
-def members(marker: str, program: str, directory: str) -> list[Identity]:
-    """Every process of a lab, this one excluded.
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """By what a lab's processes are known.
 
-    Three signs, because a start can be killed at any moment: it lives in a mount namespace that carries the lab's
-    marker; the lab's agent program stands in its command line; its environment names the lab (simple way: Slurm's
-    daemons and what descends from them).
+    Several signs, because a start can be killed at any moment and nothing that was recorded can be trusted:
+    `source`: a tmpfs of this source is mounted in the process's own mount namespace (realistic way);
+    `program`: the lab's agent program stands in its command line;
+    `directory`: its environment says RANKZERO_LAB_MEMBER=directory (daemons), or it is part of a job under that lab's
+    slurm.conf, or it is a slurmstepd (they overwrite their environment) that logs below the directory.
+    """
+
+    source: str
+    program: str
+    directory: str
+
+
+def members(marks: Marks) -> list[Identity]:
+    """Every process of a lab and all their descendants, this process excluded. Agents come last.
+
+    They are the last to be killed: orphans become their children, and so stay recognisable.
     """
     own = os.getpid()
-    by_namespace: dict[str, bool] = {os.readlink("/proc/self/ns/mnt"): False}
-    found = []
+    parents: dict[int, int] = {}
+    running: dict[int, Identity] = {}
     for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == own:
-            continue
-        who = identity(int(entry))
-        # Processes come and go while we look, and those of other users may be closed to us: neither is ours.
-        if who is not None and _belongs(entry, marker, program, directory, by_namespace):
-            found.append(who)
-    return found
+        if entry.isdigit() and int(entry) != own:
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{entry}/stat", "rb") as stream:
+                state, parent, start = parse_stat(stream.read().decode("utf-8", "replace"))
+                if state not in "ZX":
+                    parents[int(entry)] = parent
+                    running[int(entry)] = Identity(int(entry), start)
+    by_namespace = {os.readlink("/proc/self/ns/mnt"): False}
+    agents = {pid for pid in running if marks.program in _arguments(pid)}
+    found = {pid for pid in running if pid in agents or _marked(pid, marks, by_namespace)}
+    grown = True
+    while grown:
+        children = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= children
+        grown = bool(children)
+    return [running[pid] for pid in sorted(found, key=lambda pid: (pid in agents, pid))]
 
 
-def _belongs(entry: str, marker: str, program: str, directory: str, by_namespace: dict[str, bool]) -> bool:
+def _arguments(pid: int) -> list[str]:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as raw:
+        return raw.read().decode("utf-8", "replace").split("\0")
+    return []
+
+
+def _marked(pid: int, marks: Marks, by_namespace: dict[str, bool]) -> bool:
+    """Processes come and go while we look, and those of other users may be closed to us: neither is ours."""
     with contextlib.suppress(OSError):
-        namespace = os.readlink(f"/proc/{entry}/ns/mnt")
+        namespace = os.readlink(f"/proc/{pid}/ns/mnt")
         if namespace not in by_namespace:
-            with open(f"/proc/{entry}/mountinfo", encoding="utf-8", errors="replace") as stream:
-                by_namespace[namespace] = marker in mounted_sources(stream.read())
+            with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="replace") as stream:
+                by_namespace[namespace] = marks.source in mounted_sources(stream.read())
         if by_namespace[namespace]:
             return True
-        with open(f"/proc/{entry}/cmdline", "rb") as raw:
-            if program.encode() in raw.read().split(b"\0"):
+        with open(f"/proc/{pid}/environ", "rb") as raw:
+            if in_environment(raw.read().decode("utf-8", "replace").split("\0"), marks.directory):
                 return True
-        with open(f"/proc/{entry}/environ", "rb") as raw:
-            variables = raw.read().split(b"\0")
-        return b"RANKZERO_LAB=" + directory.encode() in variables
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as stream:
+            if stream.read().strip() == "slurmstepd":
+                logs = f"{marks.directory}/log/"
+                return any(os.readlink(entry.path).startswith(logs) for entry in os.scandir(f"/proc/{pid}/fd"))
     return False
 
 
-def kill_all(marker: str, program: str, directory: str, timeout: float = 20.0) -> int:
+def in_environment(variables: Iterable[str], directory: str) -> bool:
+    """An environment of one of the lab's daemons, or of a job of the simple way.
+
+    SLURM_CONF alone is no sign, and RANKZERO_LAB (which a user exports to name a lab) is none at all.
+    """
+    known = set(variables)
+    if f"RANKZERO_LAB_MEMBER={directory}" in known:
+        return True
+    in_job = any(variable.startswith("SLURM_JOB_ID=") for variable in known)
+    return in_job and f"SLURM_CONF={directory}/etc/slurm/slurm.conf" in known
+
+
+def kill_all(marks: Marks, timeout: float = 20.0) -> int:
     """SIGKILL every member until none is left; how many there were. RankzeroError when some will not die."""
     killed: set[Identity] = set()
     deadline = time.monotonic() + timeout
     while True:
-        left = members(marker, program, directory)
+        left = members(marks)
         if not left:
             return len(killed)
         if time.monotonic() > deadline:
             pids = ", ".join(str(who.pid) for who in left)
             raise RankzeroError(
-                f"lab in {directory}: these processes do not die: {pids}; look at them with ps and retry"
+                f"lab in {marks.directory}: processes {pids} do not die; look at them, then retry"
             )
-        for who in left:
+        agents = [who for who in left if marks.program in _arguments(who.pid)]
+        for who in left if len(agents) == len(left) else left[: -len(agents) or None]:
             kill(who, signal.SIGKILL)
             killed.add(who)
         time.sleep(0.01)
