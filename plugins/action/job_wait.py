@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_wait`: polls with one command each, shows what happens, then asks the module for the record."""
+"""Controller half of `job_wait`: polls with one command each, shows what happens, then asks the module again."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ class ActionModule(ActionBase):
         host = self._task_vars.get("inventory_hostname", "localhost")
         began = time.monotonic()
         first = self._record()
-        over = first.get("failed") or first.get("completed") or first.get("job_id") is None
-        if over or self._task.check_mode:
+        if self._task.check_mode or _nothing_to_wait_for(first, options["outcome_grace"]):
             return first
         progress = Progress(lambda line, color: display.display(line, color=color), host, time.monotonic)
         progress.job_id = first["job_id"]
@@ -127,6 +126,14 @@ class ActionModule(ActionBase):
                 raise ConnectionLost(reason)
             time.sleep(pause)
             pause = min(pause * 2, 30.0)
+
+
+def _nothing_to_wait_for(record: dict[str, Any], grace: float) -> bool:
+    if record.get("failed") or record["job_id"] is None:
+        return True
+    # An outcome that is not here may be hidden by a network file system for a while after the end.
+    hidden = record["outcome"] is None and record["finished"] is not None and time.time() - record["finished"] < grace
+    return bool(record["completed"]) and not hidden
 
 
 def _ending(last: dict[str, Any], watch: Watch) -> str:

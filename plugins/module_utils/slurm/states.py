@@ -157,7 +157,7 @@ _REASONS: dict[str, tuple[str, str, bool]] = {
         "cancel it and submit again without that dependency",
         True,
     ),
-    "BeginTime": ("its earliest start time has not come", "a requeued job waits about two minutes here", False),
+    "BeginTime": ("its earliest start time has not come", "a requeued job waits for up to two minutes", False),
     "JobHeldUser": ("held by its owner", "release it with: scontrol release JOBID", True),
     "JobHeldAdmin": ("held by an administrator", "ask the administrators of the cluster", True),
     "JobHoldMaxRequeue": (

@@ -297,7 +297,7 @@ class Watch:
         if not poll.whole:
             return []
         view = poll.views[0]
-        events = self._follow(view) + self._queue(poll, now) + self._files(view) + self._log(view)
+        events = self._follow(view) + self._queue(poll, view, now) + self._files(view) + self._log(view)
         self._decide(view, poll, now)
         self._schedule(poll, now, view)
         return events
@@ -311,7 +311,7 @@ class Watch:
         self._ended_since = self._absent_since = self._outcome_since = None
         return [Event("followed", text)]
 
-    def _queue(self, poll: Poll, now: float) -> list[Event]:
+    def _queue(self, poll: Poll, view: View, now: float) -> list[Event]:
         if not poll.asked:
             return []
         events: list[Event] = []
@@ -334,7 +334,8 @@ class Watch:
             events += self._pending(record, before, now)
         else:
             self._hopeless_since, self._pending_reason = None, ""
-            if record.running and self._attempt is None and (before is None or not before.running):
+            begun = self._attempt is not None or view.started is not None
+            if record.running and not begun and (before is None or not before.running):
                 events.append(Event("queued", _setting_up(record)))
         return events
 

@@ -1,0 +1,287 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import launches, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS
+from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, said
+
+KEY = "0123456789abcdef"
+NOW = time.time()
+ARTIFACT = {"path": "work/result.json", "valid": True, "sha256": "0", "bytes": 9, "values": {"loss": 1.5}, "errors": []}
+
+
+def entry(event: str, **more: Any) -> dict[str, Any]:
+    return {"time": NOW - 100, "event": event, **more}
+
+
+def make_run(root: Path, *journal: dict[str, Any], name: str = "gpt", generation: int = 1, **files: Any) -> Path:
+    """A run directory with a journal and the given files (their dots written as underscores)."""
+    run = root / "runs" / name / KEY / str(generation)
+    (run / "logs").mkdir(parents=True)
+    (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in journal))
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (run / name.replace("_", ".")).write_text(text)
+    return run
+
+
+def started(attempt: int = 0, **more: Any) -> dict[str, Any]:
+    return {"job_id": "7", "attempt": attempt, "time": NOW - 90, "nodes": ["node01", "node02"], **more}
+
+
+def outcome(success: bool = True, attempt: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "job_id": "7",
+        "attempt": attempt,
+        "time": NOW - 10,
+        "started": NOW - 90,
+        "exit_code": 0 if success else 3,
+        "ended_by": "program",
+        "artifact": ARTIFACT if success else None,
+        "success": success,
+        "message": "the artifact is proven" if success else "the program ended with exit code 3",
+        **more,
+    }
+
+
+def row(state: str, **more: str) -> str:
+    values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {
+        "JobArrayID": "7",
+        "State": state,
+        "Reason": "None",
+        "restartcnt": "0",
+        "exit_code": "0",
+        "SubmitTime": str(int(NOW) - 100),
+        "NodeList": "node[01-02]",
+        "Name": f"gpt.{KEY}.1",
+    }
+    return parse.FIELD.join({**values, **more}.values()) + parse.RECORD + "\n"
+
+
+def queue(state: str, **more: str) -> FakeSlurm:
+    return FakeSlurm(squeue=said(row(state, **more)), scontrol=said("node01\nnode02\n"))
+
+
+def gone(accounting: object = NO_ACCOUNTING) -> FakeSlurm:
+    return FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=accounting)  # type: ignore[arg-type]
+
+
+def options(**given: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(launches.RUN_ARGUMENTS), "state_root": "/nowhere", **given}
+
+
+def look(fake: FakeSlurm, run: Path) -> dict[str, Any]:
+    (launch,) = launches.job_info(fake.slurm(), options(run_dir=str(run)))["launches"]
+    return launch
+
+
+SUBMITTED = (entry("intent"), entry("submitted", job_id="7"))
+
+
+def test_a_success_as_the_job_said_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, claim="1 lab 7\n", started_json=started(), outcome_json=outcome())
+    fake = queue("COMPLETED", StartTime=str(int(NOW) - 91), EndTime=str(int(NOW) - 9))
+    found = look(fake, run)
+    assert (found["name"], found["key"], found["generation"], found["job_id"]) == ("gpt", KEY, 1, "7")
+    assert (found["completed"], found["success"], found["active"], found["state"]) == (True, True, False, "COMPLETED")
+    assert (found["exit_code"], found["wall_time"], found["source"]) == (0, 82.0, "squeue")
+    assert found["artifact"] == ARTIFACT
+    assert found["nodes"] == ["node01", "node02"]
+    assert found["message"] == "the artifact is proven"
+    assert [line["event"] for line in found["journal"]] == ["intent", "submitted"]
+    assert found["logs_dir"] == f"{run}/logs"
+    assert fake.programs == ["squeue"]
+
+
+def test_slurms_success_without_the_jobs_own_is_a_failure(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started())
+    found = look(queue("COMPLETED", StartTime=str(int(NOW) - 91), EndTime=str(int(NOW) - 9)), run)
+    assert (found["completed"], found["success"], found["state"]) == (True, False, "COMPLETED")
+    assert "job 7 ended without writing its outcome" in found["message"]
+
+
+def test_a_failure_names_both_words(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False))
+    found = look(queue("FAILED", exit_code="768", Reason="NonZeroExitCode"), run)
+    assert (found["completed"], found["success"], found["exit_code"]) == (True, False, 3)
+    assert found["message"].startswith("the program ended with exit code 3; FAILED: the batch script failed")
+
+
+def test_pending_says_why_and_has_no_times(tmp_path: Path) -> None:
+    found = look(queue("PENDING", Reason="Priority", NodeList=""), make_run(tmp_path, *SUBMITTED))
+    assert (found["completed"], found["active"], found["started"], found["nodes"]) == (False, True, None, [])
+    assert "higher priority" in found["message"]
+
+
+def test_a_requeued_job_is_active_whatever_its_last_attempt_wrote(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False, ended_by="signal"))
+    found = look(queue("PENDING", Reason="BeginTime", restartcnt="1", NodeList=""), run)
+    assert (found["completed"], found["active"], found["attempt"], found["outcome"]) == (False, True, 1, None)
+    assert [attempt["attempt"] for attempt in found["attempts"]] == [0, 1]
+    assert found["started"] is None
+
+
+@pytest.mark.parametrize(("success", "state"), [(True, "COMPLETED"), (False, "FAILED")])
+def test_gone_from_slurm_the_run_directory_tells(tmp_path: Path, success: bool, state: str) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(success))
+    found = look(gone(), run)
+    assert (found["completed"], found["success"], found["state"], found["source"]) == (True, success, state, None)
+    assert found["wall_time"] == pytest.approx(80.0)
+
+
+def test_gone_from_slurm_without_an_outcome_is_a_failure(tmp_path: Path) -> None:
+    found = look(gone(), make_run(tmp_path, *SUBMITTED))
+    assert (found["completed"], found["success"], found["state"]) == (True, False, "UNKNOWN")
+    assert "gone from Slurm and left no outcome" in found["message"]
+
+
+@pytest.mark.parametrize("fake", [FakeSlurm(squeue=NO_CONTROLLER), gone(NO_DATABASE)])
+def test_silence_concludes_nothing(tmp_path: Path, fake: FakeSlurm) -> None:
+    slurm = fake.slurm()
+    run = make_run(tmp_path, *SUBMITTED)
+    (found,) = launches.job_info(slurm, options(run_dir=str(run)))["launches"]
+    assert (found["completed"], found["active"], found["state"]) == (False, True, "UNKNOWN")
+    assert slurm.notes, "the user is warned"
+
+
+def test_a_proven_outcome_stands_while_slurm_is_silent(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome())
+    found = look(FakeSlurm(squeue=NO_CONTROLLER), run)
+    assert (found["completed"], found["success"], found["state"]) == (True, True, "COMPLETED")
+
+
+def test_a_failure_by_signal_may_be_requeued_while_slurm_is_silent(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False, ended_by="signal"))
+    assert look(FakeSlurm(squeue=NO_CONTROLLER), run)["completed"] is False
+
+
+def test_an_intent_without_an_id_is_looked_up_by_name(tmp_path: Path) -> None:
+    run = make_run(tmp_path, entry("intent"))
+    fake = queue("RUNNING")
+    found = look(fake, run)
+    assert (found["job_id"], found["state"], found["active"]) == ("7", "RUNNING", True)
+    assert f"--name=gpt.{KEY}.1" in fake.asked[0]
+
+    found = look(FakeSlurm(squeue=said(""), sacct=NO_ACCOUNTING), run)
+    assert (found["job_id"], found["state"], found["completed"]) == (None, "UNSUBMITTED", False)
+    assert "the next launch settles it" in found["message"]
+
+
+def test_a_rejected_submission(tmp_path: Path) -> None:
+    run = make_run(tmp_path, entry("intent"), entry("rejected", message="Invalid account"))
+    fake = FakeSlurm()
+    found = look(fake, run)
+    assert (found["state"], found["completed"], found["success"]) == ("REJECTED", True, False)
+    assert found["message"] == "Slurm refused the job: Invalid account"
+    assert fake.asked == []
+
+
+def test_the_owner_of_the_claim_is_reported(tmp_path: Path) -> None:
+    run = make_run(tmp_path, entry("intent"), entry("submitted", job_id="8"), claim="1 lab 7\n")
+    assert look(queue("RUNNING"), run)["job_id"] == "7"
+
+
+def test_torn_and_missing_parts_are_no_error(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json="{ torn", outcome_json="[]", claim="half")
+    with (run / "journal.jsonl").open("a") as stream:
+        stream.write('{"time": 1, "ev')
+    found = look(queue("RUNNING"), run)
+    assert (found["state"], found["outcome"], len(found["journal"])) == ("RUNNING", None, 2)
+    assert found["nodes"] == ["node01", "node02"], "from Slurm, as the job's own list is torn"
+
+
+def test_many_launches_take_one_squeue(tmp_path: Path) -> None:
+    for generation in range(1, 6):
+        make_run(tmp_path, entry("intent"), entry("submitted", job_id=str(generation)), generation=generation)
+    body = "".join(row("RUNNING", JobArrayID=str(i), Name=f"gpt.{KEY}.{i}", NodeList="node01") for i in range(1, 6))
+    fake = FakeSlurm(squeue=said(body))
+    found = launches.job_info(fake.slurm(), options(state_root=str(tmp_path), name="gpt"))
+    assert [launch["generation"] for launch in found["launches"]] == [1, 2, 3, 4, 5]
+    assert found["slurm_commands"] == 1
+
+
+def test_selection(tmp_path: Path) -> None:
+    for name, generation in (("gpt", 1), ("gpt", 10), ("gpt", 9), ("bert", 1)):
+        make_run(
+            tmp_path, entry("intent"), entry("submitted", job_id=f"{generation}"), name=name, generation=generation
+        )
+    root = str(tmp_path)
+
+    def found(**given: Any) -> list[str]:
+        return [f"{launches.identity(r.path).name}/{r.generation}" for r in launches.find_runs(root, **given)]
+
+    assert found() == ["bert/1", "gpt/1", "gpt/9", "gpt/10"]
+    assert found(name="gpt", key=KEY + "0000ffff") == ["gpt/1", "gpt/9", "gpt/10"]
+    assert found(key="ffff") == []
+    assert found(generation=9) == ["gpt/9"]
+    assert found(job_id="10") == ["gpt/10"]
+    assert launches.one_run(options(state_root=root, name="gpt")).generation == 10
+    with pytest.raises(RankzeroError, match="job_id=1 names 2 launches"):
+        launches.one_run(options(state_root=root, job_id="1"))
+
+
+def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
+    make_run(tmp_path, entry("intent"))
+    with pytest.raises(RankzeroError, match="which launch"):
+        launches.one_run(options())
+    with pytest.raises(RankzeroError, match=r"no launch with name=gtp .* Names known there: gpt\."):
+        launches.one_run(options(state_root=str(tmp_path), name="gtp"))
+    with pytest.raises(RankzeroError, match="is not a run directory"):
+        launches.one_run(options(run_dir="/tmp"))
+    with pytest.raises(RankzeroError, match="cannot be read on this host"):
+        launches.one_run(options(run_dir=str(tmp_path / "runs" / "gpt" / KEY / "7")))
+
+
+def test_nothing_found_says_where_and_what_slurm_knows(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    found = launches.job_info(FakeSlurm().slurm(), options(state_root=root, name="gpt"))
+    assert found == {
+        "launches": [],
+        "slurm_commands": 0,
+        "message": f"no launch with name gpt is recorded under {root}",
+    }
+    found = launches.job_info(gone().slurm(), options(state_root=root, job_id="7"))
+    assert found["message"].endswith("and Slurm does not know that job")
+    found = launches.job_info(queue("RUNNING", Name="other").slurm(), options(state_root=root, job_id="7"))
+    assert "Slurm knows the job as 'other' (RUNNING)" in found["message"]
+
+
+def test_the_final_report_lets_slurm_close_the_job(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome())
+    closing, closed = said(row("COMPLETING")), said(row("COMPLETED", EndTime=str(int(NOW))))
+    fake = FakeSlurm(squeue=[closing, closing, closed])
+    naps: list[float] = []
+    found = launches.final_report(
+        fake.slurm(), launches.open_run(str(run)), settle=3.0, sleep=naps.append, clock=lambda: sum(naps)
+    )
+    assert (found["state"], found["completed"], len(naps)) == ("COMPLETED", True, 2)
+
+
+def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome())
+    naps: list[float] = []
+    found = launches.final_report(
+        queue("COMPLETING").slurm(),
+        launches.open_run(str(run)),
+        settle=3.0,
+        sleep=naps.append,
+        clock=lambda: sum(naps),
+    )
+    assert (found["state"], found["completed"], found["success"]) == ("COMPLETING", True, True)
+    assert sum(naps) <= 3.0
+
+
+def test_the_final_report_of_what_still_runs_is_immediate(tmp_path: Path) -> None:
+    fake = queue("RUNNING")
+    found = launches.final_report(fake.slurm(), launches.open_run(str(make_run(tmp_path, *SUBMITTED))), settle=3.0)
+    assert found["completed"] is False and fake.programs.count("squeue") == 1

@@ -1,0 +1,217 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import Part
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    folder = tmp_path / "remote"
+    (folder / "0").mkdir(parents=True)
+    (folder / "job.7.log").write_bytes(b"begin\n")
+    for rank in range(3):
+        (folder / "0" / f"rank-{rank:04d}.log").write_bytes(f"rank {rank}\n".encode() * 10)
+    return folder
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    return tmp_path / "local"
+
+
+def fetch(remote: Path, local: Path, tail_bytes: int = 0, budget: int = logs.ROUND_BYTES) -> dict[str, Any]:
+    """All rounds, as the action does them."""
+    total = {"bytes": 0, "rounds": 0, "paths": []}
+    while True:
+        have = {path: asdict(held) for path, held in logs.holdings(str(local)).items()}
+        request = {"have": have, "tail_bytes": tail_bytes, "budget": budget, "folder": str(remote.parent)}
+        found = logs.fetch_plan(str(remote), request, write=True)
+        parts = [Part(**part) for part in found["parts"]]
+        if found["archive"]:
+            assert os.stat(found["archive"]).st_mode & 0o777 == 0o600
+            with open(found["archive"], "rb") as stream:
+                total["bytes"] += logs.unpack(stream, parts, str(local))
+            assert found["archive_bytes"] == os.path.getsize(found["archive"])
+        total["rounds"] += 1
+        total["paths"] += [part.path for part in parts]
+        if not found["more"]:
+            return total
+
+
+def same(remote: Path, local: Path) -> bool:
+    names = {path for path, _size in logs.collect(str(remote))[0]}
+    assert names == {path for path, _size in logs.collect(str(local))[0]}
+    return all((remote / name).read_bytes() == (local / name).read_bytes() for name in names)
+
+
+def test_all_ranks_and_only_new_bytes_the_second_time(remote: Path, local: Path) -> None:
+    first = fetch(remote, local)
+    assert first["bytes"] == 6 + 3 * 70 and same(remote, local)
+    assert fetch(remote, local) == {"bytes": 0, "rounds": 1, "paths": []}
+    with (remote / "0" / "rank-0001.log").open("ab") as stream:
+        stream.write(b"\xff\x00 more")
+    assert fetch(remote, local) == {"bytes": 7, "rounds": 1, "paths": ["0/rank-0001.log"]}
+    assert same(remote, local)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"short", b"another beginning, much longer than before " * 10, b"rank 1\n" * 9 + b"rank X\n"],
+    ids=["emptied", "truncated", "rotated", "rewritten"],
+)
+def test_a_log_that_does_not_continue_is_fetched_anew(remote: Path, local: Path, content: bytes) -> None:
+    fetch(remote, local)
+    (remote / "0" / "rank-0001.log").write_bytes(content)
+    again = fetch(remote, local)
+    assert (again["paths"], again["bytes"]) == (["0/rank-0001.log"], len(content))
+    assert same(remote, local)
+
+
+def test_a_copy_that_was_edited_is_fetched_anew(remote: Path, local: Path) -> None:
+    fetch(remote, local)
+    (local / "job.7.log").write_bytes(b"note by a person\n")
+    assert fetch(remote, local)["paths"] == ["job.7.log"]
+    assert same(remote, local)
+
+
+def test_new_attempts_and_files_of_no_bytes(remote: Path, local: Path) -> None:
+    fetch(remote, local)
+    (remote / "1").mkdir()
+    (remote / "1" / "rank-0000.log").write_bytes(b"")
+    assert fetch(remote, local)["bytes"] == 0
+    assert same(remote, local)
+
+
+def test_many_rounds_when_there_is_much(remote: Path, local: Path) -> None:
+    (remote / "big.log").write_bytes(os.urandom(10000))
+    total = fetch(remote, local, budget=3000)
+    assert total["rounds"] >= 4 and total["bytes"] == 6 + 3 * 70 + 10000
+    assert same(remote, local)
+
+
+def test_the_end_of_giant_logs(remote: Path, local: Path) -> None:
+    giant = remote / "0" / "rank-0000.log"
+    giant.write_bytes(b"0123456789" * 1000)
+    assert fetch(remote, local, tail_bytes=100)["bytes"] == 6 + 2 * 70 + 100
+    assert (local / "0" / "rank-0000.log").read_bytes() == b"0123456789" * 10
+    assert fetch(remote, local, tail_bytes=100)["bytes"] == 0, "what was left out is not new"
+    giant.write_bytes(giant.read_bytes() + b"end")
+    assert fetch(remote, local, tail_bytes=100)["bytes"] == 3
+    assert (local / "0" / "rank-0000.log").read_bytes() == b"0123456789" * 10 + b"end"
+    giant.write_bytes(giant.read_bytes() + b"x" * 500)
+    assert fetch(remote, local, tail_bytes=100)["bytes"] == 100
+    assert (local / "0" / "rank-0000.log").read_bytes() == b"x" * 100
+    assert fetch(remote, local, tail_bytes=100, budget=30)["bytes"] == 0
+
+
+def test_a_torn_index_costs_bytes_and_nothing_else(remote: Path, local: Path) -> None:
+    (remote / "job.7.log").write_bytes(b"a" * 50 + b"b" * 50)
+    fetch(remote, local, tail_bytes=80)
+    (local / logs.INDEX).write_text("{ torn")
+    fetch(remote, local)
+    assert same(remote, local)
+
+
+@given(st.lists(st.binary(max_size=50), max_size=6), st.integers(1, 200))
+def test_any_growth_arrives_whole(tmp_path_factory: pytest.TempPathFactory, writes: list[bytes], budget: int) -> None:
+    base = tmp_path_factory.mktemp("growth")
+    remote, local = base / "remote", base / "local"
+    remote.mkdir()
+    for data in writes:
+        with (remote / "a.log").open("ab") as stream:
+            stream.write(data)
+        fetch(remote, local, budget=budget)
+    assert same(remote, local) if writes else not local.exists() or same(remote, local)
+
+
+def test_links_and_odd_names_stay_there(remote: Path, local: Path) -> None:
+    (remote / "secret").symlink_to("/etc/passwd")
+    (remote / "folder").symlink_to("/etc")
+    (remote / "two\nlines").write_bytes(b"x")
+    os.mkfifo(remote / "pipe")
+    found, notes = logs.collect(str(remote))
+    assert [path for path, _size in found] == [
+        "job.7.log",
+        "0/rank-0000.log",
+        "0/rank-0001.log",
+        "0/rank-0002.log",
+    ]
+    assert notes == ["left out a log whose name is no plain text: 'two\\nlines'"]
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "a//b", "", ".", "a/./b", "a\nb", logs.INDEX])
+def test_an_archive_cannot_write_elsewhere(tmp_path: Path, path: str) -> None:
+    dest = tmp_path / "dest"
+    with pytest.raises(RankzeroError):
+        logs.unpack(archive(path), [Part(path, 0, 4, 4, True)], str(dest))
+    assert not list(tmp_path.glob("x")) and not [p for p in dest.rglob("*") if p.is_file()]
+
+
+def archive(path: str, kind: bytes = tarfile.REGTYPE, content: bytes = b"evil") -> io.BytesIO:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        entry = tarfile.TarInfo(path)
+        entry.type, entry.size, entry.linkname = kind, len(content) if kind == tarfile.REGTYPE else 0, "/etc/passwd"
+        tar.addfile(entry, io.BytesIO(content))
+    buffer.seek(0)
+    return buffer
+
+
+def test_an_archive_holds_only_what_the_manifest_names(tmp_path: Path) -> None:
+    part = Part("a.log", 0, 4, 4, True)
+    with pytest.raises(RankzeroError, match="was not asked for"):
+        logs.unpack(archive("b.log"), [part], str(tmp_path))
+    with pytest.raises(RankzeroError, match="was not asked for"):
+        logs.unpack(archive("a.log", tarfile.SYMTYPE), [part], str(tmp_path))
+    with pytest.raises(RankzeroError, match="ends early"):
+        logs.unpack(archive("a.log"), [part, Part("b.log", 0, 1, 1, True)], str(tmp_path))
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_link_in_the_folder_here_is_not_written_through(tmp_path: Path, restart: bool) -> None:
+    outside, dest = tmp_path / "outside", tmp_path / "dest"
+    outside.mkdir()
+    dest.mkdir()
+    (dest / "0").symlink_to(outside)
+    (dest / "a.log").symlink_to(outside / "a.log")
+    for path in ("0/a.log", "a.log"):
+        with pytest.raises(RankzeroError, match="is a link that leads elsewhere"):
+            logs.unpack(archive(path), [Part(path, 0, 4, 4, restart)], str(dest))
+    assert list(outside.iterdir()) == []
+
+
+def test_a_log_that_shrinks_while_it_is_packed(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"abc")
+    target = tmp_path / "archive"
+    parts = logs.write_archive(str(tmp_path), [Part("a.log", 0, 10, 10, True)], str(target))
+    assert parts == [Part("a.log", 0, 3, 10, True)]
+    with target.open("rb") as stream:
+        assert logs.unpack(stream, parts, str(tmp_path / "dest")) == 3
+    assert (tmp_path / "dest" / "a.log").read_bytes() == b"abc"
+
+
+def test_a_look_writes_nothing(remote: Path) -> None:
+    request = {"have": {}, "tail_bytes": 0, "budget": 2**62, "folder": None}
+    found = logs.fetch_plan(str(remote), request, write=False)
+    assert (found["archive"], found["archive_bytes"], len(found["parts"])) == (None, 0, 4)
+
+
+def test_no_logs_yet(tmp_path: Path) -> None:
+    request = {"have": {}, "tail_bytes": 0, "budget": 1, "folder": None}
+    found = logs.fetch_plan(str(tmp_path / "none"), request, write=True)
+    assert (found["parts"], found["more"], found["archive"]) == ([], False, None)
