@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A place where the real rendered script and the real runtime run under bash, with stand-ins for srun and scontrol only.
+"""A place where the real rendered script and runtime run under bash, with stand-ins for srun and scontrol only.
 
 The stand-ins come as exported bash functions, so that the script itself is used unchanged: it sets its own PATH. srun
 runs its command once a task with SLURM_PROCID, SLURM_LOCALID and SLURM_NODEID and hands TERM on; nothing else.

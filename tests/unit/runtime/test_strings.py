@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import RUNTIME_NAMES, reserved
 from tests.unit.runtime.harness import Job, Site
 
-SECRET = "never to be seen"
+MARK = "never to be seen"
 #: Each would leave a file in the canary's folder, were it ever read by a shell.
 EXECUTABLE = [
     "$(touch CANARY/a)", "`touch CANARY/b`", "; touch CANARY/c;", "' ; touch CANARY/d; '", '" ; touch CANARY/e; "',
@@ -24,10 +24,10 @@ EXECUTABLE = [
     "{{ 7 * 7 }}", "{% raw %}", "{# x #}",
 ]  # fmt: skip
 AWKWARD = [
-    "", " ", "  two  spaces ", "-", "--", "-n", "-e", "--output=x", "#", "# x", "a#b", "\\", "\\\\", "\\n", "!", "!!", "!x",
-    "*", "?", "[a-z]", "~", "~root", "$HOME", "${PATH}", "$", "$$", "'", "''", '"', '""', "a'b\"c", "\t", "\n", "\n\n",
-    "line\nline\n", "\r", "\r\n", "é", "日本語", "🚀", "\u2028", "\u200d", "\x01", "\x1b[31m", "\x7f", "\x80", "\ufeff",
-    "=", "a=b", "a=b=", ",", ";", "&", "|", "%j", "%", "null", "true", "~", "(", ")", "{a,b}", "EOF",
+    "", " ", "  two  spaces ", "-", "--", "-n", "-e", "--output=x", "#", "# x", "a#b", "\\", "\\\\", "\\n", "!", "!!",
+    "!x", "*", "?", "[a-z]", "~", "~root", "$HOME", "${PATH}", "$", "$$", "'", "''", '"', '""', "a'b\"c", "\t", "\n",
+    "\n\n", "line\nline\n", "\r", "\r\n", "é", "日本語", "🚀", "\u2028", "\u200d", "\x01", "\x1b[31m", "\x7f", "\x80",
+    "\ufeff", "=", "a=b", "a=b=", ",", ";", "&", "|", "%j", "%", "null", "true", "~", "(", ")", "{a,b}", "EOF",
     "GENERATION-0123456789abcdef01234567", "GENERATION-",
 ]  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_arguments_environment_and_secrets(arguments: list[str], env: dict[str, 
         (folder / "canary").mkdir()
         arguments = [armed(value, folder) for value in arguments]
         env = {key: armed(value, folder) for key, value in env.items() if key not in secrets}
-        secrets = {key: SECRET + armed(value, folder) for key, value in secrets.items()}
+        secrets = {key: MARK + armed(value, folder) for key, value in secrets.items()}
         job = Site(folder).job({"command": ["probe.py", *arguments], "env": env}, secrets=secrets)
         script = (job.run / "job.sbatch").read_text(encoding="utf-8")
         checked(job, folder, {"seen-0.json"})
@@ -97,7 +97,7 @@ def test_arguments_environment_and_secrets(arguments: list[str], env: dict[str, 
         assert seen["argv"] == arguments
         assert {key: seen["env"].get(key) for key in env} == env
         assert {key: seen["env"].get(key) for key in secrets} == secrets
-        assert SECRET not in script + job.log()
+        assert MARK not in script + job.log()
         # What the ranks' own wrapper uses stays with it.
         assert not [key for key in seen["env"] if key.startswith("rankzero_")]
         assert set(RUNTIME_NAMES) - {"GROUP_RANK"} <= set(seen["env"])
