@@ -88,7 +88,9 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                     f"launch_cluster: the path {root!r} may begin with ~/ or $NAME/ only (not another user's ~name)"
                 )
             start, rest = match.groups()
-            words.append(('"$HOME"' if start == "~" else f'"{start}"' if start else "") + shlex.quote(rest))
+            # An unset name is an error: without it, $SCRATCH/rankzero would be /rankzero.
+            expanded = '"$HOME"' if start == "~" else f'"${{{start[1:]}:?}}"' if start else ""
+            words.append(expanded + shlex.quote(rest))
         done = self._low_level_execute_command("printf '%s\\n' " + " ".join(words), sudoable=True)
         found = [line.strip() for line in done["stdout"].splitlines()][-2:]
         if done["rc"] != 0 or len(found) != 2 or not all(line.startswith("/") for line in found):

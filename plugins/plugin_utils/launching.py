@@ -132,7 +132,7 @@ def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callabl
             )
             problems.append(f"secrets.{name}: {source.name} is not a set {where}")
             continue
-        lines += name.encode() + b"=" + base64.b64encode(value.encode()) + b"\n"
+        lines += name.encode() + b"=" + base64.b64encode(value.encode("utf-8", "surrogateescape")) + b"\n"
     if problems:
         raise SpecError(problems)
     return lines

@@ -9,6 +9,7 @@ templated, tags and merge keys are refused. `null`, `~` and an empty value delet
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,11 +28,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import 
     split_cluster,
 )
 
+# Far more than any job needs; aliases of aliases could otherwise fill the memory of the controller.
+MOST_VALUES = 20_000
+
 
 class _TextLoader(yaml.BaseLoader):
     """BaseLoader that keeps text as text, knows null, and refuses tags, merge keys and doubled keys."""
 
     lines: dict[str, int]
+    values = 0
 
     def build(self, node: Any, path: str) -> Any:
         if node.tag.startswith("!") or (
@@ -39,6 +44,11 @@ class _TextLoader(yaml.BaseLoader):
         ):
             raise yaml.constructor.ConstructorError(
                 None, None, f"the tag {node.tag} is not allowed: a job file is plain data", node.start_mark
+            )
+        self.values += 1
+        if self.values > MOST_VALUES:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"it holds more than {MOST_VALUES} values; do its aliases multiply?", node.start_mark
             )
         if path:
             self.lines[path] = node.start_mark.line + 1
@@ -68,28 +78,38 @@ class _TextLoader(yaml.BaseLoader):
 
 def parse_job_text(text: str, name: str) -> Layer:
     """The layer of a job file's text; raises RankzeroError with file and line where it is no YAML map."""
-    loader = _TextLoader(text)
-    loader.lines = {}
+    manifest = _manifest(text)
+    if manifest is not None:
+        # launch.json of an earlier run carries the spec that made it.
+        if not isinstance(manifest.get("spec"), dict):
+            raise RankzeroError(f"job: {name} is a launch manifest without a `spec`")
+        return Layer(name, manifest["spec"])
+    lines: dict[str, int] = {}
     try:
+        loader = _TextLoader(text)
+        loader.lines = lines
         node = loader.get_single_node()
         data = loader.build(node, "") if node is not None else None
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         raise RankzeroError(f"job: {where} is not a job file: {getattr(error, 'problem', None) or error}") from error
-    finally:
-        loader.dispose()
+    except RecursionError as error:
+        raise RankzeroError(f"job: {name} is not a job file: an alias stands inside of what it names") from error
     if not isinstance(data, dict):
         raise RankzeroError(
             f"job: {name} must hold a map with at least `name` and `command`, not {type(data).__name__}"
         )
-    if "rankzero_launch" in data:
-        # launch.json of an earlier run: the manifest carries the spec that made it.
-        data = data.get("spec")
-        if not isinstance(data, dict):
-            raise RankzeroError(f"job: {name} is a launch manifest without a `spec`")
-        return Layer(name, data)
-    return Layer(name, data, loader.lines)
+    return Layer(name, data, lines)
+
+
+def _manifest(text: str) -> dict[str, Any] | None:
+    """The document of a launch.json, or None. Read as JSON: YAML would not join the halves of an escaped character."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and "rankzero_launch" in document else None
 
 
 def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
@@ -138,6 +158,8 @@ def read_job(
         )
     if isinstance(job, Mapping):
         layer, base = Layer("the job", job), cwd
+    elif not isinstance(job, str):
+        raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
     else:
         layer, base = load_job_file(job, cwd)
     own, below = split_cluster(cluster or {})
@@ -154,7 +176,7 @@ def read_job(
     def located(path: str, dotted: str) -> str:
         # A path in a job file is relative to that file, any other one to where the command was given.
         origin = merged.origin(dotted)
-        start = base if origin is None or origin.startswith(layer.name) else cwd
+        start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
 
     return Job(

@@ -82,9 +82,12 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
 def render_script(plan: Plan, site_templates: str | None = None) -> str:
     """The batch script, with the generation's token still in it."""
     templates = environment(site_templates)
-    name = SCRIPT
-    if site_templates and os.path.exists(os.path.join(site_templates, SITE_SCRIPT)):
-        name = SITE_SCRIPT
+    name = SITE_SCRIPT if site_templates else SCRIPT
+    if site_templates and not os.path.isfile(os.path.join(site_templates, SITE_SCRIPT)):
+        raise RankzeroError(
+            f"launch_cluster.templates: there is no {SITE_SCRIPT} in {site_templates} on the controller; write one "
+            f"that extends {SCRIPT}, or leave the setting out"
+        )
     code, built = plan.ref("code"), plan.ref("environment")
     try:
         return templates.get_template(name).render(

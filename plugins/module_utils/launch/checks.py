@@ -45,6 +45,7 @@ OWNED_SBATCH = {
     "export-file": "env",
     "wrap": "command",
     "array": "",
+    "clusters": "",
     "parsable": "",
     "test-only": "",
     "wait": "",
@@ -172,7 +173,7 @@ def _artifact(spec: LaunchSpec) -> Iterator[Finding]:
     if spec.artifact is None:
         return
     path = spec.artifact.path
-    if posixpath.isabs(path) or posixpath.normpath(path).startswith("..") or posixpath.normpath(path) == ".":
+    if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
         yield (
             ["artifact.path"],
             (

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -26,6 +27,8 @@ def _number(value: object) -> float | int | None:
 
 def _operand(name: str, value: object) -> object:
     number = _number(value)
+    if number is not None and not math.isfinite(number):
+        raise t.Invalid(f"{name} must be a finite number, not {t.shown(value)}")
     if number is not None:
         return number
     if name in _ORDERED:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 
 KINDS = ("from_env", "from_file", "from_var")
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,11 @@ def _parse(value: object) -> SecretSource:
     if len(value) != 1 or next(iter(value)) not in KINDS:
         raise t.Invalid(f"{allowed}, not a map with the keys {', '.join(map(str, value)) or '(none)'}")
     kind, name = next(iter(value.items()))
-    name = t.to_text(name)
-    pattern = r"[A-Za-z_][A-Za-z0-9_]*"
-    t.text(
-        pattern if kind != "from_file" else r"[~/].*", "a name" if kind != "from_file" else "an absolute path"
-    ).parse(name)
-    return SecretSource(str(kind), name)
+    pattern, words = (r"[~/].*", "an absolute path") if kind == "from_file" else (VARIABLE, "the name of a variable")
+    if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        # Not shown either.
+        raise t.Invalid(f"{kind} must be {words}")
+    return SecretSource(str(kind), t.to_text(name))
 
 
 SECRET_SOURCE = t.Type(
@@ -48,3 +49,14 @@ SECRET_SOURCE = t.Type(
         "maxProperties": 1,
     },
 )
+
+_SOURCES = t.mapped(VARIABLE, "the name of an environment variable", SECRET_SOURCE)
+
+
+def _parse_all(value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise t.Invalid("must be a map: NAME -> where the value is; a secret's value does not belong into a spec")
+    return _SOURCES.parse(value)
+
+
+SECRETS = t.Type(_SOURCES.title, _parse_all, _SOURCES.schema)

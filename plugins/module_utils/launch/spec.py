@@ -11,6 +11,7 @@ are generated from it (scripts/generate_reference.py). Pure; no I/O.
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -18,15 +19,17 @@ from typing import Any, TypeVar
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRET_SOURCE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 # What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
 SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
-VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 OPTION_NAME = r"[a-z][a-z0-9-]*"
 
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
+_path = t.text(r"[^\0\n]+", "a path")
+# One spelling of one path: the runtime compares it with the names in the code snapshot.
+_relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.parse(value)), _path.schema)
 
 
 def option(
@@ -216,7 +219,7 @@ class Environment:
 @dataclass(frozen=True)
 class Artifact:
     path: str = option(
-        t.text(r"[^\0\n]+", "a path"),
+        _relative_path,
         "The file that proves the result, relative to the ranks' working directory (R5).",
         "result.json",
         example="result.json",
@@ -280,7 +283,7 @@ class LaunchSpec:
         example={"HF_HUB_OFFLINE": "1"},
     )
     secrets: dict[str, SecretSource] = option(
-        t.mapped(VARIABLE, "the name of an environment variable", SECRET_SOURCE),
+        SECRETS,
         "Environment variables whose values are never written to script, log or diff: name -> where the value is (E2).",
         {},
         key=False,
@@ -365,13 +368,14 @@ def short_names() -> dict[str, str]:
     return {info.meta["short"]: info.path for info in fields_of() if info.meta.get("short")}
 
 
-def override_layer(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def override_layer(values: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
     """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
     names = short_names()
     paths = {info.path for info in fields_of()}
     data: dict[str, Any] = {}
     problems = []
-    for name, value in values.items():
+    for given, value in values.items():
+        name = str(given)
         path = names.get(name, name)
         if path not in paths:
             allowed = sorted(names)

@@ -41,6 +41,8 @@ def to_text(value: object) -> str:
     if isinstance(value, str):
         if "\0" in value:
             raise Invalid("may not contain a NUL character")
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise Invalid(f"holds half a surrogate pair, which no file can: {value!a}; write the character itself")
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(int(value))
@@ -127,7 +129,8 @@ def choice(*names: str) -> Type:
 
 
 _TIME = re.compile(
-    r"(?:(?P<days>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+)(?::(?P<ds>\d+))?)?)|(?P<a>\d+)(?::(?P<b>\d+)(?::(?P<c>\d+))?)?"
+    r"(?:(?P<days>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+)(?::(?P<ds>\d+))?)?)|(?P<a>\d+)(?::(?P<b>\d+)(?::(?P<c>\d+))?)?",
+    re.ASCII,
 )
 
 
