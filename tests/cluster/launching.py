@@ -1,0 +1,296 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests of the launch share: a user's folder, real runs of ansible-playbook on the lab, what came of them.
+
+Every test has job names of its own (Slurm remembers jobs of a lab that is kept between runs) and a state_root of its
+own. The store is one for all: code and runtime are shipped once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository import BIN, ROOT
+
+CALLBACKS = ROOT / "tests" / "cluster" / "callback_plugins"
+PLAYBOOK = "rankzero.slurm.train"
+JOB = "rankzero.slurm.job"
+#: Runs until the file `go` lies in its working directory.
+UNTIL_GO = "until [ -e go ]; do sleep 0.1; done"
+RESULT = """echo '{"loss": 1.5}' > result.json"""
+#: Bounds of waiting, in seconds. Nothing is measured with them.
+PLAY_SECONDS = 240
+JOB_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Played:
+    """A finished run of ansible-playbook: exit code, all that it printed, and the result of every task."""
+
+    rc: int
+    output: str
+    record: list[dict[str, Any]]
+
+    def results(self, action: str, host: str | None = None) -> list[dict[str, Any]]:
+        """The results of an action, oldest first, skipped ones left out."""
+        return [
+            {**line["result"], "failed": line["outcome"] == "failed"}
+            for line in self.record
+            if line["action"] == action and line["outcome"] != "skipped" and host in (None, line["host"])
+        ]
+
+    def launch(self, host: str | None = None) -> dict[str, Any]:
+        """What module job returned last."""
+        found = self.results(JOB, host)
+        assert found, f"the module job did not run:\n{self.output}"
+        return found[-1]
+
+    def refused(self, host: str | None = None) -> str:
+        """The message of a launch that failed."""
+        result = self.launch(host)
+        assert result["failed"], f"the launch of {host} did not fail: {result}"
+        return str(result["msg"])
+
+    def tasks(self, host: str | None = None) -> list[str]:
+        """The tasks that ran, by action."""
+        return [line["action"] for line in self.record if line["outcome"] != "skipped" and host in (None, line["host"])]
+
+
+class Play:
+    """A run of ansible-playbook that goes on. Always ended by `finish` or by the site's clean-up."""
+
+    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], record: Path) -> None:
+        self.argv = list(argv)
+        self.record = record
+        self._text: list[str] = []
+        self.process = subprocess.Popen(
+            self.argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # A process group of its own, so that a signal reaches all of it and nothing else, as Ctrl-C in a terminal.
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._text.append(line)
+
+    @property
+    def output(self) -> str:
+        return "".join(self._text)
+
+    def signal(self, number: int) -> None:
+        os.killpg(self.process.pid, number)
+
+    def finish(self, timeout: float = PLAY_SECONDS) -> Played:
+        try:
+            rc = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            pytest.fail(f"{' '.join(self.argv)} did not end:\n{self.output}", pytrace=False)
+        self._reader.join(10)
+        lines = self.record.read_text(encoding="utf-8").splitlines() if self.record.exists() else []
+        return Played(rc, self.output, [json.loads(line) for line in lines])
+
+
+class Site:
+    """A user with a folder of his own (`folder`: job files, code) who launches on the lab."""
+
+    def __init__(self, lab: Any, folder: Path, name: str) -> None:
+        self.lab = lab
+        self.folder = folder
+        self.token = secrets.token_hex(3)
+        self.slug = re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("test_")).strip("-")[:40]
+        self.state_root = f"{lab.shared_inside}/launch/{self.slug}-{self.token}"
+        self.cluster = {"state_root": self.state_root, "store_root": f"{lab.shared_inside}/launch/store"}
+        self.plays: list[Play] = []
+        (folder / "code").mkdir()
+        (folder / "code" / "README").write_text("The code of the tests: programs are given on the command line.\n")
+
+    # The user's files.
+
+    def job(self, program: str | Sequence[str], name: str = "", **spec: Any) -> dict[str, Any]:
+        """A job: a line for the shell (or a list of arguments), and any part of the spec besides."""
+        command = ["sh", "-c", program] if isinstance(program, str) else list(program)
+        return {
+            "name": f"{self.slug}{'-' + name if name else ''}-{self.token}",
+            "command": command,
+            "code": {"src": str(self.folder / "code")},
+            "resources": {"time": "00:10:00"},
+            **spec,
+        }
+
+    def write(self, job: Mapping[str, Any], path: str = "job.yml") -> str:
+        """A job file; its path relative to the user's folder."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # JSON is YAML.
+        target.write_text(json.dumps(job, indent=1, ensure_ascii=False), encoding="utf-8")
+        return path
+
+    # Runs of ansible-playbook.
+
+    def start(
+        self,
+        job: Mapping[str, Any] | str | None,
+        *arguments: str,
+        wait: bool = False,
+        env: Mapping[str, str] | None = None,
+        inventory: Path | None = None,
+        playbook: str = PLAYBOOK,
+        **variables: Any,
+    ) -> Play:
+        """Launch a job (a spec, or the path of a job file; None where the inventory says it). With `wait=False` the
+        playbook ends after the submission. `variables` are extra variables, typed; `arguments` go to ansible-playbook.
+        """
+        number = len(self.plays)
+        extra = {
+            "launch_cluster": self.cluster,
+            "launch_wait": wait,
+            "launch_logs_dest": str(self.folder / "runs"),
+            **variables,
+        }
+        given = self.folder / f".extra-{number}.json"
+        given.write_text(json.dumps(extra), encoding="utf-8")
+        argv = [str(BIN / "ansible-playbook"), "-i", str(inventory or self.lab.inventory), playbook, "-e", f"@{given}"]
+        if job is not None:
+            argv += ["-e", f"job={job if isinstance(job, str) else self.write(job, f'job-{number}.yml')}"]
+        record = self.folder / f".record-{number}"
+        settings = {
+            **os.environ,
+            "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+            "RANKZERO_TEST_RECORD": str(record),
+            **(env or {}),
+        }
+        play = Play([*argv, *arguments], self.folder, settings, record)
+        self.plays.append(play)
+        return play
+
+    def play(self, job: Mapping[str, Any] | str | None, *arguments: str, **options: Any) -> Played:
+        """`start`, and wait for its end."""
+        return self.start(job, *arguments, **options).finish()
+
+    def launch(self, job: Mapping[str, Any] | str | None, *arguments: str, **options: Any) -> dict[str, Any]:
+        """Launch without waiting; the playbook has to succeed. What module job returned."""
+        played = self.play(job, *arguments, **options)
+        assert played.rc == 0, played.output
+        return played.launch()
+
+    def play_many(self, jobs: Mapping[str, Mapping[str, Any]], *arguments: str, **options: Any) -> Played:
+        """Several launches by one playbook: a host of the inventory each, which all are the lab's head. `jobs` maps a
+        host to its variables (launch_job and any other).
+        """
+        common = {
+            "ansible_connection": "local",
+            "ansible_shell_executable": str(self.lab.shell),
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+        inventory = self.folder / f"inventory-{len(self.plays)}.json"
+        content = {"slurm_login": {"hosts": {host: {**common, **own} for host, own in jobs.items()}}}
+        inventory.write_text(json.dumps(content), encoding="utf-8")
+        return self.play(None, *arguments, inventory=inventory, **options)
+
+    def shell(self, name: str, text: str) -> str:
+        """A shell for Ansible that stands before the lab's: `text` ends in a call of $LAB_SHELL with "$@"."""
+        path = self.folder / f"{name}.sh"
+        path.write_text(f"#!/bin/sh\nLAB_SHELL={self.lab.shell}\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return str(path)
+
+    def fake(self, command: str, text: str) -> str:
+        """A shell for Ansible under which `command` is the shell script `text`, before the real one in PATH."""
+        place = self.host_path(f"{self.state_root}.fakes/{command}")
+        place.mkdir(parents=True)
+        script = place / command
+        script.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        script.chmod(0o755)
+        inside = f"{self.state_root}.fakes/{command}"
+        return self.shell(f"fake-{command}", f'PATH="{inside}:$PATH" exec "$LAB_SHELL" "$@"')
+
+    # What came of it.
+
+    def host_path(self, inside: str) -> Path:
+        """A path below /shared as this machine sees it."""
+        assert inside.startswith(self.lab.shared_inside + "/"), inside
+        return Path(self.lab.shared) / inside[len(self.lab.shared_inside) + 1 :]
+
+    def run_dir(self, launch: Mapping[str, Any]) -> Path:
+        return self.host_path(launch["run_dir"])
+
+    def runs(self) -> list[Path]:
+        """Every run directory of this site."""
+        return sorted(self.host_path(self.state_root).glob("runs/*/*/*"))
+
+    def jobs(self, *names: str) -> dict[str, str]:
+        """Job id -> state of every job that Slurm has seen of this site, or of the jobs named."""
+        listed = self.lab.head(["squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20,Name:200"]).stdout
+        found = {}
+        for line in listed.splitlines():
+            job_id, state, name = line.split()
+            if any(part in name for part in names or (self.token,)):
+                found[job_id] = state
+        return found
+
+    def go(self, launch: Mapping[str, Any]) -> None:
+        """Let a program that runs UNTIL_GO go on, once it is there."""
+        (self.wait_for(self.run_dir(launch) / "work") / "go").touch()
+
+    def wait_for(self, path: Path) -> Path:
+        self.lab.wait_until(path.exists, JOB_SECONDS, f"{path} appears")
+        return path
+
+    def outcome(self, launch: Mapping[str, Any]) -> dict[str, Any]:
+        """Wait for the verdict of a launch."""
+        return read_json(self.wait_for(self.run_dir(launch) / "outcome.json"))
+
+    def ended(self, job_id: str) -> str:
+        """Wait until a job has left its nodes; its state."""
+        final = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+        self.lab.wait_until(lambda: self.jobs("").get(job_id) in final, JOB_SECONDS, f"job {job_id} ends")
+        return self.jobs("")[job_id]
+
+    def close(self) -> None:
+        """End what a failed test left behind: playbooks and jobs."""
+        for play in self.plays:
+            if play.process.poll() is None:
+                play.signal(signal.SIGKILL)
+                play.process.wait()
+        left = [job_id for job_id, state in self.jobs().items() if state in ("PENDING", "RUNNING", "SUSPENDED")]
+        if left:
+            self.lab.head(["scancel", *left], check=False)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def log_of(run_dir: Path, job_id: str) -> str:
+    """The batch script's own log; empty where there is none yet."""
+    path = run_dir / "logs" / f"job.{job_id}.log"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def rank_logs(run_dir: Path, attempt: int = 0) -> dict[str, str]:
+    """File name -> text of the ranks' logs of an attempt."""
+    return {path.name: path.read_text() for path in sorted((run_dir / "logs" / str(attempt)).glob("rank-*.log"))}
