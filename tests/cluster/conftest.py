@@ -78,6 +78,7 @@ class LabCluster:
         command = [*prefix, *settings, *argv]
         done = subprocess.run(
             command,
+            check=False,
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -260,6 +260,8 @@ def _simple(lab: Lab, host: Host) -> dict[str, Any]:
     munged = [
         _MUNGED,
         "--foreground",
+        # A home that is closed to others makes the socket "inaccessible" to them, which is as it should be here.
+        "--force",
         f"--key-file={lab.path('etc', 'munge', 'munge.key')}",
         f"--socket={host.munge_socket}",
         f"--pid-file={lab.path('state', 'munged.pid')}",

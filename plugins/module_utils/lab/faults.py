@@ -122,7 +122,11 @@ class Faults:
         """The node is gone at once: every process, its memory file systems, its network. Its disk stays."""
         self._namespaces("power_off")
         self._known(node)
-        if not control.agent(self.host, agents.SUPERVISOR).end(node, signal.SIGKILL, 30):
+        supervisor = control.agent(self.host, agents.SUPERVISOR)
+        if not supervisor.running(node):
+            return
+        inside = [control.agent(self.host, node).identity()]
+        if not (supervisor.end(node, signal.SIGKILL, 30) and processes.wait_gone(inside, 30)):
             raise RankzeroError(f"lab {self.lab.name}: {node} did not die within 30 s")
 
     def power_on(self, node: str) -> None:

@@ -74,11 +74,11 @@ def _enter(lab: Lab, host: Host, where: str) -> str:
     return (
         f"where={where}\n"
         f"record={shlex.quote(host.socket_directory)}/$where.pid\n"
-        # The pid alone may by now be another process: compare its start time (field 22 of proc(5) stat).
+        # The pid alone may by now be another process: compare its start time (field 22 of proc(5) stat). Z is dead.
         'if read -r pid start 2>/dev/null <"$record" && read -r line 2>/dev/null <"/proc/$pid/stat"; then\n'
-        '  line=${line##*) }; now=$(set -f; set -- $line; echo "${20}")\n'
+        '  line=${line##*) }; now=$(set -f; set -- $line; echo "${20}$1")\n'
         "else now=gone; start=; fi\n"
-        'if [ "$now" != "$start" ]; then\n'
+        'if [ "${now%[RSDTt]}" != "$start" ]; then\n'
         '  echo "$0: $where of this lab is not running" >&2; exit 125\n'
         "fi\n"
         f'exec nsenter -t "$pid" {flags} -- /usr/bin/env -i {path} {kept} {proxy}/bin/sh -c {_LANDING} "$@"\n'
