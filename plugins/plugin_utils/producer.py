@@ -18,11 +18,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
     """Makes something of the controller's files on the cluster: look first, then bring what is missing."""
 
-    # A warm run transfers nothing; the folder on the host is made when there is something to send.
+    # A warm run transfers nothing: the folder on the host is made when there is something to send.
     TRANSFERS_FILES = False
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}
-    _folder: str | None = None
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -32,9 +31,6 @@ class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
             return self.produce(options)
         except RankzeroError as error:
             return {"failed": True, "changed": False, "msg": error.message, **error.partial}
-        finally:
-            if self._folder:
-                self._remove_tmp_path(self._folder)
 
     @abstractmethod
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -51,12 +47,12 @@ class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
         return result
 
     def send(self, paths: Iterable[str]) -> str:
-        """Transfer local files to a folder of this task on the host, and return that folder."""
-        self._folder = self._make_tmp_path()
-        sent = [self._folder]
+        """Transfer local files to this task's folder on the host, which Ansible removes; returns that folder."""
+        folder: str = self._connection._shell.tmpdir or self._make_tmp_path()
+        sent = [folder]
         for path in paths:
-            remote = self._connection._shell.join_path(self._folder, os.path.basename(path))
+            remote = self._connection._shell.join_path(folder, os.path.basename(path))
             self._transfer_file(path, remote)
             sent.append(remote)
         self._fixup_perms2(sent)
-        return self._folder
+        return folder

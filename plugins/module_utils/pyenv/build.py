@@ -315,7 +315,9 @@ def _bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -
             [f"{house}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
         ]
         for command in commands:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+            done = subprocess.run(
+                command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+            )
             if done.returncode != 0:
                 said = sources.redact((done.stderr or done.stdout).strip())[-400:]
                 raise uv.Unreachable(

@@ -152,7 +152,7 @@ def ask(path: str) -> Python | None:
     """What the interpreter at `path` says; None when it does not run, is no CPython >= 3.8, or is a virtual one."""
     try:
         done = subprocess.run(
-            [path, "-I", "-S", "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, timeout=30
+            [path, "-I", "-S", "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30
         )
         answer = json.loads(done.stdout)
         # A shim (pyenv) starts another file than itself: the answer names the interpreter.

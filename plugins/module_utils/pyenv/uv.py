@@ -20,7 +20,7 @@ MINIMUM = (0, 7, 0)
 
 _UNREACHABLE = re.compile(
     r"error sending request|client error \(Connect\)|dns error|tcp connect error|timed out|connection refused"
-    r"|network is unreachable|network connectivity is disabled|could not connect|connection (?:reset|closed)"
+    r"|network is unreachable|network (?:was|connectivity is) disabled|could not connect|connection (?:reset|closed)"
     r"|status (?:client|server) error \((?:403|407|502|503|504)",
     re.IGNORECASE,
 )
@@ -58,6 +58,7 @@ class Uv:
                 capture_output=True,
                 text=True,
                 errors="replace",
+                check=False,
             )
         except OSError as error:
             raise UvError(f"environment: {doing}: {self.path} cannot be run ({error.strerror}).") from error
@@ -75,10 +76,11 @@ def failure(doing: str, code: int, output: str) -> UvError:
             f"environment: {doing}: no space left. Make room on the storage of store_root (and in uv's cache), or name "
             f"another one with launch_cluster.store_root:\n{shown}"
         )
-    if "No solution found" in output:
-        return Unsolvable(f"environment: {doing}: no set of packages satisfies pyproject.toml:\n{shown}")
+    # First: offline, uv calls everything unsolvable that its cache does not hold.
     if _UNREACHABLE.search(output):
         return Unreachable(f"environment: {doing}: a package source cannot be reached:\n{shown}")
+    if "No solution found" in output:
+        return Unsolvable(f"environment: {doing}: no set of packages satisfies pyproject.toml:\n{shown}")
     return UvError(f"environment: {doing} failed:\n{shown}")
 
 
@@ -113,7 +115,9 @@ def usual_places(environ: Mapping[str, str]) -> list[str]:
 
 def _version(path: str) -> str | None:
     try:
-        done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, timeout=30
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     match = re.match(r"uv (\d+\.\d+\.\d+)", done.stdout)

@@ -26,6 +26,9 @@ MANIFEST = "env.json"
 # Libraries of the GPU driver: a login node without GPUs has none, and the nodes of the job do.
 _DRIVER = re.compile(r"lib(cuda|nvidia-ml|nvcuvid|amdhip64|hsa-runtime64|rocm_smi64|ze_loader)\.so")
 
+# Files of a .dist-info folder in which an installer says who it is and where it found the wheel.
+_NOTES = ("INSTALLER", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json")
+
 # Imports each module named on the command line and says what happened, a line of JSON each, before the next begins.
 _PROBE = """\
 import importlib, json, sys
@@ -42,13 +45,13 @@ for name in sys.argv[1:]:
 
 @dataclass(frozen=True)
 class Installed:
-    """A package of an environment: its name and version, its files, its RECORD's sha256, and what it offers."""
+    """A package of an environment: its name and version, its files with one digest, its modules, what it requires."""
 
     name: str
     version: str
     files: int
     bytes: int
-    record: str
+    content: str
     modules: tuple[str, ...]
     requires: tuple[str, ...]
 
@@ -94,10 +97,10 @@ def verify(path: str, minor: str) -> list[Installed]:
 
 
 def content_digest(packages: Iterable[Installed]) -> str:
-    """One digest for all that is installed: names, versions and RECORDs, which hold the hash of every file."""
+    """One digest for all that is installed. Notes of the installer about itself do not count."""
     total = hashlib.sha256()
     for package in sorted(packages, key=lambda item: item.name):
-        total.update(f"{package.name} {package.version} {package.record}\n".encode())
+        total.update(f"{package.name} {package.version} {package.content}\n".encode())
     return total.hexdigest()
 
 
@@ -118,6 +121,7 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
             capture_output=True,
             text=True,
             errors="replace",
+            check=False,
             timeout=600,
         )
     except subprocess.TimeoutExpired:
@@ -180,12 +184,18 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
             version,
             len(rows),
             size,
-            file_sha256(os.path.join(site, folder, "RECORD")),
+            _content(rows),
             _modules([row[0] for row in rows]),
             _requires(os.path.join(site, folder, "METADATA")),
         ),
         problems,
     )
+
+
+def _content(rows: Iterable[list[str]]) -> str:
+    """sha256 over names and hashes of a RECORD, without what differs between two ways of installing one wheel."""
+    counted = sorted(f"{row[0]},{row[1]}\n" for row in rows if row[1] and os.path.basename(row[0]) not in _NOTES)
+    return hashlib.sha256("".join(counted).encode()).hexdigest()
 
 
 def _modules(files: Iterable[str]) -> tuple[str, ...]:

@@ -87,7 +87,6 @@ def _write(content: IO[bytes], path: str, mode: int) -> tuple[str, int]:
     total, size = hashlib.sha256(), 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with open(descriptor, "wb") as stream:
-        os.fchmod(stream.fileno(), mode)
         for block in iter(lambda: content.read(_BLOCK), b""):
             stream.write(block)
             total.update(block)

@@ -40,16 +40,17 @@ def root_of(store_root: str) -> str:
 
 @contextmanager
 def fresh_folder(target: str) -> Iterator[str]:
-    """A new, empty, private folder beside `target`, removed at the end unless `publish` has given it the name.
+    """A new, empty folder beside `target`, removed at the end unless `publish` has given it the name.
 
-    OSErrors that happen inside leave as RankzeroErrors that say what to do.
+    Who may read it is the user's own choice (umask). OSErrors that happen inside leave as RankzeroErrors that say what
+    to do.
     """
     parent, name = os.path.split(target)
     folder = os.path.join(parent, f".{name}.{_place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
         os.makedirs(parent, exist_ok=True)
         sweep(parent)
-        os.mkdir(folder, 0o700)
+        os.mkdir(folder)
         yield folder
     except OSError as error:
         raise trouble(error, parent) from error
@@ -59,7 +60,6 @@ def fresh_folder(target: str) -> Iterator[str]:
 
 def publish(folder: str, target: str) -> bool:
     """Give the finished `folder` its name. False when somebody else's is there already. Raises OSError."""
-    os.chmod(folder, 0o755)
     try:
         os.rename(folder, target)
     except OSError as error:

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def make_wheel(folder: Path, name: str, version: str, files: dict[str, str], requires: tuple[str, ...] = ()) -> Path:
+    """A pure Python wheel with the given files, as a tool would build it."""
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += "".join(f"Requires-Dist: {one}\n" for one in requires)
+    content = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = ""
+    for inside, text in content.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        record += f"{inside},sha256={digest},{len(text.encode())}\n"
+    record += f"{info}/RECORD,,\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in {**content, f"{info}/RECORD": record}.items():
+            archive.writestr(zipfile.ZipInfo(member, (2020, 1, 1, 0, 0, 0)), text)
+    return path
+
+
+@pytest.fixture
+def wheel_maker() -> Callable[..., Path]:
+    return make_wheel
+
+
+@pytest.fixture
+def uv() -> str:
+    found = shutil.which("uv", path=f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}")
+    if found is None:
+        pytest.skip("uv is neither beside this interpreter nor on the PATH (requirements.txt brings it)")
+    return found
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path) -> str:
+    """A directory with two small packages: alpha needs beta."""
+    folder = tmp_path / "wheels"
+    make_wheel(folder, "alpha", "1.0", {"alpha/__init__.py": "import beta\nVALUE = beta.VALUE + 1\n"}, ("beta>=1",))
+    make_wheel(folder, "beta", "2.0", {"beta.py": "VALUE = 1\n"})
+    return str(folder)
+
+
+@pytest.fixture
+def clean(uv: str, tmp_path: Path) -> dict[str, str]:
+    """An environment without any settings of pip or uv, where nothing can reach a network by accident."""
+    return {
+        "HOME": str(tmp_path / "home"),
+        "PATH": f"{os.path.dirname(uv)}:/usr/bin:/bin",
+        "PIP_CONFIG_FILE": os.devnull,
+        "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
+        "UV_NO_CONFIG": "1",
+        "UV_OFFLINE": "1",
+        "LC_ALL": "C.UTF-8",
+    }
