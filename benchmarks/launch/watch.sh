@@ -1,0 +1,12 @@
+#!/bin/sh
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# sbatch and a loop, as people write it: watch.sh SCRIPT. Takes the artifact's existence for success, cancels the job
+# then, and waits for ever for a job that never writes it.
+set -eu
+id=$(sbatch --parsable "$1")
+echo "job $id submitted"
+until [ -s result.json ]; do sleep 0.2; done
+scancel "$id"
