@@ -93,6 +93,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "partition": spec.resources.partition,
             "time_minutes": time_minutes(spec.resources.time),
             "gpus_per_node": spec.resources.gpus_per_node,
+            "gpu_type": spec.resources.gpu_type,
             "cpus_per_node": made.topology.cpus_per_node,
         },
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},

@@ -43,9 +43,12 @@ class RunDirectory:
     def record(self, event: str, **details: object) -> None:
         """Append one event to the journal. Raises OSError."""
         line = json.dumps({"time": time.time(), "event": event, **details}, sort_keys=True) + "\n"
-        descriptor = os.open(self.file(JOURNAL), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = os.open(self.file(JOURNAL), os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(descriptor, line.encode())
+            size = os.fstat(descriptor).st_size
+            # A half line of somebody who was killed must not swallow this one.
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            os.write(descriptor, (b"\n" if torn else b"") + line.encode())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -65,7 +68,7 @@ class RunDirectory:
     def claim(self) -> Claim | None:
         """The claim, once a job has taken it."""
         parts = _text(self.file("claim")).split()
-        if len(parts) == 3 and parts[0].isdigit():
+        if len(parts) == 3 and parts[0].isascii() and parts[0].isdigit():
             return Claim(int(parts[0]), parts[1], parts[2])
         return None
 
@@ -113,7 +116,10 @@ def generations(runs_dir: str) -> list[RunDirectory]:
         names = os.listdir(runs_dir)
     except OSError:
         return []
-    return [RunDirectory(os.path.join(runs_dir, name)) for name in sorted((n for n in names if n.isdigit()), key=int)]
+    return [
+        RunDirectory(os.path.join(runs_dir, name))
+        for name in sorted((n for n in names if n.isascii() and n.isdigit()), key=int)
+    ]
 
 
 def _text(path: str) -> str:

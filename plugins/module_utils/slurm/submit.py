@@ -23,17 +23,19 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, find_by_id, find_by_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.states import describe_end
 
-# A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
-INTENT_SECONDS = 20.0
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
+# A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
+INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
 LOOK_SECONDS = 1.0
+# What a submitter that was killed left half made is removed by a later one, after this many seconds.
+LEFTOVER_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,18 @@ class Launcher:
             standing = self.standing(newest) if newest else None
             if standing and not self._wants_new(standing):
                 return self._kept(standing)
-            if standing and standing.state == "unknown":
-                # The same generation once more: its name, its claim and its script are those of the lost submission.
-                return self._result("planned", standing.run) if self.check_mode else self._submit(standing.run)
-            generation = newest.generation + 1 if newest else 1
+            # The same generation once more: its name and its claim are those of the lost submission.
+            again = standing is not None and standing.state == "unknown"
+            generation = newest.generation + (0 if again else 1) if newest else 1
             missing = [dict(ref) for ref in self.request.refs if not os.path.isdir(ref["path"])]
             if not missing or self.check_mode:
                 self._check_limits()
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+            if again:
+                self._renew(target)
+                return self._submit(target)
             if self._create(target):
                 return self._submit(target, newest)
 
@@ -112,11 +116,12 @@ class Launcher:
         newest = self._newest()
         standing = self.standing(newest) if newest else None
         if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
-            return {**self._identity(newest), "changed": False, "launch_state": "absent"}
+            return {**self._identity(newest), "changed": False, "launch_state": "absent", "missing": []}
         if not self.check_mode:
             self.slurm.call("scancel", standing.job_id)
             newest.record("cancelled", job_id=standing.job_id)
-        return {**self._identity(newest), "changed": True, "launch_state": "absent", "job_id": standing.job_id}
+        done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
+        return {**self._identity(newest), **done}
 
     def standing(self, run: RunDirectory) -> Standing:
         """What has become of a generation, asking Slurm only where the run directory does not say it."""
@@ -124,20 +129,21 @@ class Launcher:
         job_id = run.job_id()
         if outcome and outcome.get("success"):
             return self._final(Standing("succeeded", run, job_id, message=str(outcome.get("message", ""))))
-        if outcome and outcome.get("ended_by") != "signal":
-            return self._final(Standing("failed", run, job_id, message=str(outcome.get("message", ""))))
         if run.rejected() is not None:
-            return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
+            return self._refused(run)
         intent = next((event["time"] for event in run.events()), 0.0)
         if job_id is None:
             record = self._find_lost(run, intent)
             if record is None:
-                return Standing("unknown", run)
+                return Standing("unknown", run) if run.rejected() is None else self._refused(run)
             job_id = record.job_id
             if not self.check_mode:
                 run.record("adopted", job_id=job_id)
         else:
             record = find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+        if outcome and outcome.get("ended_by") != "signal" and not (record and record.pending):
+            # A job that was requeued after its verdict waits once more, and may yet succeed.
+            return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
         if record and record.active:
             return Standing("active", run, job_id, record)
         # The verdict may have been written between the two looks.
@@ -156,6 +162,9 @@ class Launcher:
             else ("the job is gone from Slurm and left no verdict")
         )
         return self._final(Standing("failed", run, job_id, record, message))
+
+    def _refused(self, run: RunDirectory) -> Standing:
+        return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
 
     def _newest(self) -> RunDirectory | None:
         found = generations(self.request.runs_dir)
@@ -182,12 +191,11 @@ class Launcher:
             records = find_by_name(self.slurm, [name], since=intent)
             if records:
                 return next((record for record in records if record.active), records[-1])
-            if run.job_id() or run.rejected() is not None:
-                return (
-                    None
-                    if run.job_id() is None
-                    else find_by_id(self.slurm, [str(run.job_id())], since=intent).get(str(run.job_id()))
-                )
+            job_id = run.job_id()
+            if job_id:
+                return find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+            if run.rejected() is not None:
+                return None
             last = max((event["time"] for event in run.events()), default=0.0)
             if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
                 return None
@@ -207,26 +215,59 @@ class Launcher:
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
-        temporary = os.path.join(self.request.runs_dir, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}")
-        made = RunDirectory(temporary)
+        made = self._made(target)
         try:
-            os.makedirs(os.path.join(temporary, "logs"))
-            for name, text in self.request.files.items():
-                content = with_generation(text, self.request.token, target.generation)
-                with open(made.file(name), "w", encoding="utf-8") as stream:
-                    stream.write(content)
-            self._write_secrets(made)
             made.record("intent", submitter=self.request.submitter)
-            os.rename(temporary, target.path)
+            os.rename(made.path, target.path)
         except OSError as error:
-            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(made.path, ignore_errors=True)
             if os.path.isdir(target.path):
                 return False
-            raise RankzeroError(
-                f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder "
-                "on shared storage that this user may write (launch_cluster.state_root)."
-            ) from error
+            raise self._unwritable(target, error) from error
         return True
+
+    def _renew(self, target: RunDirectory) -> None:
+        """Write the files of a generation whose submission was lost once more: what is not in the key may be new."""
+        made = self._made(target)
+        try:
+            for name in os.listdir(made.path):
+                if os.path.isfile(made.file(name)):
+                    os.replace(made.file(name), target.file(name))
+            target.record("intent", submitter=self.request.submitter)
+        except OSError as error:
+            raise self._unwritable(target, error) from error
+        finally:
+            shutil.rmtree(made.path, ignore_errors=True)
+
+    def _made(self, target: RunDirectory) -> RunDirectory:
+        """All files of a generation, in a folder of another name beside it."""
+        runs = self.request.runs_dir
+        made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
+        try:
+            os.makedirs(made.file("logs"))
+            for name in os.listdir(runs):
+                # Secrets may lie in it.
+                if (
+                    name.startswith(".new-")
+                    and os.lstat(os.path.join(runs, name)).st_mtime < time.time() - LEFTOVER_SECONDS
+                ):
+                    shutil.rmtree(os.path.join(runs, name), ignore_errors=True)
+            for name, text in self.request.files.items():
+                with open(made.file(name), "w", encoding="utf-8") as stream:
+                    stream.write(with_generation(text, self.request.token, target.generation))
+            self._write_secrets(made)
+        except BaseException as error:
+            shutil.rmtree(made.path, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise self._unwritable(target, error) from error
+            raise
+        return made
+
+    def _unwritable(self, target: RunDirectory, error: OSError) -> RankzeroError:
+        return RankzeroError(
+            f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder "
+            "on shared storage that this user may write (launch_cluster.state_root)."
+        )
 
     def _write_secrets(self, run: RunDirectory) -> None:
         """secrets.env, mode 0600: the lines that came through the connection, and the files that lie on the cluster."""
@@ -242,6 +283,9 @@ class Launcher:
                 raise RankzeroError(
                     f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"
                 ) from error
+            if not value or b"\0" in value:
+                what = "holds a NUL character, which no environment variable can" if value else "is empty"
+                raise RankzeroError(f"secrets.{name}: the file {path} on the cluster {what}")
             lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
         if lines:
             descriptor = os.open(run.file("secrets.env"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -253,12 +297,14 @@ class Launcher:
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
-            run.record("submitted", job_id=submitted.job_id, cluster=submitted.cluster)
+            self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
             return self._result("submitted", run, previous, job_id=submitted.job_id)
-        if not result.silent and not submitted:
+        if result.rc != 0 and not result.silent and not submitted:
+            run.forget_secrets()
             run.record("rejected", message=result.complaint)
             raise SlurmError(f"sbatch refused the job: {result.complaint}", **self._identity(run))
-        # sbatch can report a time-out after it has enqueued the job: look before anything else.
+        # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
+        # before anything else.
         record = self._appeared(run)
         if record is None:
             raise SlurmUnavailable(
@@ -266,8 +312,19 @@ class Launcher:
                 "queue. Run the same launch again: it looks the job up before it submits anything.",
                 **self._identity(run),
             )
-        run.record("submitted", job_id=record.job_id, message=result.complaint)
+        self._record_submitted(run, record.job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=record.job_id)
+
+    def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
+        try:
+            run.record("submitted", job_id=job_id, **details)
+        except OSError as error:
+            raise RankzeroError(
+                f"job {job_id} was submitted, but that could not be written to {run.path}: {error.strerror}. Make room "
+                "there and run the same launch again: it finds the job.",
+                **self._identity(run),
+                job_id=job_id,
+            ) from error
 
     def _appeared(self, run: RunDirectory) -> JobRecord | None:
         until = self.clock() + APPEAR_SECONDS
