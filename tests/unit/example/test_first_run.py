@@ -68,7 +68,7 @@ def test_ansible_finds_the_inventory_and_the_job() -> None:
     settings = configparser.ConfigParser()
     settings.read(EXAMPLE / "ansible.cfg")
     assert (EXAMPLE / settings["defaults"]["inventory"]).is_file()
-    template = load(EXAMPLE / "inventory" / "group_vars" / "all.yml")["launch_job"]
+    template = load(EXAMPLE / "inventory" / "group_vars" / "all.yml")["job"]
     assert Path(template.replace("{{ inventory_dir }}", str(EXAMPLE / "inventory"))).is_file()
 
 
