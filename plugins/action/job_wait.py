@@ -88,9 +88,7 @@ class ActionModule(ActionBase):
             marker = f"@@rankzero-{secrets.token_hex(8)}"
             script = poll_script([watch.target()], marker=marker, ask_queue=ask)
             sent = time.monotonic()
-            answer = self._retried(
-                lambda script=script: self._low_level_execute_command(script, executable="/bin/sh"), progress, options
-            )
+            answer = self._retried(lambda script=script: self._low_level_execute_command(script), progress, options)
             polls += 1
             asked += ask
             now = time.monotonic()

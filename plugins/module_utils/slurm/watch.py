@@ -229,7 +229,7 @@ def parse_metrics(line: str) -> Metrics | None:
 
 
 # A pending reason that never clears must be seen this long (seconds) before waiting is given up.
-HOPELESS_AFTER = 20
+HOPELESS_AFTER = 10
 # An end that Slurm may turn into a requeue must stay this long (seconds).
 SETTLE = 5
 # The job writes its outcome while it still runs: how long (seconds) Slurm may take to call it ended.

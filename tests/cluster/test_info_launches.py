@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cluster_info and job_info against a real Slurm, run by ansible-playbook as a user runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.watching import Bench, bench
+
+__all__ = ["bench"]
+
+
+def test_cluster_info_describes_the_lab(bench: Bench) -> None:
+    found = bench.task("cluster_info")
+    assert not found["changed"]
+    assert (found["cluster"], found["default_partition"]) == (bench.lab.cluster_name, "batch")
+    assert found["version"].split(".")[0].isdigit()
+    assert [controller["up"] for controller in found["controllers"]] == [True]
+    batch = next(partition for partition in found["partitions"] if partition["name"] == "batch")
+    assert (batch["default"], batch["total_nodes"], batch["gpus_per_node"], batch["state"]) == (True, 8, 8, "up")
+    short = next(partition for partition in found["partitions"] if partition["name"] == "short")
+    assert short["max_time"] == "01:00:00"
+    assert sum(found["node_states"].values()) == 8
+    assert found["accounting"]["available"] is True
+    assert found["settings"]["min_job_age"] > 0
+    assert found["slurm_commands"] == 7
+    assert bench.task("cluster_info", check=True)["partitions"] == found["partitions"]
+
+
+def test_a_host_without_slurm_is_named(bench: Bench) -> None:
+    failed = bench.task("cluster_info", through=bench.shell_without_slurm(), fails=True)
+    assert "the Slurm command 'scontrol' is not on host" in failed["msg"]
+
+
+def test_a_slurmctld_that_is_down_is_named(bench: Bench) -> None:
+    failed = bench.task("cluster_info", through=bench.shell_with_silent_slurm(), fails=True)
+    assert "does not answer" in failed["msg"]
+
+
+def test_job_info_of_a_life(bench: Bench) -> None:
+    run = bench.submit("until [ -e $RUN/go ]; do sleep 0.1; done; success")
+    bench.wait_for(run, "started.json")
+    (found,) = bench.task("job_info", name=run.name, state_root=bench.state_root)["launches"]
+    assert (found["state"], found["active"], found["completed"], found["success"]) == ("RUNNING", True, False, False)
+    assert found["nodes"] == bench.started(run)["nodes"]
+    assert (found["job_id"], found["run_dir"], found["generation"]) == (run.job_id, run.path, 1)
+
+    (run.here / "go").touch()
+    bench.ended(run)
+    by_id = bench.task("job_info", job_id=run.job_id, state_root=bench.state_root)["launches"]
+    by_key = bench.task("job_info", name=run.name, key=run.key, generation=1, state_root=bench.state_root)["launches"]
+    assert by_id == by_key
+    (found,) = by_id
+    assert (found["state"], found["completed"], found["success"], found["exit_code"]) == ("COMPLETED", True, True, 0)
+    assert found["artifact"]["values"] == {"loss": 1.5}
+    assert found["finished"] >= found["started"]
+
+
+def test_job_info_when_the_queue_forgot_the_job(bench: Bench) -> None:
+    """As MinJobAge seconds after the end: squeue and scontrol know nothing, accounting does."""
+    run = bench.submit("exit 3")
+    bench.ended(run)
+    bench.accounted(run, "FAILED")
+    found = bench.task("job_info", run_dir=run.path, through=bench.shell_with_forgetful_queue())
+    (launch,) = found["launches"]
+    assert (launch["source"], launch["state"], launch["completed"], launch["success"]) == (
+        "sacct",
+        "FAILED",
+        True,
+        False,
+    )
+    assert launch["exit_code"] == 3
+    assert found["slurm_commands"] == 3
+
+
+def test_job_info_of_an_intent_without_an_id(bench: Bench) -> None:
+    run = bench.submit("sleep 60", journal=("intent",))
+    (found,) = bench.task("job_info", run_dir=run.path)["launches"]
+    assert found["job_id"] == run.job_id, "found by its name"
+    assert found["state"] in ("PENDING", "CONFIGURING", "RUNNING")
+
+
+def test_job_info_of_what_is_not_there(bench: Bench) -> None:
+    found = bench.task("job_info", job_id="999999", state_root=bench.state_root)
+    assert found["launches"] == []
+    assert "and Slurm does not know that job" in found["message"]
+    failed = bench.task("job_info", run_dir=f"{bench.state_root}/runs/none/{'0' * 16}/1", fails=True)
+    assert "cannot be read on this host" in failed["msg"]
+
+
+@pytest.mark.parametrize("module", ["job_info", "job_wait"])
+def test_a_silent_slurm_changes_no_verdict(bench: Bench, module: str) -> None:
+    run = bench.submit("success")
+    bench.ended(run)
+    found = bench.task(module, run_dir=run.path, through=bench.shell_with_silent_slurm())
+    launch = found["launches"][0] if module == "job_info" else found
+    assert (launch["completed"], launch["success"], launch["state"]) == (True, True, "COMPLETED")

@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller half of job_wait where no cluster can help: lost connections, and a clock of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.rankzero.slurm.plugins.action import job_wait
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import WAIT_SPEC
+
+RUN = "/state/runs/gpt/0123456789abcdef/1"
+STARTED = {"job_id": "7", "attempt": 0, "nodes": ["node01"]}
+
+
+def known(**more: Any) -> dict[str, Any]:
+    """What the module says of a launch that runs."""
+    return {
+        "run_dir": RUN,
+        "job_id": "7",
+        "state": "RUNNING",
+        "completed": False,
+        "success": False,
+        "outcome": None,
+        "finished": None,
+        "wall_time": None,
+        "message": "running on node01",
+        "slurm_commands": 1,
+        **more,
+    }
+
+
+class Bench:
+    """An action whose connection answers what a test says, on a clock that only sleeping moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        self.now = 1000.0
+        self.lines: list[str] = []
+        self.modules: list[dict[str, Any]] = []
+        self.polls: list[Any] = []
+        self.asked = 0
+        self.action = job_wait.ActionModule.__new__(job_wait.ActionModule)
+        self.action._task = SimpleNamespace(args={"run_dir": RUN, **options}, check_mode=False)
+        defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
+        monkeypatch.setattr(job_wait.ActionBase, "run", lambda *_args: {})
+        monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
+        monkeypatch.setattr(self.action, "_execute_module", self.module)
+        monkeypatch.setattr(self.action, "_low_level_execute_command", self.poll)
+        clock = SimpleNamespace(monotonic=lambda: self.now, time=lambda: self.now, sleep=self.sleep)
+        monkeypatch.setattr(job_wait, "time", clock)
+        monkeypatch.setattr(job_wait.display, "display", lambda line, color=None: self.lines.append(line))
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def module(self, _name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        return dict(self.modules.pop(0) if len(self.modules) > 1 else self.modules[0])
+
+    def poll(self, script: str) -> dict[str, Any]:
+        self.asked += 1
+        answer = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
+        if isinstance(answer, Exception):
+            raise answer
+        marker = next(shlex.split(line)[0][2:] for line in script.splitlines() if line.startswith("m="))
+        parts = [f"{marker} run 0"]
+        for name, content in answer.items():
+            parts.append(f"{marker} file 0 {name}\n{json.dumps(content)}")
+        return {"stdout": "\n".join([*parts, f"{marker} end\n"]), "rc": 0}
+
+    def run(self) -> dict[str, Any]:
+        result: dict[str, Any] = self.action.run(None, {"inventory_hostname": "login"})
+        return result
+
+
+@pytest.fixture
+def lost() -> Iterator[AnsibleConnectionFailure]:
+    yield AnsibleConnectionFailure("mux is gone")
+
+
+def test_a_lost_connection_is_tried_again_and_told_once(
+    monkeypatch: pytest.MonkeyPatch, lost: AnsibleConnectionFailure
+) -> None:
+    bench = Bench(monkeypatch)
+    success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
+    bench.polls = [{"started.json": STARTED}, lost, lost, lost, success]
+    bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
+    result = bench.run()
+    assert (result["success"], result["polls"]) == (True, 2)
+    assert sum("the connection is lost (mux is gone)" in line for line in bench.lines) == 1
+    assert sum("the connection is back" in line for line in bench.lines) == 1
+
+
+def test_a_connection_that_stays_lost_ends_with_the_way_back(
+    monkeypatch: pytest.MonkeyPatch, lost: AnsibleConnectionFailure
+) -> None:
+    bench = Bench(monkeypatch, reconnect_timeout=60)
+    bench.polls = [lost]
+    bench.modules = [known()]
+    result = bench.run()
+    assert result["failed"] and result["completed"] is False and result["job_id"] == "7"
+    assert f"ansible login -m rankzero.slurm.job_wait -a run_dir={RUN}" in result["msg"]
+    assert "Job 7 is not affected" in result["msg"]
+    assert bench.now - 1000.0 <= 60 and bench.asked <= 8, "bounded in time, and ever more slowly"
+
+
+def test_a_module_that_finds_the_host_unreachable_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.polls = [{"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}]
+    unreachable = {"unreachable": True, "msg": "no route"}
+    bench.modules = [known(), unreachable, known(completed=True, success=True, state="COMPLETED")]
+    assert bench.run()["success"] is True
+    assert any("the connection is lost (no route)" in line for line in bench.lines)
+
+
+def test_the_deadline_is_kept_and_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, wait_timeout=30)
+    bench.polls = [{"started.json": STARTED}]
+    bench.modules = [known()]
+    result = bench.run()
+    assert not result.get("failed") and result["completed"] is False
+    assert result["message"] == "not finished after 30 s (wait_timeout); the job goes on: running on node01"
+    assert bench.now == pytest.approx(1030.0)
+
+
+def test_what_is_over_or_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for record in (
+        known(completed=True, outcome={"success": False}, finished=999.0),
+        known(completed=True, finished=900.0),
+        known(completed=True, finished=None),
+        known(job_id=None, state="UNSUBMITTED"),
+        {"failed": True, "msg": "no"},
+    ):
+        bench = Bench(monkeypatch)
+        bench.modules = [record]
+        assert bench.run() == record and bench.asked == 0
+
+
+def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, outcome_grace=40)
+    bench.polls = [
+        {"started.json": STARTED},
+        {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}},
+    ]
+    bench.modules = [known(completed=True, finished=990.0), known(completed=True, success=True, state="COMPLETED")]
+    assert bench.run()["success"] is True
+    assert bench.asked == 2
