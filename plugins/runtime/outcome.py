@@ -17,6 +17,7 @@ import json
 import math
 import operator
 import os
+import re
 import signal
 import stat
 import sys
@@ -173,6 +174,29 @@ def watch(arguments):
     return 0
 
 
+# What srun says when a task ends badly, as it happens (srun(1), --kill-on-bad-exit).
+TASK_ENDED = re.compile(r"^srun: error: (?P<node>\S+): (?P<tasks>tasks? \S+): (?P<how>.+)$", re.MULTILINE)
+
+
+def first_to_end(run_dir, job_id, attempt):
+    """(exit code or None, " (first: task 1 on node02, exited with exit code 5)") of the task that ended badly first.
+
+    srun itself returns the largest code. When one rank fails and the others are ended for it, that is theirs: 143.
+    """
+    try:
+        with open(os.path.join(run_dir, "logs", f"job.{job_id}.log"), encoding="utf-8", errors="replace") as stream:
+            said = stream.read()
+    except OSError:
+        return None, ""
+    # The log goes on over requeues.
+    said = said[max(0, said.rfind(f"[rankzero] job {job_id} attempt {attempt} ")) :]
+    first = TASK_ENDED.search(said)
+    if first is None:
+        return None, ""
+    code = re.search(r"exit code (\d+)", first["how"])
+    return (int(code[1]) if code else None), " (first: {tasks} on {node}, {how})".format(**first.groupdict())
+
+
 def verdict(ended_by, exit_code, report, message):
     """(success, exit code of the job, message) from how the program ended and what it left."""
     if ended_by == "setup":
@@ -197,13 +221,18 @@ def finish(arguments):
         print(f"[rankzero] contract.json cannot be read: {error}")
         return MISSING_ARTIFACT_EXIT
     report = inspect(arguments.run_dir, artifact) if artifact else None
-    success, exit_code, message = verdict(arguments.ended_by, arguments.exit_code, report, arguments.message)
+    program_code, first = arguments.exit_code, ""
+    if arguments.ended_by == "program" and program_code != 0:
+        first_code, first = first_to_end(arguments.run_dir, arguments.job_id, arguments.attempt)
+        program_code = first_code or program_code
+    success, exit_code, message = verdict(arguments.ended_by, program_code, report, arguments.message)
+    message += first
     outcome = {
         "job_id": arguments.job_id,
         "attempt": arguments.attempt,
         "started": arguments.started,
         "time": time.time(),
-        "exit_code": arguments.exit_code,
+        "exit_code": program_code,
         "ended_by": arguments.ended_by,
         "artifact": report,
         "success": success,

@@ -311,3 +311,41 @@ def test_watch_waits_until_a_file_of_any_format_rests(run: Path) -> None:
     with Watch(run) as watch:
         leave(run, "half")
         assert watch.landed()
+
+
+SRUN_SAYS = """[rankzero] job 7 attempt 0 on node01 node02; master node01:15259
+srun: error: node02: task 3: Exited with exit code 5
+srun: launch/slurm: _step_signal: Terminating StepId=7.0
+srun: error: node01: tasks 0-1: Terminated
+"""
+
+
+def test_the_exit_code_is_that_of_the_task_that_ended_first(run: Path) -> None:
+    """srun returns the largest code: 143, of the ranks that were ended for the one that failed."""
+    no_contract(run)
+    (run / "logs").mkdir()
+    (run / "logs" / "job.7.log").write_text(SRUN_SAYS, encoding="utf-8")
+    code, outcome = finish(run, exit_code=143)
+    assert (code, outcome["exit_code"]) == (5, 5)
+    assert outcome["message"] == (
+        "the program ended with exit code 5 (first: task 3 on node02, Exited with exit code 5)"
+    )
+
+
+def test_a_task_ended_by_a_signal_leaves_the_exit_code_of_srun(run: Path) -> None:
+    no_contract(run)
+    (run / "logs").mkdir()
+    (run / "logs" / "job.7.log").write_text("srun: error: node01: task 0: Out Of Memory\n", encoding="utf-8")
+    code, outcome = finish(run, exit_code=137)
+    assert (code, outcome["exit_code"]) == (137, 137)
+    assert outcome["message"].endswith("(first: task 0 on node01, Out Of Memory)")
+
+
+def test_what_an_earlier_attempt_left_in_the_log_says_nothing_of_this_one(run: Path) -> None:
+    no_contract(run)
+    (run / "logs").mkdir()
+    text = SRUN_SAYS.replace("attempt 0", "attempt 1").replace("exit code 5", "exit code 9")
+    (run / "logs" / "job.7.log").write_text(text + SRUN_SAYS, encoding="utf-8")
+    assert finish(run, exit_code=143)[1]["exit_code"] == 5
+    (run / "logs" / "job.7.log").write_text(SRUN_SAYS, encoding="utf-8")
+    assert finish(run, exit_code=0)[1]["success"] is True
