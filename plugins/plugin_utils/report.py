@@ -59,13 +59,14 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
     if artifact:
         values = list((artifact.get("values") or {}).items())
         shown = [f"{name} {shown_value(value)}" for name, value in values[:VALUES_SHOWN]]
-        rows.append(("artifact", f"{artifact.get('path')} is {'proven' if artifact.get('valid') else 'not valid'}"))
+        path = os.path.relpath(str(artifact.get("path")), str(launch.get("run_dir")))
+        rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))
         rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
     if result.get("message") or result.get("msg"):
         rows.append(("verdict", str(result.get("message") or result.get("msg"))))
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
     if logs.get("dest"):
-        rows.append(("logs", f"{logs['dest']} (every rank's, fetched here)"))
+        rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))
     lines = [f"{launch.get('name')} {verdict(result)}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
     return lines

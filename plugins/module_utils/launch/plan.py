@@ -11,6 +11,8 @@ the whole spec, so no value that a user gives can contain it.
 from __future__ import annotations
 
 import dataclasses
+import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -205,12 +207,12 @@ def summary(plan: Plan) -> list[str]:
             f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
             f"a node: {', '.join(place)}; limit {ask.time}; partition {ask.partition or '(default)'}"
         ),
-        "runs " + (plan.spec.shell or " ".join(plan.spec.command)).replace("\n", " ")[:100],
+        "runs " + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100],
     ]
     artifact = plan.spec.artifact
     if artifact:
         wanted = [
-            f"{key} {' '.join(f'{name} {value}' for name, value in conditions.items())}".strip()
+            f"{key} {' '.join(f'{name} {json.dumps(value)}' for name, value in conditions.items())}".strip()
             for key, conditions in artifact.require.items()
         ]
         lines.append(
