@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version

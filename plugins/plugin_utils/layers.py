@@ -20,13 +20,12 @@ import yaml
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, Merged, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import (
-    ClusterSettings,
-    LaunchSpec,
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import (
     override_layer,
     parse_cluster,
     split_cluster,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 
 # Far more than any job needs; aliases of aliases could otherwise fill the memory of the controller.
 MOST_VALUES = 20_000

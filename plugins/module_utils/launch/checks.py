@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import topology
 
 # A rule yields the paths it looked at and a sentence. It is dropped where one of the paths is already wrong.

@@ -14,7 +14,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec, fields_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
 
 SHORT = 16
 
@@ -22,7 +23,7 @@ SHORT = 16
 def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> dict[str, Any]:
     """What is hashed: the in-key values by dotted path, secret names, and the input keys (`code`, `environment`)."""
     values: dict[str, Any] = {}
-    for info in fields_of():
+    for info in fields_of(LaunchSpec):
         if not info.meta["key"]:
             continue
         holder: Any = spec

@@ -4,7 +4,7 @@
 """LaunchSpec -> Plan: everything the job's script needs, decided. Pure; no I/O, no Slurm process.
 
 The generation is not known yet: the cluster's own run directory decides it when the job is submitted. Rendered text
-therefore carries a token in its place, which `with_generation` replaces. The token holds the launch key, a digest of
+therefore carries a token in its place, which `generation.with_generation` replaces. The token holds the launch key, a digest of
 the whole spec, so no value that a user gives can contain it.
 """
 
@@ -98,11 +98,6 @@ def plan(
         runtime_dir=f"{store_root}/runtime/{runtime_key}",
         refs=tuple(refs),
     )
-
-
-def with_generation(text: str, token: str, generation: int) -> str:
-    """Rendered text for one generation."""
-    return text.replace(token, str(generation))
 
 
 def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> Options:

@@ -10,16 +10,14 @@ are generated from it (scripts/generate_reference.py). Pure; no I/O.
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 # What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
@@ -30,28 +28,6 @@ _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 _path = t.text(r"[^\0\n]+", "a path")
 # One spelling of one path: the runtime compares it with the names in the code snapshot.
 _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.parse(value)), _path.schema)
-
-
-def option(
-    kind: t.Type,
-    doc: str,
-    default: Any = None,
-    *,
-    key: bool = True,
-    short: str | None = None,
-    example: Any = None,
-    required: bool = False,
-) -> Any:
-    """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`."""
-    metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def section(kind: type, doc: str) -> Any:
-    """A nested table."""
-    return field(default_factory=kind, metadata={"section": kind, "doc": doc})
 
 
 @dataclass(frozen=True)
@@ -333,126 +309,3 @@ class ClusterSettings:
         key=False,
         example="templates",
     )
-
-
-@dataclass(frozen=True)
-class FieldInfo:
-    """One row of the table as generators and the key see it."""
-
-    path: str
-    attribute: dataclasses.Field[Any]
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        return self.attribute.metadata
-
-    @property
-    def default(self) -> Any:
-        if self.attribute.default_factory is not dataclasses.MISSING:
-            return self.attribute.default_factory()
-        return self.attribute.default
-
-
-def fields_of(table: type = LaunchSpec, prefix: str = "") -> Iterator[FieldInfo]:
-    """Every leaf of the table, depth first, in the order of the file."""
-    for attribute in dataclasses.fields(table):
-        nested = attribute.metadata.get("section")
-        if nested:
-            yield from fields_of(nested, f"{prefix}{attribute.name}.")
-        else:
-            yield FieldInfo(prefix + attribute.name, attribute)
-
-
-def short_names() -> dict[str, str]:
-    """The closed list of overrides: short name -> dotted path."""
-    return {info.meta["short"]: info.path for info in fields_of() if info.meta.get("short")}
-
-
-def override_layer(values: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
-    names = short_names()
-    paths = {info.path for info in fields_of()}
-    data: dict[str, Any] = {}
-    problems = []
-    for given, value in values.items():
-        name = str(given)
-        path = names.get(name, name)
-        if path not in paths:
-            allowed = sorted(names)
-            problems.append(f"override {name}: unknown{t.suggestion(name, allowed)}; short names: {', '.join(allowed)}")
-            continue
-        target = data
-        *parents, leaf = path.split(".")
-        for parent in parents:
-            target = target.setdefault(parent, {})
-        target[leaf] = value
-    return data, problems
-
-
-Table = TypeVar("Table")
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """What could be read: the spec (defaults where a value is wrong), the mistakes, and the paths they stand at."""
-
-    spec: LaunchSpec
-    problems: list[str]
-    bad_paths: set[str]
-
-
-def parse(merged: Merged) -> Parsed:
-    """Read every value of the merged layers; mistakes are collected, each naming its path and who set it."""
-    reader = _Reader(merged)
-    spec = reader.table(LaunchSpec, merged.data, "")
-    return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
-
-
-def split_cluster(cluster: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`launch_cluster` as (its own settings, the layer below the job)."""
-    own = {attribute.name for attribute in dataclasses.fields(ClusterSettings)}
-    settings = {key: value for key, value in cluster.items() if key in own}
-    return settings, {key: value for key, value in cluster.items() if key not in own}
-
-
-def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:
-    """The cluster's own settings and what is wrong with them."""
-    reader = _Reader(merged)
-    return reader.table(ClusterSettings, merged.data, ""), merged.problems + reader.problems
-
-
-class _Reader:
-    def __init__(self, merged: Merged) -> None:
-        self.merged = merged
-        self.problems: list[str] = []
-        self.bad_paths: set[str] = set()
-
-    def complain(self, path: str, sentence: str) -> None:
-        origin = self.merged.origin(path)
-        self.bad_paths.add(path)
-        self.problems.append(f"{path}: {sentence}" + (f" (set in {origin})" if origin else ""))
-
-    def table(self, table: type[Table], data: Mapping[str, Any], prefix: str) -> Table:
-        known = {attribute.name: attribute for attribute in dataclasses.fields(table)}  # type: ignore[arg-type]
-        values: dict[str, Any] = {}
-        for name, value in data.items():
-            path = prefix + name
-            attribute = known.get(name)
-            if attribute is None:
-                self.complain(path, f"unknown key{t.suggestion(name, list(known))}; known here: {', '.join(known)}")
-                continue
-            nested = attribute.metadata.get("section")
-            if nested and isinstance(value, Mapping):
-                values[name] = self.table(nested, value, path + ".")
-            elif nested:
-                keys = ", ".join(inner.name for inner in dataclasses.fields(nested))
-                self.complain(path, f"must be a map with some of the keys {keys}; not {t.shown(value)}")
-            else:
-                try:
-                    values[name] = attribute.metadata["type"].parse(value)
-                except t.Invalid as error:
-                    self.complain(path, str(error))
-        for name, attribute in known.items():
-            if attribute.metadata.get("required") and name not in data:
-                self.complain(prefix + name, f"is required: {attribute.metadata['doc']}")
-        return table(**values)

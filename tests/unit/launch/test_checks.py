@@ -1,0 +1,157 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every rule between values, broken and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import (
+    BINDS_GPUS,
+    OWNED_SBATCH,
+    OWNED_SRUN,
+    STEP_ONLY,
+    validated,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+
+
+def problems(**data: Any) -> list[str]:
+    """What is wrong with a job, without who set it."""
+    given = {"name": "job", "command": ["train.py"], **data}
+    try:
+        validated(merge([Layer("job", {key: value for key, value in given.items() if value != "absent"})]))
+    except SpecError as error:
+        return [problem.replace(" (set in job)", "") for problem in error.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"shell": "x"}, "command, shell: both are given; keep one"),
+        ({"command": "absent"}, "command: is required (a list of arguments), or shell (a line for bash)"),
+        ({"command": "absent", "shell": "x"}, None),
+        ({"command": [" "]}, "command: the program (first item) is empty"),
+        ({"command": ["x", " "]}, None),
+        ({"command": []}, "command: must not be empty"),
+        (
+            {"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": 4}},
+            (
+                "launcher.ranks_per_node: 4 ranks on nodes with 8 GPUs: local ranks would map to wrong GPUs; set it to "
+                "8 or auto, or resources.gpus_per_node to 4 (L1)"
+            ),
+        ),
+        ({"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": 8}}, None),
+        ({"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": "auto"}}, None),
+        ({"launcher": {"ranks_per_node": 4}}, None),
+        (
+            {"resources": {"gpus_per_node": 8}, "launcher": {"kind": "torchrun", "ranks_per_node": 1}},
+            (
+                "launcher.ranks_per_node: 1 ranks on nodes with 8 GPUs: local ranks would map to wrong GPUs; set it to "
+                "8 or auto, or resources.gpus_per_node to 1 (L1)"
+            ),
+        ),
+        (
+            {"resources": {"gpu_type": "h100"}},
+            "resources.gpu_type: h100 without resources.gpus_per_node; say how many",
+        ),
+        ({"resources": {"gpu_type": "h100", "gpus_per_node": 1}}, None),
+        ({"resources": {"sbatch": {"mail-type": "END", "requeue": True}}}, None),
+        ({"launcher": {"srun": {"mpi": "pmix", "cpu-bind": "cores"}}}, None),
+        ({"env": {"A": "1"}, "secrets": {"B": {"from_env": "B"}}}, None),
+        (
+            {"env": {"A": "1"}, "secrets": {"A": {"from_env": "B"}}},
+            "env.A: is also a secret; keep it under secrets only",
+        ),
+        ({"artifact": {"path": "deep/result.json"}}, None),
+        ({"artifact": {"path": "..result"}}, None),
+        ({"artifact": {"format": "any"}}, None),
+        (
+            {"artifact": {"format": "any", "require": {"loss": {"lt": 4}}}},
+            "artifact.require: needs artifact.format json, not any",
+        ),
+        ({"artifact": {"grace": 30}}, "artifact.grace: 30 has no effect unless artifact.then is end"),
+        ({"artifact": {"grace": 30, "then": "end"}}, None),
+    ],
+)
+def test_rule(data: dict[str, Any], message: str | None) -> None:
+    assert problems(**data) == ([message] if message else [])
+
+
+@pytest.mark.parametrize("path", ["/abs/result.json", "..", "../result.json", "a/../../b", ".", "a/.."])
+def test_an_artifact_outside_of_the_run_directory(path: str) -> None:
+    (problem,) = problems(artifact={"path": path})
+    assert problem.startswith("artifact.path: ")
+    assert problem.endswith("is outside the run directory; give a path relative to the ranks' working directory")
+
+
+@pytest.mark.parametrize("name", sorted(OWNED_SBATCH))
+def test_options_of_the_job_that_something_else_decides(name: str) -> None:
+    (problem,) = problems(resources={"sbatch": {name: "x"}})
+    instead = f"use {OWNED_SBATCH[name]}" if OWNED_SBATCH[name] else "the collection sets it"
+    assert problem == f"resources.sbatch.{name}: may not be given here; {instead}"
+
+
+@pytest.mark.parametrize("name", sorted(OWNED_SRUN))
+def test_options_of_the_step_that_something_else_decides(name: str) -> None:
+    (problem,) = problems(launcher={"srun": {name: "x"}})
+    assert problem.startswith(f"launcher.srun.{name}: may not be given here; ")
+
+
+@pytest.mark.parametrize("name", STEP_ONLY)
+def test_options_of_the_step_do_not_belong_to_the_job(name: str) -> None:
+    (problem,) = problems(resources={"sbatch": {name: "x"}})
+    assert problem == (
+        f"resources.sbatch.{name}: is an option of the step, not of the job; move it to launcher.srun (L9)"
+    )
+    if name not in OWNED_SRUN:
+        assert problems(launcher={"srun": {name: "x"}}) == []
+
+
+@pytest.mark.parametrize("name", BINDS_GPUS)
+def test_options_that_hide_gpus_from_the_ranks(name: str) -> None:
+    for data in ({"resources": {"sbatch": {name: "1"}}}, {"launcher": {"srun": {name: "1"}}}):
+        (problem,) = problems(**data)
+        assert "binds one GPU to each task" in problem
+        assert problem.endswith("or add gpu-bind: none to launcher.srun (L11)")
+    assert problems(launcher={"srun": {name: "1", "gpu-bind": "none"}}) == []
+    assert problems(resources={"sbatch": {name: "1"}}, launcher={"srun": {"gpu-bind": "none"}}) == []
+
+
+def test_owned_fields_exist() -> None:
+    """What a message recommends is in the table."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+    from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
+
+    paths = {info.path for info in fields_of(LaunchSpec)}
+    assert {path for path in (*OWNED_SBATCH.values(), *OWNED_SRUN.values()) if path} <= paths
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("RANK", "is set for each rank when the job runs"),
+        ("MASTER_ADDR", "is set for each rank when the job runs"),
+        ("SLURM_CPU_BIND", "belongs to Slurm or to this collection"),
+        ("SRUN_CPUS_PER_TASK", "belongs to Slurm or to this collection"),
+        ("RANKZERO_SEED", "belongs to Slurm or to this collection"),
+        ("rankzero_step", "belongs to Slurm or to this collection"),
+        ("IFS", "belongs to bash, which runs the job's script"),
+        ("BASH_ENV", "belongs to bash, which runs the job's script"),
+        ("POSIXLY_CORRECT", "belongs to bash, which runs the job's script"),
+        ("_", "belongs to bash, which runs the job's script"),
+    ],
+)
+def test_names_that_a_job_may_not_set(name: str, why: str) -> None:
+    assert problems(env={name: "x"}) == [f"env.{name}: may not be set: it {why}"]
+    assert problems(secrets={name: {"from_env": "X"}}) == [f"secrets.{name}: may not be set: it {why}"]
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH", "NCCL_DEBUG", "OMP_NUM_THREADS", "rank", "log", "HOME"])
+def test_names_that_a_job_may_set(name: str) -> None:
+    assert problems(env={name: "x"}) == []

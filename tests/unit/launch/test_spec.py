@@ -1,0 +1,255 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import (
+    override_layer,
+    parse,
+    parse_cluster,
+    short_names,
+    split_cluster,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
+
+MINIMAL = {"name": "job", "command": ["train.py"]}
+
+
+def read(data: dict[str, Any], lines: dict[str, int] | None = None) -> LaunchSpec:
+    return validated(merge([Layer("job.yml", data, lines or {})]))
+
+
+def mistakes(data: dict[str, Any], lines: dict[str, int] | None = None) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        read(data, lines)
+    assert caught.value.partial == {"problems": caught.value.problems}
+    return caught.value.problems
+
+
+def test_a_minimal_job_has_all_defaults() -> None:
+    spec = read(MINIMAL)
+    assert spec == LaunchSpec(name="job", command=("train.py",))
+    assert (spec.resources.nodes, spec.launcher.kind, spec.environment.mode, spec.artifact) == (1, "srun", "none", None)
+
+
+def test_text_alone_gives_the_same_spec_as_typed_values() -> None:
+    typed = {
+        **MINIMAL,
+        "resources": {"nodes": 2, "exclusive": True, "time": "01:00:00"},
+        "seed": 7,
+        "debug": False,
+        "env": {"A": 1},
+        "artifact": {"require": {"loss": {"lt": 4.5}, "same": {"eq": True}}, "grace": 0},
+        "command": ["train.py", 1000],
+    }
+    text = {
+        **MINIMAL,
+        "resources": {"nodes": "2", "exclusive": "yes", "time": "01:00:00"},
+        "seed": "7",
+        "debug": "no",
+        "env": {"A": "1"},
+        "artifact": {"require": {"loss": {"lt": "4.5"}, "same": {"eq": "true"}}, "grace": "0"},
+        "command": ["train.py", "1000"],
+    }
+    assert read(typed) == read(text)
+
+
+def test_an_artifact_may_be_all_defaults() -> None:
+    spec = read({**MINIMAL, "artifact": {}})
+    assert spec.artifact is not None
+    assert spec.artifact.path == "result.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [("./result.json", "result.json"), ("a//b/../c", "a/c"), ("out/", "out"), ("..x/y", "..x/y"), ("a b", "a b")],
+)
+def test_an_artifacts_path_has_one_spelling(given: str, path: str) -> None:
+    spec = read({**MINIMAL, "artifact": {"path": given}})
+    assert spec.artifact is not None
+    assert spec.artifact.path == path
+
+
+def test_ten_mistakes_in_one_spec_give_ten_messages() -> None:
+    found = mistakes(
+        {
+            "name": "a b",
+            "comand": ["x"],
+            "resources": {"nodes": 0, "nods": 3, "time": 43200, "memory": "lots"},
+            "launcher": {"kind": "torchrn"},
+            "env": {"1A": "x"},
+            "secrets": {"TOKEN": "abc"},
+            "artifact": "result.json",
+            "debug": "maybe",
+        },
+        {"name": 1, "comand": 2, "resources.nodes": 4, "resources.time": 6},
+    )
+    expected = [
+        r"name: must be letters, digits, .* not 'a b' \(set in job.yml:1\)",
+        r"comand: unknown key; did you mean command\?; known here: name, command, .* \(set in job.yml:2\)",
+        r"resources.nodes: must be a whole number of at least 1, not 0 \(set in job.yml:4\)",
+        r"resources.nods: unknown key; did you mean nodes\?; known here: nodes, .* \(set in job.yml\)",
+        r'resources.time: must be quoted: YAML read it as 43200; write it like "04:00:00" \(set in job.yml:6\)',
+        r"resources.memory: must be a size such as 64G, .*, not 'lots' \(set in job.yml\)",
+        r"launcher.kind: must be one of srun, torchrun; not 'torchrn'; did you mean torchrun\? \(set in job.yml\)",
+        r"env: key '1A' must be the name of an environment variable \(set in job.yml\)",
+        r"secrets: TOKEN must be one of \{from_env: NAME\}, .* \(set in job.yml\)",
+        r"artifact: must be a map with some of the keys path, format, require, then, grace; not 'result.json' .*",
+        r"debug: must be true or false, not 'maybe' \(set in job.yml\)",
+        r"command: is required .*",
+    ]
+    assert len(found) == len(expected)
+    for message, pattern in zip(found, expected):
+        assert re.fullmatch(pattern, message), message
+
+
+def test_the_error_counts_and_lists() -> None:
+    with pytest.raises(
+        SpecError, match=r"^2 mistakes in the job spec:\n  - name: is required: .*\n  - command: is req"
+    ):
+        read({})
+    with pytest.raises(SpecError, match=r"^1 mistake in the job spec:\n  - command: is req"):
+        read({"name": "x"})
+
+
+@pytest.mark.parametrize(
+    "path", sorted({"", *(info.path.rpartition(".")[0] for info in fields_of(LaunchSpec) if "." in info.path)})
+)
+def test_an_unknown_key_is_a_mistake_at_every_level(path: str) -> None:
+    data: dict[str, Any] = {"zzz": 1}
+    for part in reversed(path.split(".") if path else []):
+        data = {part: data}
+    (found,) = mistakes({**MINIMAL, **data})
+    assert found.startswith(f"{path + '.' if path else ''}zzz: unknown key; known here: ")
+
+
+def test_a_wrong_value_is_not_blamed_twice() -> None:
+    """Rules between values keep silent where one of the values is wrong already."""
+    found = mistakes({**MINIMAL, "resources": {"gpus_per_node": "many"}, "launcher": {"ranks_per_node": 3}})
+    assert len(found) == 1
+    assert found[0].startswith("resources.gpus_per_node: ")
+
+
+def test_who_set_a_wrong_value_is_said_also_across_layers() -> None:
+    layers = [
+        Layer("launch_cluster", {"resources": {"gpus_per_node": 8}}),
+        Layer("job.yml", {**MINIMAL, "launcher": {"ranks_per_node": 2}}, {"launcher.ranks_per_node": 7}),
+    ]
+    with pytest.raises(SpecError, match=r"\(set in job.yml:7, launch_cluster\)$"):
+        validated(merge(layers))
+
+
+def test_mistakes_that_are_known_already_come_first() -> None:
+    with pytest.raises(SpecError) as caught:
+        validated(merge([Layer("job.yml", {"name": "x", "command": []})]), ["override nods: unknown"])
+    assert [message.split(":")[0] for message in caught.value.problems] == ["override nods", "command"]
+
+
+# --- overrides
+
+
+def test_overrides_by_short_name_and_by_path() -> None:
+    data, problems = override_layer(
+        {"nodes": "8", "launcher": "torchrun", "artifact.then": "end", "resources.time": "00:10:00", "debug": "true"}
+    )
+    assert problems == []
+    assert data == {
+        "resources": {"nodes": "8", "time": "00:10:00"},
+        "launcher": {"kind": "torchrun"},
+        "artifact": {"then": "end"},
+        "debug": "true",
+    }
+
+
+def test_the_short_names_are_a_closed_list() -> None:
+    assert short_names() == {
+        "nodes": "resources.nodes",
+        "gpus_per_node": "resources.gpus_per_node",
+        "cpus_per_rank": "resources.cpus_per_rank",
+        "memory": "resources.memory",
+        "time": "resources.time",
+        "partition": "resources.partition",
+        "account": "resources.account",
+        "qos": "resources.qos",
+        "launcher": "launcher.kind",
+        "ranks_per_node": "launcher.ranks_per_node",
+        "debug": "debug",
+    }
+
+
+@pytest.mark.parametrize("name", ["nods", "resources", "resources.nods", "env.A", 7, ""])
+def test_an_unknown_override_is_a_mistake(name: Any) -> None:
+    data, (problem,) = override_layer({name: "1"})
+    assert data == {}
+    assert problem.startswith(f"override {name}: unknown")
+    assert "; short names: account, cpus_per_rank, debug, " in problem
+    assert ("did you mean nodes?" in problem) is (name == "nods")
+
+
+def test_an_override_may_delete() -> None:
+    data, _problems = override_layer({"partition": None})
+    spec = validated(merge([Layer("a", {**MINIMAL, "resources": {"partition": "x"}}), Layer("b", data)]))
+    assert spec.resources.partition is None
+
+
+# --- the cluster
+
+
+def test_settings_of_a_cluster_are_no_part_of_the_job() -> None:
+    own, below = split_cluster({"state_root": "/s", "templates": "t", "resources": {"partition": "p"}, "nods": 1})
+    assert own == {"state_root": "/s", "templates": "t"}
+    assert below == {"resources": {"partition": "p"}, "nods": 1}
+
+
+@pytest.mark.parametrize("root", ["/s", "~/x", "$SCRATCH/x", "~", "/with space/$x"])
+def test_good_roots(root: str) -> None:
+    settings, problems = parse_cluster(merge([Layer("c", {"state_root": root})]))
+    assert problems == []
+    assert settings.state_root == root
+
+
+@pytest.mark.parametrize("root", ["relative", "", "/a\nb", "/a%j", "/a\\b", 7, None, ["/a"]])
+def test_bad_roots(root: Any) -> None:
+    settings, problems = parse_cluster(merge([Layer("c", {"store_root": root})]))
+    assert settings == ClusterSettings()
+    assert len(problems) == (0 if root is None else 1)
+
+
+# --- the table itself
+
+
+def test_every_field_has_what_the_generators_need() -> None:
+    for info in fields_of(LaunchSpec):
+        assert info.meta["doc"].endswith("."), info.path
+        assert info.meta["type"].title, info.path
+        assert info.meta["type"].schema, info.path
+
+
+def test_every_default_and_every_example_is_a_good_value() -> None:
+    for info in [*fields_of(LaunchSpec), *fields_of(ClusterSettings)]:
+        example = info.meta["example"]
+        if example is not None:
+            info.meta["type"].parse(example)
+        if info.default is not None and not info.meta["required"] and info.path != "command":
+            assert info.meta["type"].parse(info.default) == info.default, info.path
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        read(MINIMAL).name = "other"  # type: ignore[misc]
+
+
+def test_parse_tells_where_the_mistakes_stand() -> None:
+    parsed = parse(merge([Layer("x", {"resources": {"nodes": 0}, "zzz": 1})]))
+    assert parsed.bad_paths == {"resources.nodes", "zzz", "name"}
+    assert parsed.spec.resources.nodes == 1
