@@ -17,8 +17,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import LOGS_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import ROUND_BYTES, Part, holdings, unpack
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, identity
 
 display = Display()
 # Under become the archive travels as text through the command's output, which is held in memory.

@@ -13,8 +13,9 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import WAIT_SPEC
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch, parse_poll, poll_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import parse_poll, poll_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import Progress
 
 display = Display()

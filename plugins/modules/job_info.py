@@ -151,7 +151,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import RUN_ARGUMENTS, job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import RUN_ARGUMENTS
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

@@ -41,6 +41,9 @@ options:
         fetches all.
     type: int
     default: 0
+  _request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 seealso:
   - module: rankzero.slurm.job_wait
 """
@@ -108,14 +111,14 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import LOGS_SPEC, one_run
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import fetch_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import LOOK, fetch_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, one_run
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round: says what is new and packs it. The action plugin of the same name fetches and unpacks the archive."""
     run = one_run(module.params)
-    found = fetch_plan(run.file("logs"), module.params["_request"], write=not module.check_mode)
+    found = fetch_plan(run.file("logs"), module.params["_request"] or LOOK, write=not module.check_mode)
     return {"changed": False, "run_dir": run.path, **found}
 
 

@@ -41,6 +41,10 @@ options:
     type: str
     choices: [started, finished]
     default: finished
+  _settle:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: float
+    default: 0.0
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_info
@@ -207,7 +211,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import WAIT_SPEC, final_report, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC, one_run
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

@@ -15,160 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
     expand_nodes,
     find_by_id,
     find_by_name,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
 
-DEFAULT_STATE_ROOT = "~/.rankzero/state"
-KEY_LENGTH = 16
 # What a job says of itself where Slurm no longer knows it, or does not answer.
 UNKNOWN = "UNKNOWN"
-
-# The options that name launches; the doc fragment rankzero.slurm.store.run describes them.
-RUN_ARGUMENTS: dict[str, Any] = {
-    "run_dir": {"type": "path"},
-    "name": {"type": "str"},
-    "key": {"type": "str", "no_log": False},
-    "generation": {"type": "int"},
-    "job_id": {"type": "str"},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
-}
-
-# doc fragment rankzero.slurm.wait
-WAIT_ARGUMENTS: dict[str, Any] = {
-    "wait_timeout": {"type": "int", "default": 0},
-    "poll_min": {"type": "float", "default": 0.5},
-    "poll_max": {"type": "float", "default": 10.0},
-    "outcome_grace": {"type": "int", "default": 40},
-    "reconnect_timeout": {"type": "int", "default": 120},
-}
-WAIT_SPEC: dict[str, Any] = {
-    **RUN_ARGUMENTS,
-    **WAIT_ARGUMENTS,
-    "until": {"type": "str", "choices": ["started", "finished"], "default": "finished"},
-    "_settle": {"type": "float", "default": 0.0},
-}
-LOGS_SPEC: dict[str, Any] = {
-    **RUN_ARGUMENTS,
-    "dest": {"type": "path", "default": "runs"},
-    "tail_bytes": {"type": "int", "default": 0},
-    "_request": {"type": "dict", "required": True},
-}
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Name, key (its first 16 digits) and generation, as the path of a run directory states them."""
-
-    name: str
-    key: str
-    generation: int
-
-    @property
-    def job_name(self) -> str:
-        """The name under which Slurm knows the job."""
-        return f"{self.name}.{self.key}.{self.generation}"
-
-
-def identity(run_dir: str) -> Identity:
-    """Raises `RankzeroError` where the path is no run directory's."""
-    parts = os.path.normpath(run_dir).split(os.sep)
-    if len(parts) < 4 or not parts[-1].isdecimal():
-        raise RankzeroError(
-            f"run_dir: {run_dir!r} is not a run directory; expected <state_root>/runs/<name>/<key>/<generation>, "
-            "as the module rankzero.slurm.job returns it."
-        )
-    return Identity(parts[-3], parts[-2], int(parts[-1]))
-
-
-def open_run(run_dir: str) -> RunDirectory:
-    """The run directory at a path that a user gave. Raises `RankzeroError` where there is none to read."""
-    identity(run_dir)
-    try:
-        # Listing makes a network file system look again before a name is believed to be missing.
-        os.listdir(run_dir)
-    except OSError as error:
-        raise RankzeroError(
-            f"run_dir: {run_dir} cannot be read on this host: {error.strerror}. Module rankzero.slurm.job makes it; "
-            "is this the host that launched, is state_root the same, was the file system purged?"
-        ) from error
-    return RunDirectory(os.path.normpath(run_dir))
-
-
-def _children(path: str) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return []
-
-
-def find_runs(
-    state_root: str,
-    *,
-    name: str | None = None,
-    key: str | None = None,
-    generation: int | None = None,
-    job_id: str | None = None,
-) -> list[RunDirectory]:
-    """Run directories under `state_root` that match all that is given, by name, key, generation.
-
-    `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one.
-    """
-    runs = os.path.join(state_root, "runs")
-    found = []
-    for one_name in _children(runs) if name is None else [name]:
-        for one_key in _children(os.path.join(runs, one_name)):
-            if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
-                continue
-            for run in generations(os.path.join(runs, one_name, one_key)):
-                if generation in (None, run.generation) and (job_id is None or job_id in _job_ids(run)):
-                    found.append(run)
-    return found
-
-
-def _job_ids(run: RunDirectory) -> set[str]:
-    ids = {str(event["job_id"]) for event in run.events() if event.get("job_id")}
-    own = run.job_id()
-    return ids | {own} if own else ids
-
-
-def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
-    """The run directories that RUN_ARGUMENTS name. `run_dir` decides over the rest."""
-    if options.get("run_dir"):
-        return [open_run(os.path.expanduser(options["run_dir"]))]
-    state_root = os.path.expanduser(options["state_root"])
-    return find_runs(
-        state_root,
-        name=options.get("name"),
-        key=options.get("key"),
-        generation=options.get("generation"),
-        job_id=options.get("job_id"),
-    )
-
-
-def one_run(options: Mapping[str, Any]) -> RunDirectory:
-    """The one launch that a module works on: the newest generation of one key. Raises `RankzeroError` otherwise."""
-    if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
-        raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
-    found = select_runs(options)
-    given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
-    root = os.path.expanduser(options["state_root"])
-    if not found:
-        known = ", ".join(_children(os.path.join(root, "runs"))[:20]) or "none"
-        raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
-    keys = sorted({os.path.dirname(run.path) for run in found})
-    if len(keys) > 1:
-        names = ", ".join(f"{os.path.basename(os.path.dirname(key))}/{os.path.basename(key)}" for key in keys[:8])
-        raise RankzeroError(f"{given} names {len(keys)} launches under {root}: {names}. Give name and key, or run_dir.")
-    return found[-1]
 
 
 @dataclass

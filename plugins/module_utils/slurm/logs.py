@@ -30,6 +30,8 @@ CHECKED = 1024
 # Bytes of one archive; more logs take more round trips, and no side holds more than this at a time.
 ROUND_BYTES = 64 * 1024 * 1024
 BLOCK = 256 * 1024
+# A request that moves nothing: it only tells which launch is meant.
+LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "budget": 0, "folder": None}
 # How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
 INDEX = ".fetched.json"
 

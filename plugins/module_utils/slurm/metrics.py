@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Progress numbers in the lines of a log, as the usual trainers write them. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Progress numbers found in one line of a log; None where the line does not give them."""
+
+    step: int | None = None
+    total: int | None = None
+    loss: float | None = None
+    tokens_per_second: float | None = None
+
+
+_NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+_STEP = re.compile(r"(?<![a-z])(?:step|iter(?:ation)?)s?['\"]?\s*[:=\[]?\s*(\d+)(?:\s*/\s*(\d+))?", re.I)
+_BAR = re.compile(r"\b(\d+)/(\d+) \[\d+:\d\d")
+_LOSS = re.compile(rf"(?<![a-z])(?:[a-z]+[_/-])*loss['\"]?\s*[:=]?\s*{_NUMBER}", re.I)
+_RATE = (
+    re.compile(rf"{_NUMBER}\s*(k?)\s*tok(?:en)?s?/s(?:ec)?\b", re.I),
+    re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{_NUMBER}(k?)", re.I),
+)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def parse_metrics(line: str) -> Metrics | None:
+    """Step, loss and rate of one line, as the usual trainers write them; None when it tells neither step nor loss.
+
+    Known: `step 10`, `step=10/100`, `iteration 10/100`, `loss: 2.31`, `lm loss: 2.3E+00`, `reduced_train_loss=2.3`,
+    `{'loss': 2.3}`, `812 tokens/s`, `tokens_per_sec=8.1e2`, a tqdm bar.
+    """
+    step = _STEP.search(line) or _BAR.search(line)
+    loss = _LOSS.search(line)
+    if step is None and loss is None:
+        return None
+    rate = next((match for pattern in _RATE if (match := pattern.search(line))), None)
+    return Metrics(
+        step=int(step.group(1)) if step else None,
+        total=int(step.group(2)) if step and step.group(2) else None,
+        loss=_number(loss.group(1)) if loss else None,
+        tokens_per_second=_number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
+    )
+
+
+def printable(line: str, width: int = 200) -> str:
+    """A line of a log as it may go to a terminal: no control sequences, no endless lines."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+    text = "".join(character if character.isprintable() else " " for character in text).strip()
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,155 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The poll itself, by a real shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import (
+    LogChunk,
+    Poll,
+    Target,
+    View,
+    parse_poll,
+    poll_script,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
+
+MARKER = "@@mark"
+RUN = "/state/runs/gpt/0123456789abcdef/1"
+
+
+def shell(script: str, path: str = "") -> str:
+    environment = {"PATH": f"{path}:{os.environ['PATH']}", "SQUEUE_FORMAT": "leaked", "SLURM_CONF": "/kept"}
+    return subprocess.run(["/bin/sh", "-c", script], env=environment, capture_output=True, check=True).stdout.decode(
+        "utf-8", "replace"
+    )
+
+
+def poll(target: Target, *, ask_queue: bool = False, log_bytes: int = 100, path: str = "") -> Poll:
+    script = poll_script([target], marker=MARKER, ask_queue=ask_queue, log_bytes=log_bytes)
+    return parse_poll(shell(script, path), 1, MARKER)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run directory in a folder that would break a shell line without quotes."""
+    folder = tmp_path / "it's $(touch pwned) *" / "runs" / "gpt" / "0123456789abcdef" / "1"
+    (folder / "logs" / "0").mkdir(parents=True)
+    return folder
+
+
+def test_a_poll_reads_what_the_job_wrote(run_dir: Path) -> None:
+    (run_dir / "claim").write_text("1 lab 7\n")
+    (run_dir / "started.json").write_text('{"job_id": "7", "attempt": 0, "nodes": ["node01"]}\n')
+    (run_dir / "outcome.json").write_text('{"job_id": "7", "attempt": 0, "success": true}')
+    (run_dir / "logs" / "0" / "rank-0000.log").write_bytes(b"step 1\nstep 2\npart")
+    seen = poll(Target(str(run_dir), "7"))
+    (view,) = seen.views
+    assert seen.whole and not seen.asked and view.exists
+    assert view.claim == Claim(1, "lab", "7")
+    assert view.started == {"job_id": "7", "attempt": 0, "nodes": ["node01"]}
+    assert view.outcome == {"job_id": "7", "attempt": 0, "success": True}
+    assert view.log == LogChunk(0, 0, 18, "step 1\nstep 2\npart")
+    assert not list(run_dir.parents[3].glob("**/pwned"))
+
+
+def test_a_poll_moves_new_bytes_only_and_bounds_them(run_dir: Path) -> None:
+    log = run_dir / "logs" / "0" / "rank-0000.log"
+    log.write_bytes(b"0123456789")
+    assert poll(Target(str(run_dir), "7", 0, 4)).views[0].log == LogChunk(0, 4, 10, "456789")
+    assert poll(Target(str(run_dir), "7", 0, 10)).views[0].log == LogChunk(0, 10, 10, "")
+    # Written anew, then flooded, then another attempt.
+    assert poll(Target(str(run_dir), "7", 0, 99)).views[0].log == LogChunk(0, 0, 10, "0123456789")
+    log.write_bytes(b"a" * 1000 + b"b" * 100)
+    assert poll(Target(str(run_dir), "7", 0, 10)).views[0].log == LogChunk(0, 1000, 1100, "b" * 100)
+    (run_dir / "logs" / "10").mkdir()
+    (run_dir / "logs" / "10" / "rank-0000.log").write_bytes(b"new")
+    assert poll(Target(str(run_dir), "7", 0, 1100)).views[0].log == LogChunk(10, 0, 3, "new")
+
+
+def test_offsets_count_bytes_whatever_they_are(run_dir: Path) -> None:
+    (run_dir / "logs" / "0" / "rank-0000.log").write_bytes(b"\xff\xfe\x00step 1\n" + "ü".encode())
+    chunk = poll(Target(str(run_dir), "7")).views[0].log
+    assert chunk is not None and chunk.size == 12
+    assert "step 1" in chunk.text
+
+
+def test_an_empty_or_missing_place_is_no_error(tmp_path: Path) -> None:
+    assert poll(Target(str(tmp_path / "gone"), "7")).views == (View(),)
+    assert poll(Target(str(tmp_path), "7")).views == (View(exists=True),)
+    (tmp_path / "started.json").write_text("{ torn")
+    assert poll(Target(str(tmp_path), "7")).views == (View(exists=True),)
+
+
+def fake_squeue(folder: Path, body: str, rc: int = 0) -> str:
+    program = folder / "squeue"
+    (folder / "answer").write_text(body)
+    program.write_text(
+        f'#!/bin/sh\nenv > "{folder}/env"; echo "$@" > "{folder}/args"; cat "{folder}/answer"; exit {rc}\n'
+    )
+    program.chmod(0o755)
+    return str(folder)
+
+
+def row(job_id: str = "7", state: str = "RUNNING", **more: str) -> str:
+    values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": job_id, "State": state, "Name": "gpt.0.1"} | more
+    return parse.FIELD.join(values.values()) + parse.RECORD + "\n"
+
+
+def test_one_squeue_for_all_targets_in_a_clean_environment(tmp_path: Path) -> None:
+    path = fake_squeue(tmp_path, row("7") + row("8", "PENDING", Reason="Priority"))
+    targets = [Target("/none/1", "7"), Target("/none/2", "8"), Target("/none/3", "7")]
+    output = shell(poll_script(targets, marker=MARKER, ask_queue=True), path)
+    seen = parse_poll(output, 3, MARKER)
+    assert seen.asked and not seen.silent and len(seen.views) == 3
+    assert {key: record.state for key, record in seen.queue.items()} == {"7": "RUNNING", "8": "PENDING"}
+    assert "--jobs=7,8" in (tmp_path / "args").read_text()
+    environment = (tmp_path / "env").read_text()
+    assert "leaked" not in environment and "SLURM_CONF=/kept" in environment
+    assert "SLURM_TIME_FORMAT=%s" in environment and "LC_ALL=C" in environment
+
+
+@pytest.mark.parametrize(
+    ("body", "rc", "silent"),
+    [
+        ("slurm_load_jobs error: Invalid job id specified\n", 1, False),
+        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1, True),
+        ("", 127, True),
+        ("", 124, True),
+    ],
+)
+def test_a_queue_without_an_answer_is_silent_not_empty(tmp_path: Path, body: str, rc: int, silent: bool) -> None:
+    seen = poll(Target("/none", "7"), ask_queue=True, path=fake_squeue(tmp_path, body, rc))
+    assert seen.asked and seen.queue == {}
+    assert bool(seen.silent) == silent
+
+
+def test_noise_of_a_wrapper_is_a_warning(tmp_path: Path) -> None:
+    seen = poll(Target("/none", "7"), ask_queue=True, path=fake_squeue(tmp_path, "maintenance!\n" + row("7")))
+    assert seen.queue["7"].state == "RUNNING"
+    assert "maintenance!" in seen.warnings[0]
+
+
+def test_an_answer_that_was_cut_short_is_not_believed(run_dir: Path) -> None:
+    (run_dir / "outcome.json").write_text('{"success": true}')
+    output = shell(poll_script([Target(str(run_dir), "7")], marker=MARKER, ask_queue=False))
+    watch = Watch(RUN, "7")
+    cut = parse_poll(output[: output.rindex(MARKER)], 1, MARKER)
+    assert not cut.whole
+    assert watch.feed(cut, 0.0) == [] and not watch.done
+
+
+def test_a_terminal_between_does_no_harm(run_dir: Path) -> None:
+    (run_dir / "started.json").write_text('{"attempt": 0}\n')
+    output = shell(poll_script([Target(str(run_dir), "7")], marker=MARKER, ask_queue=False))
+    assert parse_poll("banner\r\n" + output.replace("\n", "\r\n"), 1, MARKER).views[0].started == {"attempt": 0}
