@@ -18,8 +18,6 @@ display = Display()
 
 
 class ActionModule(LaunchAction):
-    TRANSFERS_FILES = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         try:

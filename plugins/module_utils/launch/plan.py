@@ -4,8 +4,8 @@
 """LaunchSpec -> Plan: everything the job's script needs, decided. Pure; no I/O, no Slurm process.
 
 The generation is not known yet: the cluster's own run directory decides it when the job is submitted. Rendered text
-therefore carries a token in its place, which `generation.with_generation` replaces. The token holds the launch key, a digest of
-the whole spec, so no value that a user gives can contain it.
+therefore carries a token in its place, which `generation.with_generation` replaces. The token holds the launch key, a
+digest of the whole spec, so no value that a user gives can contain it.
 """
 
 from __future__ import annotations

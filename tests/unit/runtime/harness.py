@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan, with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 
