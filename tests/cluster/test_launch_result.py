@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Success is decided in the job, by its artifact, whatever Slurm and the exit code say, watched or not."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Played, Site, log_of, rank_logs, read_json
+
+CONTRACT = {"require": {"loss": {"lt": 2}}}
+ENDING = {**CONTRACT, "then": "end"}
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and what must become of it: `state` is Slurm's, `said` stands in the verdict's message.
+
+    A step that was ended from outside has no exit code that means anything.
+    """
+
+    program: str
+    state: str
+    said: str
+    ended_by: str = "program"
+    exit_code: object = 0
+    job_exit: str = "0:0"
+    spec: dict[str, Any] = field(default_factory=lambda: {"artifact": CONTRACT})
+
+
+CASES = {
+    "proven": Case(RESULT, "COMPLETED", "the artifact is proven"),
+    # The program would sleep for ten minutes, and the tests have no such time.
+    "ends-itself": Case(
+        f"{RESULT}; sleep 600", "COMPLETED", "the artifact is proven", "artifact", ANY, spec={"artifact": ENDING}
+    ),
+    "half-written-first": Case(
+        """printf '{"loss": 1.' > result.json; sleep 1; printf '5}' >> result.json; sleep 600""",
+        *("COMPLETED", "the artifact is proven", "artifact", ANY),
+        spec={"artifact": ENDING},
+    ),
+    "checkpoint-in-the-grace-period": Case(
+        f"{RESULT}; sleep 1; touch checkpoint; sleep 600",
+        *("COMPLETED", "the artifact is proven", "artifact", ANY),
+        spec={"artifact": {**ENDING, "grace": 3}},
+    ),
+    "no-contract": Case("true", "COMPLETED", "exit code 0", spec={}),
+    "exits-1": Case("exit 1", "FAILED", "exit code 1", exit_code=1, job_exit="1:0"),
+    "exits-7-with-artifact": Case(f"{RESULT}; exit 7", "FAILED", "exit code 7", exit_code=7, job_exit="7:0"),
+    "one-rank-fails": Case(
+        """[ "$RANK" = 0 ] || exit 5; sleep 600""",
+        *("FAILED", "exit code 5 (first: task 1 on node"),
+        exit_code=5,
+        job_exit="5:0",
+        spec={"launcher": {"ranks_per_node": 2}},
+    ),
+    "no-artifact": Case("true", "FAILED", "cannot be read: No such file", job_exit="65:0"),
+    "empty": Case(": > result.json", "FAILED", "is empty", job_exit="65:0"),
+    "invalid-json": Case("""echo '{"loss": 1.5' > result.json""", "FAILED", "is not valid JSON", job_exit="65:0"),
+    "not-a-number": Case("""echo '{"loss": NaN}' > result.json""", "FAILED", "NaN is not JSON", job_exit="65:0"),
+    "unmet": Case("""echo '{"loss": 3.5}' > result.json""", "FAILED", "loss: 3.5 is not lt 2", job_exit="65:0"),
+    "missing-key": Case("""echo '{"steps": 9}' > result.json""", "FAILED", "loss: is missing", job_exit="65:0"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def played(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Played]]:
+    """All cases launched, waited for, fetched and reported by the role, in one playbook."""
+    site = Site(lab, tmp_path_factory.mktemp("result"), "result")
+    jobs = {host: {"launch_job": site.job(case.program, name=host, **case.spec)} for host, case in CASES.items()}
+    # An artifact that lies in the repository is none.
+    (site.folder / "published").mkdir()
+    (site.folder / "published" / "result.json").write_text('{"loss": 0.1}')
+    code = {"src": str(site.folder / "published")}
+    jobs["published"] = {"launch_job": site.job("true", name="published", code=code, artifact=CONTRACT)}
+    yield site, site.play_many(jobs, "--forks=6", wait=True)
+    site.close()
+
+
+@pytest.mark.parametrize("host", CASES)
+def test_the_verdict_is_the_artifacts(host: str, played: tuple[Site, Played]) -> None:
+    site, play = played
+    case, launch = CASES[host], play.launch(host)
+    assert launch["launch_state"] == "submitted", launch
+    outcome = site.outcome(launch)
+    success = case.state == "COMPLETED"
+    assert outcome["success"] is success, outcome
+    assert case.said in outcome["message"], outcome
+    assert (outcome["ended_by"], outcome["exit_code"]) == (case.ended_by, case.exit_code), outcome
+    assert (outcome["job_id"], outcome["attempt"]) == (launch["job_id"], 0)
+    # Slurm's own word is the same, so that dependants and mails are right too.
+    assert site.ended(launch["job_id"]) == case.state
+    shown = site.lab.head(["scontrol", "show", "job", launch["job_id"]]).stdout
+    assert f"ExitCode={case.job_exit}" in shown.split(), shown
+    said = log_of(site.run_dir(launch), launch["job_id"])
+    assert f"[rankzero] {'success' if success else 'failure'}: " in said and case.said in said, said
+    # And so is what the role makes of it.
+    (waited,) = play.results("rankzero.slurm.job_wait", host)
+    assert (waited["completed"], waited["success"], waited["state"]) == (True, success, case.state), waited
+    (report,) = play.results("rankzero.slurm.job_report", host)
+    assert report["failed"] is not success and report["verdict"] == ("succeeded" if success else "failed"), report
+    assert f"job {launch['job_id']}, generation 1: submitted" in play.output
+
+
+def test_a_failure_of_any_launch_fails_the_playbook(played: tuple[Site, Played]) -> None:
+    assert played[1].rc == 2
+
+
+def test_values_of_a_proven_artifact_are_kept(played: tuple[Site, Played]) -> None:
+    site, play = played
+    artifact = site.outcome(play.launch("proven"))["artifact"]
+    assert artifact["valid"] and artifact["values"] == {"loss": 1.5} and artifact["errors"] == []
+    assert artifact["bytes"] == len((site.run_dir(play.launch("proven")) / "work" / "result.json").read_bytes())
+
+
+def test_a_checkpoint_is_written_in_the_grace_period(played: tuple[Site, Played]) -> None:
+    site, play = played
+    assert (site.run_dir(play.launch("checkpoint-in-the-grace-period")) / "work" / "checkpoint").exists()
+
+
+def test_an_artifact_of_the_repository_proves_nothing(played: tuple[Site, Played]) -> None:
+    site, play = played
+    outcome = site.outcome(play.launch("published"))
+    assert outcome["success"] is False and "cannot be read" in outcome["message"], outcome
+
+
+def test_nothing_runs_on_after_a_job_has_ended_itself(played: tuple[Site, Played]) -> None:
+    """The allocation is free, and so are the nodes: no step, no rank, no watcher is left behind."""
+    site, play = played
+    started = read_json(site.run_dir(play.launch("ends-itself")) / "started.json")
+    for node in started["nodes"]:
+        left = site.lab.node(node, ["pgrep", "--full", "--list-full", "sleep 600|outcome.py watch"], check=False)
+        assert left.stdout == "", left.stdout
+
+
+def test_a_job_ends_itself_without_its_controller(site: Site) -> None:
+    """The laptop falls asleep right after the submission: the artifact still ends the job."""
+    job = site.job(f"{UNTIL_GO}; {RESULT}; sleep 600", artifact=ENDING)
+    play = site.start(job, wait=True)
+    site.lab.wait_until(lambda: ": submitted;" in play.output, JOB_SECONDS, "the job is submitted")
+    play.signal(signal.SIGKILL)
+    assert play.process.wait(30) == -signal.SIGKILL
+    (run,) = site.runs()
+    site.wait_for(run / "work").joinpath("go").touch()
+    outcome = read_json(site.wait_for(run / "outcome.json"))
+    assert (outcome["success"], outcome["ended_by"]) == (True, "artifact")
+    assert site.ended(outcome["job_id"]) == "COMPLETED"
+    # Whoever comes back finds it done, with its logs.
+    back = site.play(job, wait=True)
+    assert back.rc == 0, back.output
+    assert back.launch()["launch_state"] == "unchanged"
+    assert (site.folder / "runs").exists()
+
+
+def test_a_requeued_job_keeps_its_launch(site: Site) -> None:
+    """Same job id, same claim, same generation; logs and verdict of each attempt apart; no stale artifact counts."""
+    say = 'echo "this is attempt $RANKZERO_ATTEMPT"'
+    writes = site.job(f"{say}; {RESULT}; {UNTIL_GO}", name="writes", artifact=CONTRACT)
+    stale = site.job(f"{say}; [ $RANKZERO_ATTEMPT = 1 ] || {RESULT}; {UNTIL_GO}", name="stale", artifact=CONTRACT)
+    jobs = {"writes": {"launch_job": writes}, "stale": {"launch_job": stale}}
+    first = site.play_many(jobs)
+    launches = {host: first.launch(host) for host in jobs}
+    for launch in launches.values():
+        site.wait_for(site.run_dir(launch) / "work" / "result.json")
+        site.lab.head(["scontrol", "requeue", launch["job_id"]])
+    # Waiting for its second attempt it is still the same launch.
+    again = site.play_many(jobs)
+    for host, launch in launches.items():
+        assert (again.launch(host)["launch_state"], again.launch(host)["job_id"]) == ("adopted", launch["job_id"])
+    for host, launch in launches.items():
+        run = site.run_dir(launch)
+        site.lab.wait_until(lambda run=run: read_json(run / "started.json")["attempt"] == 1, JOB_SECONDS, "attempt 1")
+        site.wait_for(run / "logs" / "1" / "rank-0000.log")
+        site.go(launch)
+        outcome = site.outcome(launch)
+        assert (outcome["job_id"], outcome["attempt"]) == (launch["job_id"], 1)
+        assert outcome["success"] is (host == "writes"), outcome
+        assert (run / "claim").read_text().split()[0::2] == ["1", launch["job_id"]]
+        for attempt in (0, 1):
+            said = rank_logs(run, attempt)["rank-0000.log"]
+            assert f"this is attempt {attempt}" in said and f"this is attempt {1 - attempt}" not in said, said
+        job_log = log_of(run, launch["job_id"])
+        assert "attempt 0 on" in job_log and "attempt 1 on" in job_log, "the requeue does not empty the job's log"
+    assert "is older than this attempt" in site.outcome(launches["stale"])["message"]
+    assert len(site.runs()) == 2

@@ -1,0 +1,226 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A secret reaches the ranks and nothing else (E2): all that a launch writes, says and starts is searched for it.
+
+The search is itself tested: a value that is planted where it must not be is found in every such place.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, rank_logs
+
+#: What surrounds the random part: text that any careless quoting would break on.
+AROUND = ('it\'s "$HOME" `id` \\ #', "\nsecond line=é ")
+#: A rank proves what it was given without saying it.
+PROVE = 'for name in A B C; do printenv "$name" | head -c -1 | sha256sum; done'
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """`core` is a random word within the value: who finds it has found the value, however it was quoted."""
+
+    value: str
+    core: str
+
+    @classmethod
+    def new(cls, around: tuple[str, str] = AROUND) -> Secret:
+        core = secrets.token_hex(16)
+        return cls(f"{around[0]}{core}{around[1]}", core)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.value.encode()).hexdigest()
+
+    def needles(self) -> list[bytes]:
+        """The core as it is, and as it looks in the base64 of any text around it (it has three ways to fall)."""
+        found = [self.core.encode()]
+        for shift in range(3):
+            encoded = base64.b64encode(b"\0" * shift + self.core.encode())
+            found.append(encoded[4 if shift else 0 : -4])
+        return found
+
+
+def leaks(values: list[Secret], places: Mapping[str, bytes]) -> list[str]:
+    """The places that hold one of the values, plainly or in base64."""
+    needles = [needle for value in values for needle in value.needles()]
+    return sorted(place for place, content in places.items() if any(needle in content for needle in needles))
+
+
+#: Runs on a node: what /proc and Slurm's own spool say. Ranks are those whose environment says RANK=.
+LOOK = r"""
+import glob, json, sys
+found = {}
+for folder in glob.glob("/proc/[0-9]*"):
+    try:
+        argv, environ = (open(f"{folder}/{name}", "rb").read() for name in ("cmdline", "environ"))
+    except OSError:
+        continue
+    name = argv.replace(b"\0", b" ").decode("utf-8", "replace")[:60]
+    found[f"argv of {name}"] = argv.decode("latin-1")
+    if b"\0RANK=" not in b"\0" + environ:
+        found[f"environment of {name}"] = environ.decode("latin-1")
+for path in glob.glob("/var/spool/slurmd/**", recursive=True) + glob.glob("/tmp/**", recursive=True):
+    try:
+        found[path] = open(path, "rb").read().decode("latin-1")
+    except OSError:
+        continue
+json.dump(found, sys.stdout)
+"""
+
+
+def everything(site: Site, job_id: str, own: set[Path]) -> dict[str, bytes]:
+    """What a launch has left anywhere but in the ranks' memory, and in the user's `own` files."""
+    places: dict[str, bytes] = {}
+    for node in site.lab.nodes[:2]:
+        seen = json.loads(site.lab.node(node, ["python3", "-c", LOOK]).stdout)
+        places.update({f"{node}: {name}": text.encode("latin-1") for name, text in seen.items()})
+    for name, command in {
+        "scontrol show job": ["scontrol", "--details", "show", "job", job_id],
+        "scontrol write batch_script": ["scontrol", "write", "batch_script", job_id, "-"],
+        "squeue": ["squeue", "--states=all", "--Format=JobID:50,Name:300,Comment:300,Command:999,WorkDir:999"],
+        "sacct": ["sacct", "--parsable2", "--format=ALL", "-j", job_id],
+        "environment of another step": ["srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", "env"],
+    }.items():
+        places[name] = site.lab.head(command, check=False).stdout.encode()
+    remote_tmp = Path("~/.ansible/tmp").expanduser()
+    for root in (Path(site.lab.shared), site.lab.dir / "state", site.lab.dir / "log", site.folder, remote_tmp):
+        for path in root.rglob("*"):
+            if path.is_file() and path.name != "secrets.env" and path not in own:
+                try:
+                    places[str(path)] = path.read_bytes()
+                except FileNotFoundError:
+                    continue  # Slurm's own files come and go
+    return places
+
+
+def test_a_secret_reaches_every_rank_and_nothing_else(site: Site) -> None:
+    values = {"A": Secret.new(), "B": Secret.new(), "C": Secret.new(("it's ", " `id`"))}
+    variables = site.folder / "vault.json"
+    variables.write_text(json.dumps({"my_vault": values["B"].value}), encoding="utf-8")
+    on_cluster = site.host_path(f"{site.lab.shared_inside}/token-{site.token}")
+    on_cluster.write_text(values["C"].value + "\n", encoding="utf-8")
+    on_cluster.chmod(0o600)
+    sources = {
+        "A": {"from_env": "MY_TOKEN"},
+        "B": {"from_var": "my_vault"},
+        "C": {"from_file": f"{site.lab.shared_inside}/{on_cluster.name}"},
+    }
+    job = site.job(
+        f"{PROVE}; {UNTIL_GO}",
+        secrets=sources,
+        resources={"nodes": 2, "time": "00:10:00"},
+        launcher={"ranks_per_node": 2},
+        debug=True,
+    )
+    play = site.start(job, *("-vvv", "--diff", "-e", f"@{variables}"), env={"MY_TOKEN": values["A"].value}, wait=True)
+    site.lab.wait_until(lambda: play.output.count(": submitted;") or play.process.poll(), JOB_SECONDS, "submission")
+    (run,) = site.runs()
+    site.lab.wait_until(
+        lambda: [text.count(value.sha256) for text in rank_logs(run).values() for value in values.values()] == [1] * 12,
+        JOB_SECONDS,
+        "each of the four ranks has all three values, unchanged",
+    )
+    (job_id,) = site.jobs()
+
+    kept = run / "secrets.env"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    own = {variables, on_cluster}
+    # The search finds what is there: the file that the ranks read.
+    assert leaks([values["A"]], {"kept": kept.read_bytes()}) == ["kept"]
+    during = everything(site, job_id, own)
+    batch = [name for name in during if "environment of /bin/bash" in name and "job" in name]
+    assert batch, sorted(name for name in during if "environment" in name)
+    assert b"SLURMD_NODENAME=" in during["environment of another step"], "the other step ran"
+    assert leaks([*values.values()], during) == []
+
+    (run / "work" / "go").touch()
+    played = play.finish()
+    assert played.rc == 0, "the launch failed; its output is not shown, it may hold the secret"
+    assert not kept.exists(), "the values go when the job ends"
+    after = everything(site, job_id, own)
+    after["output of ansible-playbook -vvv --diff"] = played.output.encode()
+    assert b"task path: " in after["output of ansible-playbook -vvv --diff"], "it was as verbose as it can be"
+    assert b"#SBATCH" in after["output of ansible-playbook -vvv --diff"], "it showed the diff"
+    assert any("rank-0003.log" in place and str(site.folder) in place for place in after), "the logs were fetched"
+    assert leaks([*values.values()], after) == []
+
+
+def test_the_search_finds_a_planted_leak_in_every_place(site: Site) -> None:
+    """What the test above relies on. The value is put where a spec must not have it: `env` and `setup`."""
+    leaked = Secret.new(("", ""))
+    encoded = base64.b64encode(b"xy" + leaked.core.encode()).decode()
+    job = site.job(
+        f"sleep 0.1; {UNTIL_GO}",
+        env={"COPY": leaked.value},
+        setup={"commands": [f"echo {encoded}"]},
+    )
+    played = site.play(job, "-vvv", "--diff")
+    launch = played.launch()
+    run = site.run_dir(launch)
+    site.wait_for(run / "logs" / "0" / "rank-0000.log")
+    places = everything(site, launch["job_id"], set())
+    places["output"] = played.output.encode()
+    found = leaks([leaked], places)
+    node = site.lab.nodes[0]
+    for place in (
+        str(run / "job.sbatch"),
+        str(run / "launch.json"),
+        str(run / "logs" / f"job.{launch['job_id']}.log"),
+        "scontrol write batch_script",
+        "output",
+    ):
+        assert place in found, (place, found)
+    # Of the batch script, of srun and of Slurm's copy of the script on the node.
+    for part in (f"{node}: environment of srun", f"{node}: /var/spool/slurmd/"):
+        assert any(place.startswith(part) for place in found), (part, found)
+    # Only in base64, and not at the beginning of its text.
+    log = (run / "logs" / f"job.{launch['job_id']}.log").read_bytes()
+    assert leaked.core.encode() not in log and encoded.encode() in log
+
+
+def test_secrets_of_a_cancelled_job_go_when_it_is_looked_at(site: Site) -> None:
+    value = Secret.new()
+    job = site.job(UNTIL_GO, secrets={"A": {"from_env": "MY_TOKEN"}})
+    launch = site.launch(job, env={"MY_TOKEN": value.value})
+    run = site.run_dir(launch)
+    site.wait_for(run / "work")
+    assert (run / "secrets.env").exists()
+    site.lab.head(["scancel", launch["job_id"]])
+    assert site.ended(launch["job_id"]) == "CANCELLED"
+    seen = site.launch(job, env={"MY_TOKEN": value.value}, launch_relaunch="never")
+    assert (seen["launch_state"], seen["standing"]) == ("unchanged", "failed")
+    assert not (run / "secrets.env").exists()
+
+
+def test_another_value_is_the_same_launch_and_a_missing_one_is_an_error(site: Site) -> None:
+    job = site.job("true", secrets={"A": {"from_env": "MY_TOKEN"}, "B": {"from_var": "not_there"}})
+    message = site.play(job).refused()
+    assert "secrets.A: MY_TOKEN is not a set environment variable of the controller" in message
+    assert "secrets.B: not_there is not a set Ansible variable" in message
+    assert site.jobs() == {} and site.runs() == []
+
+    job["secrets"] = {"A": {"from_env": "MY_TOKEN"}}
+    first = site.launch(job, env={"MY_TOKEN": "one"})
+    assert site.outcome(first)["success"]
+    second = site.launch(job, env={"MY_TOKEN": "two"})
+    assert (second["launch_state"], second["job_id"]) == ("unchanged", first["job_id"])
