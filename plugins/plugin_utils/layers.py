@@ -173,8 +173,8 @@ def read_job(
     spec = validated(merged, problems)
 
     def located(path: str, dotted: str) -> str:
-        # A path in a job file is relative to that file, any other one to where the command was given.
-        origin = merged.origin(dotted)
+        # A path in a job file, and a default, is relative to that file; any other one to where the command was given.
+        origin = merged.origins.get(dotted)
         start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
 

@@ -30,7 +30,8 @@ def _operand(name: str, value: object) -> object:
     if number is not None and not math.isfinite(number):
         raise t.Invalid(f"{name} must be a finite number, not {t.shown(value)}")
     if number is not None:
-        return number
+        # 4 and 4.0 ask for the same, and so must have the same key.
+        return int(number) if number == int(number) else number
     if name in _ORDERED:
         raise t.Invalid(f"{name} must be a number, not {t.shown(value)}")
     if isinstance(value, bool) or str(value).lower() in ("true", "false"):

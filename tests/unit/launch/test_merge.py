@@ -76,6 +76,9 @@ def test_each_value_knows_who_set_it() -> None:
     )
     assert found.origins == {
         "name": "jobs/gpt.yml:1",
+        # A map belongs to whoever gave it first.
+        "resources": "launch_cluster",
+        "env": "launch_cluster",
         "resources.partition": "launch_cluster",
         "resources.nodes": "command line",
         "env.A": "launch_cluster",
@@ -85,7 +88,7 @@ def test_each_value_knows_who_set_it() -> None:
     # The nearest one above or below, for what has no value of its own.
     assert found.origin("resources") == "launch_cluster"
     assert found.origin("name.x") == "jobs/gpt.yml:1"
-    assert found.origin("resources.qos") is None
+    assert found.origin("artifact") is None
     assert found.origin("nam") is None
 
 
