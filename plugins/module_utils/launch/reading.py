@@ -62,10 +62,18 @@ def parse(merged: Merged) -> Parsed:
 
 
 def split_cluster(cluster: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`launch_cluster` as (its own settings, the layer below the job)."""
-    own = {attribute.name for attribute in dataclasses.fields(ClusterSettings)}
-    settings = {key: value for key, value in cluster.items() if key in own}
-    return settings, {key: value for key, value in cluster.items() if key not in own}
+    """`launch_cluster` as (its own settings, the layer below the job).
+
+    An unknown key goes where the known key lies that it resembles most: there it is reported with that suggestion.
+    """
+    own = [attribute.name for attribute in dataclasses.fields(ClusterSettings)]
+    job = [attribute.name for attribute in dataclasses.fields(LaunchSpec)]
+
+    def is_setting(key: object) -> bool:
+        return key in own or (key not in job and t.nearest(str(key), [*own, *job]) in own)
+
+    settings = {key: value for key, value in cluster.items() if is_setting(key)}
+    return settings, {key: value for key, value in cluster.items() if key not in settings}
 
 
 def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:

@@ -211,6 +211,15 @@ def test_settings_of_a_cluster_are_no_part_of_the_job() -> None:
     assert below == {"resources": {"partition": "p"}, "nods": 1}
 
 
+def test_a_misspelt_setting_of_a_cluster_is_reported_as_one() -> None:
+    own, below = split_cluster({"state_rot": "/s", "resorces": {}, 7: 8})
+    assert (own, below) == ({"state_rot": "/s"}, {"resorces": {}, 7: 8})
+    _settings, problems = parse_cluster(merge([Layer("c", own)]))
+    assert problems == [
+        "state_rot: unknown key; did you mean state_root?; known here: state_root, store_root, templates (set in c)"
+    ]
+
+
 @pytest.mark.parametrize("root", ["/s", "~/x", "$SCRATCH/x", "~", "/with space/$x"])
 def test_good_roots(root: str) -> None:
     settings, problems = parse_cluster(merge([Layer("c", {"state_root": root})]))
