@@ -12,8 +12,10 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
+from typing import Any
 
 import jinja2
+import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
@@ -64,6 +66,14 @@ def _shell_line(value: object) -> Safe:
     return Safe(str(value))
 
 
+class _Context(jinja2.runtime.Context):
+    """What `super()` gives in a site's template is a part of a script already: quoted it would be one word."""
+
+    def super(self, name: str, current: Any) -> Any:
+        parent = super().super(name, current)
+        return parent if isinstance(parent, jinja2.Undefined) else lambda: Safe(parent())
+
+
 def environment(site_templates: str | None = None) -> jinja2.Environment:
     ours = jinja2.PrefixLoader({"rankzero": jinja2.FileSystemLoader(TEMPLATES)})
     loaders: list[jinja2.BaseLoader] = [jinja2.FileSystemLoader(site_templates)] if site_templates else []
@@ -75,6 +85,7 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    result.context_class = _Context
     result.filters.update(words=_words, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line)
     return result
 

@@ -143,6 +143,14 @@ def test_modules_and_commands_come_before_the_launch(site: Site) -> None:
     assert job.seen()["env"]["LINE"] == "it is set"
 
 
+def test_set_up_may_use_variables_that_nobody_has_set(site: Site) -> None:
+    """As module systems, /etc/profile and conda do."""
+    site.functions["module"] = 'export LOADED="$*$NOBODY_HAS_SET_THIS"'
+    job = site.job({"setup": {"modules": ["cuda"], "commands": ['export LINE="<$NOBODY_HAS_SET_THIS>"']}})
+    assert job.finish() == 0, job.log()
+    assert (job.seen()["env"]["LOADED"], job.seen()["env"]["LINE"]) == ("load cuda", "<>")
+
+
 # --- the claim
 
 

@@ -1,0 +1,142 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rendered scripts, compared whole with the files beside this one: a diff shows a reviewer what a change does to jobs.
+
+A missing file fails. `RANKZERO_UPDATE_GOLDEN=1 make unit ARGS="tests/golden"` writes them anew; read the diff before it
+is committed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+
+HERE = Path(__file__).parent
+UPDATE = "RANKZERO_UPDATE_GOLDEN"
+SITE = "site-template"
+
+SPECS: dict[str, dict[str, Any]] = {
+    "srun-minimal": {"name": "minimal", "command": ["train.py", "--steps", "10"]},
+    "torchrun-environment-artifact": {
+        "name": "first-run",
+        "command": ["train.py", "--steps", "60"],
+        "resources": {"nodes": 4, "cpus_per_rank": 2, "memory": "4G", "time": "00:20:00", "partition": "batch"},
+        "launcher": {"kind": "torchrun", "ranks_per_node": 2},
+        "environment": {"mode": "venv"},
+        "artifact": {"require": {"loss": {"lt": 3.5}}, "then": "end", "grace": 5},
+        "seed": 1,
+    },
+    "srun-gpus": {
+        "name": "gpt",
+        "command": ["train.py"],
+        "resources": {
+            "nodes": 8,
+            "gpus_per_node": 8,
+            "gpu_type": "h100",
+            "cpus_per_rank": 12,
+            "memory": 0,
+            "time": "1-12:00:00",
+            "account": "ml",
+            "qos": "high",
+            "constraint": "ib&nvme",
+            "exclude": ["node[07-08]", "node12"],
+            "exclusive": True,
+            "dependency": "afterok:123",
+        },
+        "launcher": {"port": 29500, "srun": {"cpu-bind": "cores", "mpi": "none"}},
+        "environment": {"mode": "venv"},
+        "env": {"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "4"},
+    },
+    "set-up": {
+        "name": "set-up",
+        "shell": 'python train.py | tee "$RANKZERO_RUN_DIR/log" # it\'s a shell line',
+        "setup": {"modules": ["cuda/12.4", "nccl/2.21"], "commands": ["ulimit -l unlimited", "export SITE_FLAG='a b'"]},
+    },
+    "further-options": {
+        "name": "options",
+        "command": ["./run", "with space", "$(date)", "it's", "-x", "", "é", "line\nline"],
+        "resources": {
+            "sbatch": {
+                "mail-type": "END,FAIL",
+                "comment": 'say "hello" #1 \\ $HOME',
+                "signal": "B:TERM@120",
+                "requeue": True,
+                "nodelist": False,
+            }
+        },
+        "launcher": {"srun": {"label": True, "prolog": "/site/pro log.sh"}},
+        "env": {"GREETING": 'it\'s "quoted" $HOME\nsecond line # not a comment'},
+        "secrets": {"HF_TOKEN": {"from_env": "HF_TOKEN"}, "B_TOKEN": {"from_file": "~/.b"}},
+    },
+    "debug": {"name": "debug", "command": ["train.py"], "debug": True},
+    SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
+}
+
+#: What shellcheck may not know of a script whose other half is the runtime. One place; a new exclusion needs a reason.
+SHELLCHECK_EXCLUDED = {
+    "SC1090": "the runtime is sourced from a path that is known on the cluster only",
+    "SC1091": "the same, for /etc/profile",
+    "SC2016": "what a user gives is quoted so that nothing in it expands: that is the point",
+}
+
+
+def rendered(name: str) -> str:
+    """The script of the first generation, for fixed inputs."""
+    data = SPECS[name]
+    merged = merge([Layer(f"jobs/{name}.yml", data)])
+    spec = validated(merged)
+    made = plan(
+        spec,
+        merged,
+        code_key="c0de" * 16,
+        environment_key="e" * 32 if spec.environment.mode != "none" else None,
+        runtime_key="4" * 32,
+        state_root="/project/ml/rankzero state",
+        store_root="/scratch/ml/rankzero",
+    )
+    return with_generation(render_script(made, str(HERE / "templates") if name == SITE else None), made.token, 1)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_script(name: str) -> None:
+    golden = HERE / f"{name}.sbatch"
+    text = rendered(name)
+    if os.environ.get(UPDATE) == "1":
+        golden.write_text(text, encoding="utf-8")
+    assert golden.exists(), f"{golden} is missing: set {UPDATE}=1 once to write it, and read it before it is committed"
+    assert golden.read_bytes() == text.encode()
+
+
+def test_every_golden_file_has_its_spec() -> None:
+    assert {path.stem for path in HERE.glob("*.sbatch")} == set(SPECS)
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.sbatch")), ids=lambda path: path.stem)
+def test_bash_and_shellcheck_accept_it(path: Path) -> None:
+    excluded = f"--exclude={','.join(SHELLCHECK_EXCLUDED)}"
+    for command in (["bash", "-n", path], ["shellcheck", "--shell=bash", excluded, path]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.sbatch")), ids=lambda path: path.stem)
+def test_sbatch_reads_the_whole_header(path: Path) -> None:
+    """sbatch stops reading options at the first line that is neither a comment nor empty, and each name stands once."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    first_command = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
+    options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH")]
+    assert lines[0] == "#!/bin/bash"
+    assert max(options) < first_command
+    names = [lines[number].split("=", 1)[0] for number in options]
+    assert len(names) == len(set(names))
