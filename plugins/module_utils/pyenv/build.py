@@ -119,7 +119,8 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
             if request.recipe.lock is None:
                 keep_lock(kept, lock)
         tool.run(
-            ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--link-mode", "copy", "-r", lock],
+            ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--link-mode", "copy", "-r", lock]
+            + sources.uv_options(pip),
             work,
             "installing the packages",
         )
@@ -237,6 +238,7 @@ def resolve(
         return
     command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
     command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
+    command += sources.uv_options(pip)
     backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
     chosen = local_torch(recipe, pip, platform.target)
     if chosen is None:

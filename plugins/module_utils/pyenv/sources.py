@@ -15,11 +15,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
-# What a user may have set for uv itself; each of them replaces all that pip says about places.
-_UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX")
+# What a user may have set for uv itself; any of them replaces all that pip says about places.
+_UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+# Where systems keep the certificates that they trust. uv brings its own and knows no site's; pip asks the system too.
+_SYSTEM_CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 # Variables that would make uv work on another project, interpreter or environment than ours.
 _MISLEADING = (
     "CONDA_PREFIX",
@@ -86,7 +88,11 @@ def parse_pip_settings(files: list[str], environ: Mapping[str, str]) -> PipSetti
 
 
 def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] = os.path.exists) -> PipSettings:
-    """pip's settings on this host. Local places that are not there are left out, as pip itself skips them."""
+    """The settings that hold on this host: pip's, but for places those of uv where it has any.
+
+    Local places that are not there are left out, as pip itself skips them. Where pip names no certificates they are
+    those of other tools, or the system's.
+    """
     texts = []
     for path in pip_files(environ):
         try:
@@ -95,20 +101,20 @@ def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] 
         except (OSError, UnicodeDecodeError):
             continue
     found = parse_pip_settings(texts, environ)
+    certificates = (found.cert, environ.get("REQUESTS_CA_BUNDLE"), environ.get("CURL_CA_BUNDLE"), *_SYSTEM_CERTIFICATES)
+    found = replace(found, cert=next((path for path in certificates if path and exists(path)), None))
+    if any(environ.get(name) for name in _UV_PLACES):
+        links = tuple(filter(None, environ.get("UV_FIND_LINKS", "").split(",")))
+        return replace(found, index_url=None, extra_index_urls=(), find_links=links, no_index=False)
 
     def there(place: str) -> bool:
         path = _local_path(place)
         return path is None or exists(path)
 
-    return PipSettings(
-        index_url=found.index_url,
+    return replace(
+        found,
         extra_index_urls=tuple(filter(there, found.extra_index_urls)),
         find_links=tuple(filter(there, found.find_links)),
-        trusted_hosts=found.trusted_hosts,
-        no_index=found.no_index,
-        cert=found.cert if found.cert and exists(found.cert) else None,
-        proxy=found.proxy,
-        timeout=found.timeout,
     )
 
 
@@ -128,19 +134,16 @@ def pip_files(environ: Mapping[str, str]) -> list[str]:
 
 
 def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment for a uv process: the caller's, cleaned, with pip's settings where uv has none."""
+    """The whole environment for a uv process: the caller's, cleaned, with the settings of `read_pip_settings`."""
     result = {name: value for name, value in environ.items() if name not in _MISLEADING}
-    if not any(environ.get(name) for name in _UV_PLACES):
-        if pip.index_url:
-            result["UV_INDEX_URL"] = pip.index_url
-        if pip.extra_index_urls:
-            result["UV_EXTRA_INDEX_URL"] = " ".join(pip.extra_index_urls)
-            # pip takes the best version of all its indexes; uv by default stops at the first that has the name.
-            result.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
-        if pip.find_links:
-            result["UV_FIND_LINKS"] = ",".join(pip.find_links)
-        if pip.no_index:
-            result["UV_NO_INDEX"] = "1"
+    if pip.index_url:
+        result["UV_INDEX_URL"] = pip.index_url
+    if pip.extra_index_urls:
+        result["UV_EXTRA_INDEX_URL"] = " ".join(pip.extra_index_urls)
+        # pip takes the best version of all its indexes; uv by default stops at the first that has the name.
+        result.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+    if pip.find_links:
+        result["UV_FIND_LINKS"] = ",".join(pip.find_links)
     if pip.trusted_hosts:
         result.setdefault("UV_INSECURE_HOST", " ".join(pip.trusted_hosts))
     if pip.timeout and pip.timeout.isdigit():
@@ -149,17 +152,22 @@ def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, st
         for name in ("HTTP_PROXY", "HTTPS_PROXY"):
             if not environ.get(name) and not environ.get(name.lower()):
                 result[name] = pip.proxy
-    certificate = pip.cert or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE")
-    if certificate:
-        result.setdefault("SSL_CERT_FILE", certificate)
+    if pip.cert:
+        result.setdefault("SSL_CERT_FILE", pip.cert)
     result.update(NO_COLOR="1", UV_NO_PROGRESS="1", UV_PYTHON_DOWNLOADS="never")
     return result
+
+
+def uv_options(pip: PipSettings) -> list[str]:
+    """Options for uv's commands on packages: what has no variable of uv's."""
+    return ["--no-index"] if pip.no_index else []
 
 
 def identity(pip: PipSettings, environ: Mapping[str, str]) -> str:
     """What tells one set of package sources from another, without their credentials: 16 hex digits."""
     effective = uv_environment(pip, environ)
     places = {name: redact(effective[name]) for name in (*_UV_PLACES, "UV_INDEX_STRATEGY") if effective.get(name)}
+    places.update(dict.fromkeys(uv_options(pip), ""))
     return hashlib.sha256(json.dumps(places, sort_keys=True).encode()).hexdigest()[:16]
 
 

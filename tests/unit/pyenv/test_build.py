@@ -262,7 +262,7 @@ def test_uv_from_its_wheel(store: str, wheelhouse: str, wheel_maker: Callable[..
     ],
 )
 def test_bad_projects(store: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("UV_OFFLINE")  # it would hide that no index knows the package; there is none in this store's pip
+    monkeypatch.delenv("UV_OFFLINE")  # it would hide that no index knows the package; this host's pip has none
     with pytest.raises(RankzeroError) as caught:
         build(Request(recipe(text), store))
     assert said in caught.value.message

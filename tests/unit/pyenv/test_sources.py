@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources impor
     read_pip_settings,
     redact,
     uv_environment,
+    uv_options,
 )
 
 
@@ -67,7 +68,7 @@ def test_local_places_that_are_not_there_are_left_out(tmp_path: Path) -> None:
     assert found.extra_index_urls == ("https://a.example/simple",)
     assert found.find_links == (f"{tmp_path}/wheels",)
     assert found.directories() == [f"{tmp_path}/wheels"]
-    assert found.cert is None
+    assert found.cert != f"{tmp_path}/gone.pem"
 
 
 def test_directories_are_the_local_ones() -> None:
@@ -103,12 +104,38 @@ def test_uv_gets_what_pip_has() -> None:
     }
 
 
-def test_settings_of_uv_itself_win() -> None:
-    pip = PipSettings(index_url="https://a.example/simple", find_links=("/wheels",), cert="/ca.pem")
-    given = uv_environment(pip, {"UV_DEFAULT_INDEX": "https://mine.example/simple", "SSL_CERT_FILE": "/own.pem"})
+def test_settings_of_uv_itself_win(tmp_path: Path) -> None:
+    environ = {
+        "HOME": str(tmp_path),
+        "PIP_INDEX_URL": "https://a.example/simple",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": "/wheels",
+        "PIP_TIMEOUT": "9",
+        "UV_DEFAULT_INDEX": "https://mine.example/simple",
+        "UV_FIND_LINKS": "/mine,https://x.example/files",
+        "SSL_CERT_FILE": "/own.pem",
+    }
+    pip = read_pip_settings(environ)
+    assert (pip.directories(), uv_options(pip)) == (["/mine"], [])
+    given = uv_environment(pip, environ)
     assert "UV_INDEX_URL" not in given
-    assert "UV_FIND_LINKS" not in given
+    assert given["UV_FIND_LINKS"] == environ["UV_FIND_LINKS"]
     assert given["SSL_CERT_FILE"] == "/own.pem"
+    assert given["UV_HTTP_TIMEOUT"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("environ", "there", "expected"),
+    [
+        ({"PIP_CERT": "/pip.pem", "CURL_CA_BUNDLE": "/curl.pem"}, {"/pip.pem", "/curl.pem"}, "/pip.pem"),
+        ({"PIP_CERT": "/gone.pem", "CURL_CA_BUNDLE": "/curl.pem"}, {"/curl.pem"}, "/curl.pem"),
+        ({}, {"/etc/pki/tls/certs/ca-bundle.crt"}, "/etc/pki/tls/certs/ca-bundle.crt"),
+        ({}, set(), None),
+    ],
+)
+def test_certificates(environ: dict[str, str], there: set[str], expected: str | None) -> None:
+    found = read_pip_settings({"PIP_CONFIG_FILE": "/dev/null", **environ}, there.__contains__)
+    assert found.cert == expected
 
 
 def test_identity_tells_places_apart_and_keeps_no_password() -> None:
@@ -120,6 +147,7 @@ def test_identity_tells_places_apart_and_keeps_no_password() -> None:
     assert of(index_url="https://u:p@a.example/simple") == of(index_url="https://u:q@a.example/simple")
     assert of(index_url="https://b.example/simple") != plain
     assert of(find_links=("/wheels",)) != of()
+    assert of(no_index=True) != of()
     assert of(timeout="3", cert="/x") == of()
     assert of() != hashlib.sha256(b"").hexdigest()[:16]
 
