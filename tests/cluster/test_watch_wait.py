@@ -145,7 +145,11 @@ def test_slurmctld_that_goes_away_while_waiting(bench: Bench) -> None:
     bench.started(run)
     flag = run.here / "silent"
     task = bench.start(
-        "job_wait", run_dir=run.path, through=bench.shell_with_moody_queue(f"{run.path}/silent"), poll_max=1
+        "job_wait",
+        run_dir=run.path,
+        through=bench.shell_with_moody_queue(f"{run.path}/silent"),
+        poll_max=1,
+        outcome_grace=3,
     )
     task.says("waiting;")
     flag.touch()
