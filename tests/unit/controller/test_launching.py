@@ -1,0 +1,299 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is shipped for a launch, and what never is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Request
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import (
+    RUNTIME,
+    RUNTIME_FILES,
+    Prepared,
+    prepare,
+    project_recipe,
+    runtime_bundle,
+    secret_lines,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, parse_job_text, read_job
+
+Make = Callable[..., Job]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("print('x')\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["numpy"]\n', encoding="utf-8"
+    )
+    return tmp_path
+
+
+def job(project: Path, cluster: dict[str, Any] | None = None, **data: Any) -> Job:
+    given = {"name": "x", "command": ["train.py"], **data}
+    return read_job(given, cluster, None, None, str(project))
+
+
+def ready(read: Job, relaunch: str = "on_failure") -> Prepared:
+    return prepare(read, state_root="/state", store_root="/store", relaunch=relaunch, version="1.2.3")
+
+
+# --- prepare
+
+
+def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
+    made = ready(job(project, artifact={"then": "end"}, resources={"nodes": 2, "time": "01:30:00", "partition": "p"}))
+    arguments = made.arguments
+    # Every argument is one of the request's, and the rest is the module's own.
+    names = {field.name for field in fields(Request)}
+    assert set(arguments) <= names
+    assert names - set(arguments) == {"submitter", "secrets_file"}
+    assert Request(**arguments, submitter="host:1").name_of(3) == f"x.{made.plan.key[:16]}.3"
+    assert set(arguments["files"]) == {"job.sbatch", "launch.json", "contract.json"}
+    assert arguments["runs_dir"] == f"/state/runs/x/{made.plan.key[:16]}"
+    assert [ref["kind"] for ref in arguments["refs"]] == ["code", "runtime"]
+    assert arguments["limits"] == {
+        "nodes": 2,
+        "partition": "p",
+        "time_minutes": 90.0,
+        "gpus_per_node": 0,
+        "gpu_type": None,
+        "cpus_per_node": 1,
+    }
+    assert json.loads(made.files["contract.json"])["artifact"]["then"] == "end"
+    # The token stands in the place of the generation in the script, and in no other file's way.
+    assert made.plan.token in made.files["job.sbatch"]
+    # All of it can travel as a module's arguments.
+    json.dumps(arguments, allow_nan=False)
+
+
+def test_the_manifest_is_runnable_from_anywhere(project: Path) -> None:
+    made = ready(job(project, environment={"mode": "venv"}))
+    record = json.loads(made.files["launch.json"])
+    assert record["collection"] == "1.2.3"
+    assert record["code"]["digest" if "digest" in record["code"] else "key"]
+    again = read_job(dict(parse_job_text(made.files["launch.json"], "x").data), None, None, None, "/elsewhere")
+    assert (again.code_src, again.project) == (str(project), str(project))
+    assert ready(again).plan.key == made.plan.key
+
+
+def test_code_and_environment_are_in_the_key_and_the_runtime_is_not(project: Path) -> None:
+    first = ready(job(project, environment={"mode": "venv"})).plan.key
+    (project / "train.py").write_text("print('y')\n", encoding="utf-8")
+    second = ready(job(project, environment={"mode": "venv"})).plan.key
+    (project / "pyproject.toml").write_text(
+        (project / "pyproject.toml").read_text(encoding="utf-8").replace("numpy", "numpy>=2"), encoding="utf-8"
+    )
+    third = ready(job(project, environment={"mode": "venv"}, code={"exclude": ["pyproject.toml"]})).plan.key
+    assert len({first, second, third}) == 3
+    assert runtime_bundle()[0] not in first
+
+
+def test_the_runtime_is_one_bundle_with_all_its_files() -> None:
+    key, files = runtime_bundle()
+    assert set(files) == set(RUNTIME_FILES) == {path.name for path in Path(RUNTIME).iterdir() if path.is_file()}
+    assert len(key) == 32
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            ["trian.py"],
+            r"command: the program trian.py is not in the code snapshot of \S+; did you mean train.py\?; its",
+        ),
+        (["zzz/x.py"], r"command: the program zzz/x.py is not in the code snapshot of \S+; its Python files: train.py"),
+        (["./train.py"], None),
+        (["/opt/site/run.py"], None),
+        (["python", "missing.py"], None),
+        (["hostname"], None),
+    ],
+)
+def test_a_program_file_that_is_not_there_is_told_before_anything_is_sent(
+    project: Path, command: list[str], message: str | None
+) -> None:
+    read = job(project, command=command)
+    if message is None:
+        assert ready(read).plan.argv[-len(command) :] == tuple(command)
+    else:
+        with pytest.raises(SpecError, match=message):
+            ready(read)
+
+
+def test_a_project_without_pyproject_is_told(project: Path) -> None:
+    (project / "pyproject.toml").unlink()
+    with pytest.raises(RankzeroError, match=r"environment.project: \S+ cannot be read \(No such file.*mode to none"):
+        project_recipe(job(project, environment={"mode": "venv"}))
+
+
+# --- secrets
+
+
+def spec(**secrets: dict[str, str]) -> LaunchSpec:
+    return validated(merge([Layer("job", {"name": "x", "command": ["x"], "secrets": secrets})]))
+
+
+def test_values_that_the_controller_holds() -> None:
+    wanted = spec(B={"from_env": "HB"}, A={"from_var": "va"}, C={"from_file": "/c"})
+    value = "a=b\n\"'$(id)` é🚀\n"
+    lines = secret_lines(wanted, {"HB": value}, {"va": "x"}.get).splitlines()
+    # Sorted; a file on the cluster is the cluster's to read.
+    assert [line.split(b"=", 1)[0] for line in lines] == [b"A", b"B"]
+    assert base64.b64decode(lines[1].split(b"=", 1)[1]).decode() == value
+
+
+def test_bytes_of_the_environment_that_are_no_text_survive() -> None:
+    line = secret_lines(spec(A={"from_env": "A"}), {"A": "a\udcff"}, {}.get)
+    assert base64.b64decode(line.split(b"=", 1)[1]) == b"a\xff"
+
+
+@pytest.mark.parametrize(
+    ("source", "variables", "message"),
+    [
+        ({"from_env": "HF"}, {}, "secrets.T: HF is not a set environment variable of the controller"),
+        ({"from_env": "EMPTY"}, {}, "secrets.T: EMPTY is not a set environment variable of the controller"),
+        ({"from_var": "v"}, {}, "secrets.T: v is not a set Ansible variable with text"),
+        ({"from_var": "v"}, {"v": ""}, "secrets.T: v is not a set Ansible variable with text"),
+        ({"from_var": "v"}, {"v": 12345}, "secrets.T: v is not a set Ansible variable with text"),
+        ({"from_var": "v"}, {"v": {"a": "hidden"}}, "secrets.T: v is not a set Ansible variable with text"),
+    ],
+)
+def test_a_value_that_is_not_there_is_named(source: dict[str, str], variables: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        secret_lines(spec(T=source), {"EMPTY": ""}, variables.get)
+    assert caught.value.problems == [message]
+
+
+def test_all_missing_values_are_told_at_once() -> None:
+    with pytest.raises(SpecError) as caught:
+        secret_lines(spec(A={"from_env": "A"}, B={"from_var": "b"}), {}, {}.get)
+    assert len(caught.value.problems) == 2
+
+
+def test_a_secrets_value_is_in_nothing_that_is_prepared(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "planted-value")
+    secrets = {"HF_TOKEN": {"from_env": "HF_TOKEN"}, "V": {"from_var": "v"}, "F": {"from_file": "/run/token"}}
+    made = ready(job(project, secrets=secrets))
+    everything = json.dumps(
+        [made.arguments, made.files, made.lines, [repr(variable) for variable in made.plan.variables]]
+    )
+    assert "planted" not in everything
+    assert made.arguments["secret_files"] == {"F": "/run/token"}
+    assert "export RANKZERO_SECRETS=F,HF_TOKEN,V\n" in made.files["job.sbatch"]
+
+
+# --- site templates
+
+
+def test_a_folder_of_templates_without_ours_is_told(project: Path, tmp_path: Path) -> None:
+    with pytest.raises(RankzeroError, match=r"launch_cluster.templates: there is no job.sbatch.j2 in \S+/none "):
+        ready(job(project, {"templates": str(tmp_path / "none")}))
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% extends 'rankzero/job.sbatch.j2' %}\n{% block x %}", r"template job.sbatch.j2 line 2 of \S+: "),
+        ("{{ nothing }}", r"template job.sbatch.j2 of \S+: 'nothing' is undefined"),
+        ("{% extends 'rankzero/none.j2' %}", r"template job.sbatch.j2 of \S+: .*none.j2"),
+        ("{{ 'a b' | bare }}", r"'a b' cannot stand in a script without quotes"),
+        ("{{ 'a\nb' | sbatch }}", r"must be one line without control characters"),
+    ],
+)
+def test_a_template_that_does_not_work_is_told(project: Path, tmp_path: Path, template: str, message: str) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "job.sbatch.j2").write_text(template, encoding="utf-8")
+    with pytest.raises(RankzeroError, match=message):
+        ready(job(project, {"templates": str(site)}, code={"exclude": ["site"]}))
+
+
+def test_what_a_template_prints_is_quoted(project: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    text = "{{ \"it's $HOME\" }}|{{ ['a b', 'c'] | words }}|{{ 'x\ny\x07' | comment }}|{{ 'a;b' | shell_line }}|"
+    text += "{{ 'a\"b#c\\\\' | sbatch }}|{{ 7 }}"
+    (site / "job.sbatch.j2").write_text(text, encoding="utf-8")
+    script = ready(job(project, {"templates": str(site)}, code={"exclude": ["site"]})).files["job.sbatch"]
+    assert script == "'it'\"'\"'s $HOME'|'a b' c|x y |a;b|\"a\\\"b\\#c\\\\\"|7"
+
+
+# --- roots on the cluster
+
+
+class Action(LaunchAction):
+    """The action with a shell of this machine in the place of the connection."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self.asked: list[str] = []
+
+    def _low_level_execute_command(self, command: str, sudoable: bool = True) -> dict[str, Any]:
+        self.asked.append(command)
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], env=self.environment, capture_output=True, text=True, check=False
+        )
+        return {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        raise AssertionError
+
+
+def roots(environment: dict[str, str], state: str, store: str) -> tuple[tuple[str, str], int]:
+    read = read_job({"name": "x", "command": ["x"]}, {"state_root": state, "store_root": store}, None, None, "/")
+    action = Action(environment)
+    return action._roots(read), len(action.asked)
+
+
+def test_absolute_roots_cost_no_look_at_the_cluster() -> None:
+    assert roots({}, "/project/x/", "/scratch") == (("/project/x", "/scratch"), 0)
+
+
+def test_roots_are_expanded_by_the_cluster() -> None:
+    environment = {"HOME": "/home/me", "SCRATCH": "/scr/a b"}
+    assert roots(environment, "~", "$SCRATCH/it's $(id)") == (("/home/me", "/scr/a b/it's $(id)"), 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        # Without the check this would be /rankzero, at the top of the file system.
+        ("$SCRATCH/rankzero", "cannot be expanded on the cluster; give absolute paths"),
+        ("~other/x", "may begin with ~/ or \\$NAME/ only"),
+        ("$(id)/x", "may begin with ~/ or \\$NAME/ only"),
+        ("${HOME}/x", "may begin with ~/ or \\$NAME/ only"),
+    ],
+)
+def test_roots_that_nobody_can_expand(state: str, message: str) -> None:
+    with pytest.raises(RankzeroError, match=message):
+        roots({"HOME": "/home/me"}, state, "/store")
+
+
+def test_a_relative_expansion_is_refused() -> None:
+    with pytest.raises(RankzeroError, match="cannot be expanded"):
+        roots({"HOME": "/home/me", "SCRATCH": "here"}, "$SCRATCH", "/store")
+
+
+def test_nothing_of_ansible_reaches_the_library() -> None:
+    class Text(str):
+        pass
+
+    found = plain({Text("a"): [Text("b"), (Text("c"), 1)], 2: None, "d": True})
+    assert found == {"a": ["b", ["c", 1]], 2: None, "d": True}
+    assert {type(found_key) for found_key in found} == {str, int}
+    assert type(found["a"][0]) is str
