@@ -39,11 +39,11 @@ class ActionModule(LaunchAction):
             if lines and not self._task.check_mode:
                 request["secrets_file"] = self._ship_secrets(lines)
         module_args = {"job": arguments["job"], "state": state, "_request": request}
-        result = self._execute_module("rankzero.slurm.job", module_args=module_args, task_vars=task_vars)
+        result = self.call("rankzero.slurm.job", module_args, task_vars)
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             # Once on each cluster and version: bring the job runtime, and ask again.
             module_args["_runtime"] = prepared.runtime
-            result = self._execute_module("rankzero.slurm.job", module_args=module_args, task_vars=task_vars)
+            result = self.call("rankzero.slurm.job", module_args, task_vars)
         for line in _told(result, prepared):
             display.display(f"{host}: {line}")
         return self._completed(result, prepared, job.project, job.spec.environment)

@@ -5,11 +5,23 @@
 
 from __future__ import annotations
 
+import json
+import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, newer_pythons, python_too_old
+
+# Before anything else is imported, which on an older Python may not even be possible.
+if sys.version_info[:2] < OLDEST_PYTHON:
+    version = ".".join(map(str, sys.version_info[:3]))
+    message = python_too_old(platform.node(), sys.executable, version, newer_pythons())
+    print(json.dumps({"failed": True, "changed": False, "msg": message}))
+    sys.exit(1)
 
 
 def run_module(

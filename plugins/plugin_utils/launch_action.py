@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
@@ -66,6 +67,19 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         return prepare(
             job, state_root=state_root, store_root=store_root, relaunch=relaunch, version=collection_version()
         )
+
+    def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
+        result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)
+        if result.get("failed") and "module_stderr" in result:
+            interpreter = str(self._templar.template(task_vars.get("ansible_python_interpreter", "python3")))
+            # Python 2 prints this as well.
+            asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
+            said = self._low_level_execute_command(f"{interpreter} -c {asked}")["stdout"].strip()
+            if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", said) and tuple(map(int, said.split(".")))[:2] < OLDEST_PYTHON:
+                host = str(task_vars.get("inventory_hostname", "the host"))
+                raise RankzeroError(python_too_old(host, interpreter, said, []))
+        return result
 
     def _command_line(self) -> dict[str, Any]:
         """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line."""

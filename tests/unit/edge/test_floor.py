@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host whose Python is too old gets a sentence, not a traceback: what has to hold before anything is imported."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils import floor
+from tests.repository import COLLECTION, ROOT, files, imported_modules, read
+
+
+def ours(path: str) -> list[str]:
+    """What a file imports of the collection, in order."""
+    return [name for _line, name in sorted(imported_modules(path)) if name.startswith(COLLECTION)]
+
+
+#: Those that run on a host; the rest of them only documents an action.
+MODULES = [path for path in files("plugins/modules/", ".py") if ours(path)]
+#: What is imported before the check, and the check itself.
+FIRST = [f"plugins/module_utils/{name}.py" for name in ("edge", "errors", "floor")]
+
+
+def test_the_message_names_the_interpreter_and_what_to_do() -> None:
+    said = floor.python_too_old("login1", "/usr/bin/python3", "3.6.8", ["/usr/bin/python3.11"])
+    for part in ("3.9 or newer", "/usr/bin/python3 on login1 is Python 3.6.8", "ansible_python_interpreter"):
+        assert part in said
+    assert "It has /usr/bin/python3.11." in said
+    assert "Install one" in floor.python_too_old("login1", "python3", "3.6.8", [])
+
+
+def test_newer_interpreters_are_found_by_name_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("python3.8", "python3.9", "python3.12", "python3", "python2.7"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert floor.newer_pythons() == [str(tmp_path / "python3.12"), str(tmp_path / "python3.9")]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_the_check_before_anything_else_of_the_collection(module: str) -> None:
+    assert ours(module)[0] == f"{COLLECTION}.plugins.module_utils.edge"
+
+
+@pytest.mark.parametrize("path", MODULES + FIRST)
+def test_what_is_read_before_the_check_is_within_the_older_grammar(path: str) -> None:
+    assert ast.parse(read(path), str(ROOT / path), feature_version=(3, 7))
