@@ -162,7 +162,8 @@ class Site:
         **variables: Any,
     ) -> Play:
         """Launch a job (a spec, or the path of a job file; None where the inventory says it). With `wait=False` the
-        playbook ends after the submission. `variables` are extra variables, typed; `arguments` go to ansible-playbook.
+        playbook ends after the submission. `variables` are extra variables, typed (None: not given); `arguments` go to
+        ansible-playbook.
         """
         number = len(self.plays)
         extra = {
@@ -171,6 +172,7 @@ class Site:
             "launch_logs_dest": str(self.folder / "runs"),
             **variables,
         }
+        extra = {name: value for name, value in extra.items() if value is not None}
         given = self.folder / f".extra-{number}.json"
         given.write_text(json.dumps(extra), encoding="utf-8")
         argv = [str(BIN / "ansible-playbook"), "-i", str(inventory or self.lab.inventory), playbook, "-e", f"@{given}"]
@@ -211,20 +213,22 @@ class Site:
         inventory.write_text(json.dumps(content), encoding="utf-8")
         return self.play(None, *arguments, inventory=inventory, **options)
 
-    def shell(self, name: str, text: str) -> str:
-        """A shell for Ansible that stands before the lab's: `text` ends in a call of $LAB_SHELL with "$@"."""
-        path = self.folder / f"{name}.sh"
-        path.write_text(f"#!/bin/sh\nLAB_SHELL={self.lab.shell}\n{text}\n", encoding="utf-8")
+    def program(self, name: str, text: str, folder: Path | None = None) -> str:
+        """A shell script of the user's, or in another folder."""
+        path = (folder or self.folder) / name
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         path.chmod(0o755)
         return str(path)
+
+    def shell(self, name: str, text: str) -> str:
+        """A shell for Ansible that stands before the lab's: `text` ends in a call of $LAB_SHELL with "$@"."""
+        return self.program(f"{name}.sh", f"LAB_SHELL={self.lab.shell}\n{text}")
 
     def fake(self, command: str, text: str) -> str:
         """A shell for Ansible under which `command` is the shell script `text`, before the real one in PATH."""
         place = self.host_path(f"{self.state_root}.fakes/{command}")
         place.mkdir(parents=True)
-        script = place / command
-        script.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-        script.chmod(0o755)
+        self.program(command, text, place)
         inside = f"{self.state_root}.fakes/{command}"
         return self.shell(f"fake-{command}", f'PATH="{inside}:$PATH" exec "$LAB_SHELL" "$@"')
 
