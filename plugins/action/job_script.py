@@ -9,7 +9,16 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import Invalid, whole
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
+
+
+def wanted_generation(value: object) -> int:
+    """The option `generation`: 1 where it is not given."""
+    try:
+        return 1 if value is None else int(whole(1).parse(value))
+    except Invalid as error:
+        raise RankzeroError(f"generation: {error}") from None
 
 
 class ActionModule(LaunchAction):
@@ -17,7 +26,7 @@ class ActionModule(LaunchAction):
         super().run(tmp, task_vars)
         try:
             arguments = self.given("job", "cluster", "overrides", "generation", "path")
-            generation = int(arguments.get("generation") or 1)
+            generation = wanted_generation(arguments.get("generation"))
             job = self.job_of(arguments)
             prepared = self.prepared(job, arguments["relaunch"])
             files = {

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
@@ -166,6 +167,15 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
             reason = reserved(name)
             if reason:
                 yield [f"{where}.{name}"], f"{where}.{name}: may not be set: it {reason}"
+    for name, value in spec.env.items():
+        if re.search(rf"\$({name}\b|\{{{name}\}})", value):
+            yield (
+                [f"env.{name}"],
+                (
+                    f"env.{name}: names itself, but a value is taken as it is written; put "
+                    f"'export {name}=...' into setup.commands instead"
+                ),
+            )
     for name in sorted(set(spec.env) & set(spec.secrets)):
         yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"
 

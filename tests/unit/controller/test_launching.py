@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.action.job_script import wanted_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
@@ -287,6 +288,17 @@ def test_roots_that_nobody_can_expand(state: str, message: str) -> None:
 def test_a_relative_expansion_is_refused() -> None:
     with pytest.raises(RankzeroError, match="cannot be expanded"):
         roots({"HOME": "/home/me", "SCRATCH": "here"}, "$SCRATCH", "/store")
+
+
+@pytest.mark.parametrize(("given", "generation"), [(None, 1), (3, 3), ("3", 3)])
+def test_the_generation_to_render_for(given: Any, generation: int) -> None:
+    assert wanted_generation(given) == generation
+
+
+@pytest.mark.parametrize("given", [0, -1, "two", 1.5, True])
+def test_a_generation_that_is_none(given: Any) -> None:
+    with pytest.raises(RankzeroError, match=r"^generation: must be a whole number of at least 1, not "):
+        wanted_generation(given)
 
 
 def test_nothing_of_ansible_reaches_the_library() -> None:

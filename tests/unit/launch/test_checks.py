@@ -152,6 +152,16 @@ def test_names_that_a_job_may_not_set(name: str, why: str) -> None:
     assert problems(secrets={name: {"from_env": "X"}}) == [f"secrets.{name}: may not be set: it {why}"]
 
 
+@pytest.mark.parametrize("value", ["/opt/bin:$PATH", "${PATH}:/opt/bin"])
+def test_a_value_that_names_itself_is_a_misunderstanding(value: str) -> None:
+    """Nothing in a value is expanded: the ranks would find no program at all."""
+    (problem,) = problems(env={"PATH": value})
+    assert problem.startswith(
+        "env.PATH: names itself, but a value is taken as it is written; put 'export PATH=...' into"
+    )
+    assert problems(env={"OTHER": value, "PATHS": "$PATH", "PATH": "$PATHS"}) == []
+
+
 @pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH", "NCCL_DEBUG", "OMP_NUM_THREADS", "rank", "log", "HOME"])
 def test_names_that_a_job_may_set(name: str) -> None:
     assert problems(env={name: "x"}) == []

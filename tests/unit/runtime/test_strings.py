@@ -89,6 +89,8 @@ def test_arguments_environment_and_secrets(arguments: list[str], env: dict[str, 
         (folder / "canary").mkdir()
         arguments = [armed(value, folder) for value in arguments]
         env = {key: armed(value, folder) for key, value in env.items() if key not in secrets}
+        # A value that names its own variable is refused.
+        env = {key: value.replace("$" + key, "$").replace("${" + key + "}", "$") for key, value in env.items()}
         secrets = {key: MARK + armed(value, folder) for key, value in secrets.items()}
         job = Site(folder).job({"command": ["probe.py", *arguments], "env": env}, secrets=secrets)
         script = (job.run / "job.sbatch").read_text(encoding="utf-8")
