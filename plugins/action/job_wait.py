@@ -131,7 +131,8 @@ def _nothing_to_wait_for(record: dict[str, Any], grace: float) -> bool:
     if record.get("failed") or record["job_id"] is None:
         return True
     # An outcome that is not here may be hidden by a network file system for a while after the end.
-    hidden = record["outcome"] is None and record["finished"] is not None and time.time() - record["finished"] < grace
+    ended = record["finished_at"]
+    hidden = record["outcome"] is None and ended is not None and time.time() - ended < grace
     return bool(record["completed"]) and not hidden
 
 

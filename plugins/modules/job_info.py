@@ -101,14 +101,14 @@ launches:
       type: int
     attempts:
       description:
-        - Every attempt with C(attempt), C(state), C(started), C(finished) and C(node_list).
+        - Every attempt with C(attempt), C(state), C(started_at), C(finished_at) and C(node_list).
         - Of the ones before a requeue only accounting knows more than the number.
       type: list
       elements: dict
-    started:
+    started_at:
       description: When the newest attempt began, in epoch seconds.
       type: float
-    finished:
+    finished_at:
       description: When it ended, in epoch seconds.
       type: float
     wall_time:

@@ -134,11 +134,11 @@ exit_code:
   description: Exit code of the program, or of the batch script where the program's is not known.
   returned: success
   type: int
-started:
+started_at:
   description: When the newest attempt began, in epoch seconds.
   returned: success
   type: float
-finished:
+finished_at:
   description: When it ended, in epoch seconds.
   returned: success
   type: float

@@ -55,7 +55,7 @@ def test_job_info_of_a_life(bench: Bench) -> None:
     (found,) = by_id
     assert (found["state"], found["completed"], found["success"], found["exit_code"]) == ("COMPLETED", True, True, 0)
     assert found["artifact"]["values"] == {"loss": 1.5}
-    assert found["finished"] >= found["started"]
+    assert found["finished_at"] >= found["started_at"]
 
 
 def test_job_info_when_the_queue_forgot_the_job(bench: Bench) -> None:

@@ -91,8 +91,8 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "nodes": _nodes(slurm, record, started),
         "attempt": attempt,
         "attempts": _attempts(record, attempt, state, begun, finished),
-        "started": begun,
-        "finished": finished,
+        "started_at": begun,
+        "finished_at": finished,
         "wall_time": None if begun is None or finished is None else max(0.0, finished - begun),
         "artifact": outcome.get("artifact") if outcome else None,
         "outcome": outcome,
@@ -224,13 +224,15 @@ def _attempts(
             {
                 "attempt": number,
                 "state": known.state if known else None,
-                "started": known.start if known else None,
-                "finished": known.end if known else None,
+                "started_at": known.start if known else None,
+                "finished_at": known.end if known else None,
                 "node_list": known.node_list if known else None,
             }
         )
     node_list = record.node_list if record is not None else None
-    rows.append({"attempt": attempt, "state": state, "started": begun, "finished": finished, "node_list": node_list})
+    rows.append(
+        {"attempt": attempt, "state": state, "started_at": begun, "finished_at": finished, "node_list": node_list}
+    )
     return rows
 
 

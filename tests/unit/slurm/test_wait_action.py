@@ -30,7 +30,7 @@ def known(**more: Any) -> dict[str, Any]:
         "completed": False,
         "success": False,
         "outcome": None,
-        "finished": None,
+        "finished_at": None,
         "wall_time": None,
         "message": "running on node01",
         "slurm_commands": 1,
@@ -132,9 +132,9 @@ def test_the_deadline_is_kept_and_does_not_fail(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_is_over_or_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for record in (
-        known(completed=True, outcome={"success": False}, finished=999.0),
-        known(completed=True, finished=900.0),
-        known(completed=True, finished=None),
+        known(completed=True, outcome={"success": False}, finished_at=999.0),
+        known(completed=True, finished_at=900.0),
+        known(completed=True, finished_at=None),
         known(job_id=None, state="UNSUBMITTED"),
         {"failed": True, "msg": "no"},
     ):
@@ -149,6 +149,6 @@ def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.M
         {"started.json": STARTED},
         {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}},
     ]
-    bench.modules = [known(completed=True, finished=990.0), known(completed=True, success=True, state="COMPLETED")]
+    bench.modules = [known(completed=True, finished_at=990.0), known(completed=True, success=True, state="COMPLETED")]
     assert bench.run()["success"] is True
     assert bench.asked == 2
