@@ -212,6 +212,70 @@ def test_two_instances_run_beside_each_other(lab: LabCluster, small: layout.Lab)
     lab.run_job("--nodes=8", script="true")
 
 
+def test_a_configuration_that_slurm_refuses_is_explained(small: layout.Lab) -> None:
+    bad = dataclasses.replace(small, slurm_conf=("NoSuchKey=1",))
+    with pytest.raises(RankzeroError, match=r"slurmctld on head ended while it started(?s:.*)NoSuchKey"):
+        cluster.apply(bad, "present")
+    report = cluster.apply(small, "present")
+    assert (report.was, report.now) == ("broken", "running")
+    assert set(boot.nodes_up(small)) == {"node01", "node02"}
+
+
+def test_a_slurmd_that_ends_is_explained(small: layout.Lab) -> None:
+    """It is not waited for: the error comes with its last words."""
+    bad = dataclasses.replace(small, slurm_conf=("TaskPlugin=task/none,task/none-such",))
+    with pytest.raises(RankzeroError, match=r"(ended on|ended while).*(?s:.*)none-such"):
+        cluster.apply(bad, "present")
+
+
+def test_half_a_removed_directory_is_no_lab(small: layout.Lab) -> None:
+    """A removal that was killed: what it left is cleared, and not started from."""
+    left = Path(f"{small.directory}.going", "db")
+    left.mkdir(parents=True)
+    assert cluster.condition(small) == "absent"
+    cluster.apply(small, "present")
+    assert not left.exists()
+
+
+def test_a_closed_directory_is_refused(small: layout.Lab, tmp_path: Path) -> None:
+    if not small.realistic:
+        pytest.skip("in the simple way everything runs as one user")
+    (tmp_path / "closed").mkdir(mode=0o700)
+    inside = dataclasses.replace(small, directory=f"{tmp_path}/closed/lab")
+    with pytest.raises(RankzeroError, match=r"is closed to the users munge and slurm; choose another"):
+        cluster.apply(inside, "present")
+    assert not os.listdir(tmp_path / "closed")
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that every user can pass (those of pytest are closed)."""
+    with tempfile.TemporaryDirectory(prefix="rankzero-place-", dir="/var/tmp") as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+def test_a_directory_that_cannot_carry_an_overlay(small: layout.Lab, open_place: Path) -> None:
+    """As in a container, whose root is an overlay itself: the nodes' disks then lie in memory."""
+    if not small.realistic:
+        pytest.skip("the simple way mounts nothing")
+    for name in ("lower", "upper", "work", "merged"):
+        (open_place / name).mkdir()
+    options = f"lowerdir={open_place}/lower,upperdir={open_place}/upper,workdir={open_place}/work"
+    subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", f"{open_place}/merged"], check=True)
+    inside = dataclasses.replace(small, directory=f"{open_place}/merged/lab")
+    try:
+        cluster.apply(inside, "present")
+        handle = LabCluster(inside)
+        handle.node("node01", ["sh", "-c", "echo x > /usr/rankzero-probe"])
+        assert not Path("/usr/rankzero-probe").exists()
+        shown = handle.node("node01", ["stat", "--file-system", "--format=%T", "/"]).stdout.strip()
+        assert shown == "overlayfs"
+    finally:
+        cluster.apply(inside, "absent")
+        subprocess.run(["umount", f"{open_place}/merged"], check=True)
+
+
 def test_without_accounting_sacct_says_so(small: layout.Lab) -> None:
     cluster.apply(small, "present")
     done = LabCluster(small).head(["sacct"], check=False)
@@ -280,16 +344,14 @@ def ordinary() -> Iterator[tuple[list[str], Path]]:
 
 
 @pytest.fixture
-def library() -> Iterator[str]:
+def library(open_place: Path) -> str:
     """The lab's code where an ordinary user can read it: the checkout may lie in a closed place."""
-    with tempfile.TemporaryDirectory(prefix="rankzero-library-", dir="/var/tmp") as place:
-        os.chmod(place, 0o755)
-        target = Path(place, "ansible_collections", "rankzero", "slurm", "plugins", "module_utils")
-        target.mkdir(parents=True)
-        source = ROOT / "plugins" / "module_utils"
-        subprocess.run(["cp", "-r", str(source / "errors.py"), str(source / "lab"), str(target)], check=True)
-        subprocess.run(["chmod", "-R", "a+rX", place], check=True)
-        yield place
+    target = open_place / "ansible_collections" / "rankzero" / "slurm" / "plugins" / "module_utils"
+    target.mkdir(parents=True)
+    source = ROOT / "plugins" / "module_utils"
+    subprocess.run(["cp", "-r", str(source / "errors.py"), str(source / "lab"), str(target)], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", str(open_place)], check=True)
+    return str(open_place)
 
 
 @pytest.mark.parametrize("accounting", ["none", "slurmdbd"])

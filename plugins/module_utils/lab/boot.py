@@ -295,18 +295,29 @@ def nodes_up(lab: Lab) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
-def wait_for_nodes(lab: Lab, names: list[str], timeout: float = 60.0) -> None:
+def wait_for_nodes(lab: Lab, host: Host, names: list[str], timeout: float = 60.0) -> None:
     """Wait until the named nodes are ready for work (drained ones count: that is a decision of their administrator)."""
     seen: dict[str, str] = {}
 
-    def ready() -> bool:
+    def settled() -> bool:
         seen.update(nodes_up(lab))
-        return all(_up(seen.get(name, "")) for name in names)
+        return all(_up(seen.get(name, "")) for name in names) or bool(_lost(lab, host, names))
 
-    if not control.until(ready, timeout, 0.05):
+    in_time = control.until(settled, timeout, 0.05)
+    lost = _lost(lab, host, names)
+    if lost or not in_time:
+        how = f"slurmd ended on {', '.join(lost)}" if lost else f"not ready after {timeout:.0f} s"
         states = ", ".join(f"{name} {seen.get(name, 'unknown')}" for name in names if not _up(seen.get(name, "")))
-        tails = "\n".join(control.log_tail(lab, name, 6) for name in names[:2])
-        raise RankzeroError(f"lab {lab.name}: not ready after {timeout:.0f} s: {states}\n{tails}")
+        tails = "\n".join(control.log_tail(lab, name, 6) for name in (lost or names)[:2])
+        raise RankzeroError(f"lab {lab.name}: {how}: {states}\n{tails}")
+
+
+def _lost(lab: Lab, host: Host, names: list[str]) -> list[str]:
+    """Nodes whose slurmd has ended: waiting longer for them is of no use."""
+    if not lab.realistic:
+        services = control.agent(host, agents.SUPERVISOR).services()
+        return [name for name in names if services[f"{name}.slurmd"]["pid"] is None]
+    return [name for name in names if not control.agent(host, name).running("slurmd")]
 
 
 def _up(state: str) -> bool:

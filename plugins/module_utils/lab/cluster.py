@@ -114,18 +114,17 @@ def load(directory: str) -> Record | None:
 @contextlib.contextmanager
 def locked(directory: str) -> Iterator[None]:
     """One at a time. The lock lies beside the directory, which `absent` removes; a killed holder frees it."""
-    os.makedirs(os.path.dirname(directory), exist_ok=True)
     path = f"{directory}.lock"
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            # The holder before us may have removed the file that we had opened.
-            if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
-                break
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        # The holder before us may have removed the directory, or the file that we have opened.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+                    break
+            os.close(descriptor)
     try:
         yield
     finally:
@@ -155,6 +154,16 @@ def _marks(lab: Lab) -> processes.Marks:
     return processes.Marks(lab.marker, agents.agent_program(lab), lab.directory)
 
 
+def closed_parent(lab: Lab) -> str:
+    """The directory above a realistic lab that other users cannot pass; "" when there is none."""
+    path = os.path.dirname(lab.directory) if lab.realistic else "/"
+    while path != "/":
+        if os.path.isdir(path) and not os.stat(path).st_mode & stat.S_IXOTH:
+            return path
+        path = os.path.dirname(path)
+    return ""
+
+
 def troubles(lab: Lab, host: Host) -> list[str] | None:
     """Agents and daemons that should run and do not; None when not even the supervisor is there."""
     try:
@@ -180,7 +189,7 @@ def troubles(lab: Lab, host: Host) -> list[str] | None:
 def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
     """Bring the lab into `state`; with `check_mode` only say what would happen. Raises RankzeroError."""
     check(lab, os.getuid())
-    if state in ("present", "restarted"):
+    if state in ("present", "restarted") and not check_mode:
         missing = missing_packages(lab)
         if missing:
             raise RankzeroError(
@@ -188,9 +197,17 @@ def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
                 f" (as root: apt-get install {' '.join(missing)})",
                 missing_packages=missing,
             )
+        closed = closed_parent(lab)
+        if closed:
+            raise RankzeroError(
+                f"directory: {lab.directory!r} is not allowed: {closed} is closed to the users munge and slurm;"
+                " choose another, or open it (chmod a+x)"
+            )
     if check_mode:
         return _judge(lab, state)
     with locked(lab.directory):
+        if os.path.isdir(_going(lab)):  # a removal that was killed
+            shutil.rmtree(_going(lab))
         report = _judge(lab, state)
         if report.changed:
             report.repaired = _change(lab, state, report.was)
@@ -240,7 +257,7 @@ def _change(lab: Lab, state: str, was: str) -> list[str]:
         # Without supervisor or head nothing can be mended, and a silent controller with all daemons up is beyond us.
         if found and "head" not in found:
             boot.mend(lab, known.host)
-            boot.wait_for_nodes(lab, lab.node_names)
+            boot.wait_for_nodes(lab, known.host, lab.node_names)
             return found
     cleared = _stop(lab, known, graceful=state != "absent" and was != "broken")
     if state == "absent":
@@ -261,7 +278,7 @@ def _start(lab: Lab, known: Record | None) -> None:
     boot.write_directory(lab, host)
     boot.start_agents(lab, host)
     boot.start_daemons(lab, host)
-    boot.wait_for_nodes(lab, lab.node_names)
+    boot.wait_for_nodes(lab, host, lab.node_names)
     save(Record(lab, host, True))
 
 
@@ -282,6 +299,10 @@ def _save_state(lab: Lab, host: Host) -> None:
                 where.end(service, signal.SIGTERM, 20)
 
 
+def _going(lab: Lab) -> str:
+    return f"{lab.directory}.going"
+
+
 def _remove(lab: Lab, known: Record | None) -> None:
     """Remove the directory and what lies outside of it. Refuses while something of somebody else is mounted there."""
     with open("/proc/self/mountinfo", encoding="utf-8") as stream:
@@ -290,7 +311,9 @@ def _remove(lab: Lab, known: Record | None) -> None:
     if below:
         raise RankzeroError(f"lab_cluster: {', '.join(below)} is mounted below {lab.directory}; unmount it, then retry")
     if os.path.isdir(lab.directory):
-        shutil.rmtree(lab.directory)
+        # Renamed first: half of a directory, left by a killed removal, must never be taken for a stopped lab.
+        os.rename(lab.directory, _going(lab))
+        shutil.rmtree(_going(lab))
     sockets = known.host.socket_directory if known is not None else lab.socket_directory(os.getuid())
     with contextlib.suppress(FileNotFoundError):
         entry = os.lstat(sockets)

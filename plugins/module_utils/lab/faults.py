@@ -92,7 +92,7 @@ class Faults:
             boot.start_munged(self.lab, self.host, agent, pid, where)
         else:
             agent.start(service)
-            boot.wait_for_nodes(self.lab, [node])
+            boot.wait_for_nodes(self.lab, self.host, [node])
 
     def restart(self, daemon: str, node: str = "") -> None:
         self.stop(daemon, node)
@@ -135,7 +135,7 @@ class Faults:
         self._known(node)
         if not control.agent(self.host, agents.SUPERVISOR).running(node):
             boot.start_node(self.lab, self.host, node)
-        boot.wait_for_nodes(self.lab, [node])
+        boot.wait_for_nodes(self.lab, self.host, [node])
 
     # Links.
 
