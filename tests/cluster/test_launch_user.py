@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""As a person uses it: Ctrl-C and back again, the installed collection in a folder of one's own, a training run."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import JOB_SECONDS, PLAYBOOK, RESULT, UNTIL_GO, Site, rank_logs, read_json
+from tests.repository import ROOT
+
+EXAMPLE = ROOT / "examples" / "first_run"
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+def test_ctrl_c_leaves_the_job_alone_and_the_same_command_attaches_again(site: Site) -> None:
+    job = site.job(f"echo step 1; {UNTIL_GO}; {RESULT}", artifact={"require": {"loss": {"lt": 2}}})
+    play = site.start(job, wait=True)
+    site.lab.wait_until(lambda: ": waiting; Ctrl-C" in play.output or play.process.poll(), JOB_SECONDS, "it waits")
+    (job_id,) = site.jobs()
+    assert f"job {job_id}, generation 1: submitted" in play.output, "the id is on the screen before the wait"
+    play.signal(signal.SIGINT)
+    interrupted = play.finish()
+    assert interrupted.rc != 0
+    (run,) = site.runs()
+    site.wait_for(run / "started.json")
+    assert site.jobs() == {job_id: "RUNNING"}
+    assert not (run / "outcome.json").exists()
+
+    again = site.start(job, wait=True)
+    site.lab.wait_until(lambda: "adopted" in again.output or again.process.poll(), JOB_SECONDS, "it attaches")
+    (site.wait_for(run / "work") / "go").touch()
+    back = again.finish()
+    assert back.rc == 0, back.output
+    assert (back.launch()["launch_state"], back.launch()["job_id"]) == ("adopted", job_id)
+    assert f"job       {job_id}, generation 1, COMPLETED" in back.output
+    assert [*site.jobs()] == [job_id]
+
+
+def test_a_wait_that_ends_before_the_job_says_so_and_fails(site: Site) -> None:
+    job = site.job(UNTIL_GO)
+    played = site.play(job, wait=True, launch_wait_timeout=1)
+    launch = played.launch()
+    assert played.rc == 2
+    assert f"the wait ended before job {launch['job_id']} did; the job goes on" in played.output
+    assert site.jobs()[launch["job_id"]] in ("PENDING", "RUNNING")
+    site.go(launch)
+    assert site.outcome(launch)["success"]
+
+
+def test_the_installed_collection_launches_from_a_folder_of_ones_own(site: Site, installed_collections: Path) -> None:
+    """A path on the command line is relative to where one stands, a path in a job file to that file."""
+    project = site.folder / "project"
+    shutil.copytree(site.folder / "code", project / "src")
+    (project / "src" / "say.py").write_text("print('from the installed collection')\n", encoding="utf-8")
+    job = {**site.job(["say.py"]), "code": {"src": "../src"}}
+    site.write(job, "project/jobs/x.yml")
+    where = {"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)}
+    variables = {"launch_logs_dest": "logs-here"}
+    played = site.play("project/jobs/x.yml", "-e", "nodes=2", playbook=PLAYBOOK, env=where, wait=True, **variables)
+    assert played.rc == 0, played.output
+    launch = played.launch()
+    for node in range(2):
+        assert "from the installed collection" in rank_logs(site.run_dir(launch))[f"rank-{node:04d}.log"]
+    fetched = [path.relative_to(site.folder) for path in site.folder.rglob("rank-0001.log")]
+    assert [path.parts[0] for path in fetched] == ["logs-here"], fetched
+    assert read_json(site.run_dir(launch) / "launch.json")["spec"]["code"]["src"] == str(project / "src")
+    # From another folder it is the same launch.
+    elsewhere = site.play(str(project / "jobs" / "x.yml"), "-e", "nodes=2", env=where)
+    assert elsewhere.launch()["launch_state"] == "unchanged"
+    assert elsewhere.launch()["job_id"] == launch["job_id"]
+
+
+def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
+    job = site.job("echo again", env={"WORD": "7"}, resources={"nodes": 2, "time": "00:03:00"})
+    first = site.launch(job)
+    site.outcome(first)
+    shutil.copy(site.run_dir(first) / "launch.json", site.folder / "earlier.json")
+    second = site.launch("earlier.json")
+    assert (second["key"], second["launch_state"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
