@@ -89,6 +89,7 @@ def test_absent_leaves_nothing(small: layout.Lab) -> None:
     assert host_state() == before
     assert during == before, "a running lab is not seen in the host's mounts, network and control groups either"
     assert not cluster.apply(small, "absent").changed
+    assert not Path(f"{small.directory}.lock").exists()
 
 
 def test_a_second_start_changes_nothing(small: layout.Lab) -> None:

@@ -117,7 +117,7 @@ def test_another_user_can_submit(realistic: LabCluster) -> None:
     assert output.read_text(encoding="utf-8") == "nobody\n"
 
 
-def test_memory_of_a_requeued_job_is_not_lost(lab: LabCluster) -> None:
+def test_a_job_is_requeued_soon(lab: LabCluster) -> None:
     """Requeue is on by default, and quick: the credential of the first attempt expires after seconds."""
     count = f"{lab.shared_inside}/requeue-count"
     script = f'echo x >> {count}; if [ -z "$SLURM_RESTART_COUNT" ]; then scontrol requeue "$SLURM_JOB_ID"; sleep 60; fi'

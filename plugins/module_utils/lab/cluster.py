@@ -211,6 +211,10 @@ def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
         report = _judge(lab, state)
         if report.changed:
             report.repaired = _change(lab, state, report.was)
+        if report.now == "absent":
+            os.unlink(f"{lab.directory}.lock")
+            with contextlib.suppress(OSError):  # not empty: other labs live there
+                os.rmdir(os.path.dirname(lab.directory))
         return report
 
 
@@ -319,6 +323,3 @@ def _remove(lab: Lab, known: Record | None) -> None:
         entry = os.lstat(sockets)
         if stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid():
             shutil.rmtree(sockets)
-    os.unlink(f"{lab.directory}.lock")
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(lab.directory))
