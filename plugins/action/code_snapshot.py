@@ -28,11 +28,11 @@ class ActionModule(Producer):
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         snapshot = take(options["src"], options["exclude"])
-        request = {"store_root": options["store_root"], "state": options["state"], "_digest": snapshot.digest}
-        result = self.call(**request)
+        where = {"store_root": options["store_root"], "state": options["state"]}
+        result = self.call(**where, _request={"digest": snapshot.digest})
         wanted = options["state"] == "present" and not self._task.check_mode
         if wanted and not result.get("failed") and not result["ref"]["present"]:
-            result = self._bring(snapshot, request)
+            result = self._bring(snapshot, where)
         result["code"] = snapshot.facts()
         if snapshot.size > _LARGE:
             result.setdefault("warnings", []).append(_too_large(snapshot))
@@ -43,7 +43,7 @@ class ActionModule(Producer):
             result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
         return result
 
-    def _bring(self, snapshot: Snapshot, request: dict[str, Any]) -> dict[str, Any]:
+    def _bring(self, snapshot: Snapshot, where: dict[str, Any]) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "code.tar.gz")
             try:
@@ -52,7 +52,7 @@ class ActionModule(Producer):
             except OSError as error:
                 raise RankzeroError(f"code.src: the snapshot cannot be packed: {error}. Run again.") from error
             remote = self._connection._shell.join_path(self.send([archive]), "code.tar.gz")
-        return self.call(**request, _archive=remote)
+        return self.call(**where, _request={"digest": snapshot.digest, "archive": remote})
 
 
 def _too_large(snapshot: Snapshot) -> str:

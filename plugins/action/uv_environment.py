@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, own_uv
@@ -33,12 +34,12 @@ class ActionModule(Producer):
         wanted = project_recipe(options.pop("project"), options["extras"], options["python"], options["torch"])
         controller = own_uv()
         request = {
-            **options,
-            "_pyproject": wanted.pyproject,
-            "_uv_lock": wanted.lock,
-            "_controller": {"uv": controller.path if controller else None, "sources": own_sources()},
+            "pyproject": wanted.pyproject,
+            "uv_lock": wanted.lock,
+            "uv": controller.path if controller else None,
+            "sources": own_sources(),
         }
-        result = self.call(**request)
+        result = self.call(**options, _request=request)
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             display.display(
@@ -46,23 +47,22 @@ class ActionModule(Producer):
                 "fetching the wheels here"
             )
             brought = collect(wanted, needs)
-            result = self.call(**request, _brought=brought)
+            result = self.call(**options, _request={**request, "brought": brought})
             lacking = result.pop("needs", None)
             if lacking and not result.get("failed"):
-                result = self._sent(request, brought, set(lacking["files"]))
+                folder = self._send(brought, set(lacking["files"]))
+                result = self.call(**options, _request={**request, "brought": {**brought, "folder": folder}})
+                if result.pop("needs", None):
+                    raise RankzeroError("environment: wheels were damaged on their way; run again.")
         return result
 
-    def _sent(self, request: dict[str, Any], brought: dict[str, Any], lacking: set[str]) -> dict[str, Any]:
-        """Send what the host does not see at the controller's paths, and ask again."""
+    def _send(self, brought: dict[str, Any], lacking: set[str]) -> str:
+        """Send the wheels that the host does not see at the controller's paths; returns their folder there."""
         wheels = [*brought["wheels"], *([brought["tool"]] if brought["tool"] else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
         display.display(f"{self._task_host()}: sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
-        folder = self.send(wheel["path"] for wheel in wheels)
-        result = self.call(**request, _brought={**brought, "folder": folder})
-        if result.pop("needs", None):
-            return {**result, "failed": True, "msg": "environment: wheels were damaged on their way; run again."}
-        return result
+        return self.send(wheel["path"] for wheel in wheels)
 
     def _task_host(self) -> str:
         return str(self._variables.get("inventory_hostname", "host"))

@@ -57,6 +57,9 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  _request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 notes:
   - Links are kept as they are. A link to a place outside the tree leads to that place on the cluster.
   - Jobs that run from a snapshot lose their files when it is removed.
@@ -142,8 +145,24 @@ code:
       type: str
 """
 
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    """The action plugin of the same name says which tree it is, and brings the archive when it is asked to."""
+    request = module.params["_request"] or {}
+    return ensure_snapshot(
+        module.params["store_root"],
+        request.get("digest", ""),
+        request.get("archive"),
+        absent=module.params["state"] == "absent",
+        check_mode=module.check_mode,
+    )
 
 
 def main() -> None:
@@ -153,17 +172,9 @@ def main() -> None:
             "exclude": {"type": "list", "elements": "str", "default": []},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            # From the action on the controller.
-            "_digest": {"type": "str", "default": ""},
-            "_archive": {"type": "str"},
+            "_request": {"type": "dict"},
         },
-        lambda module: ensure_snapshot(
-            module.params["store_root"],
-            module.params["_digest"],
-            module.params["_archive"],
-            absent=module.params["state"] == "absent",
-            check_mode=module.check_mode,
-        ),
+        logic,
         supports_check_mode=True,
     )
 

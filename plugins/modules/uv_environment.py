@@ -87,6 +87,9 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  _request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 notes:
   - uv needs at least version 0.7.0.
   - Packages that have no wheel are built from source on the host. Where the controller downloads, every package needs
@@ -186,13 +189,9 @@ def main() -> None:
             "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
             "uv": {"type": "str"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            # From the action on the controller.
-            "_pyproject": {"type": "str", "default": ""},
-            "_uv_lock": {"type": "str"},
-            "_controller": {"type": "dict"},
-            "_brought": {"type": "dict"},
+            "_request": {"type": "dict"},
         },
-        lambda module: ensure_environment(module.params, check_mode=module.check_mode),
+        lambda module: ensure_environment(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
         supports_check_mode=True,
     )
 

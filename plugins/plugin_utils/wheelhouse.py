@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.markers import InvalidMarker, Marker
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Platform, resolve
@@ -55,7 +53,7 @@ def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
     environ = os.environ if environ is None else environ
     settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
     beside = os.path.join(os.path.dirname(sys.executable), "uv")
-    return uv.find(None, [beside, *uv.usual_places(environ)], settings)
+    return uv.find([beside, *uv.usual_places(environ)], settings)
 
 
 def own_sources() -> str:
@@ -164,6 +162,9 @@ def _target(needs: Mapping[str, Any]) -> Target:
 
 
 def _applies(package: LockedPackage, markers: Mapping[str, str]) -> bool:
+    # Comes with ansible-core; imported late, because a host that only lists plugins need not have it.
+    from packaging.markers import InvalidMarker, Marker
+
     if not package.marker:
         return True
     try:

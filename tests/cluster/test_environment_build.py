@@ -187,6 +187,10 @@ def test_what_nobody_reaches_is_said(desk: Desk) -> None:
     assert list((desk.store / "environments").iterdir()) == []
 
 
+def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
+    assert "_request" in desk.refused(CODE, src=str(desk.project), _request={"digest": "0" * 64, "archive": "/x"})
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -198,6 +202,7 @@ def test_what_nobody_reaches_is_said(desk: Desk) -> None:
         ({"download": "sometimes"}, "download"),
         ({"store_root": "store"}, "store_root: 'store' is no absolute path on the cluster"),
         ({"extra": ["more"]}, "extra"),
+        ({"_request": {"pyproject": "", "uv": "/bin/false"}}, "_request"),
     ],
 )
 def test_bad_options(desk: Desk, options: dict[str, Any], said: str) -> None:

@@ -305,7 +305,9 @@ def _find_uv(request: Request, settings: Mapping[str, str]) -> uv.Uv | None:
     kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
     ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
     hint = [request.hint] if request.hint else []
-    return uv.find(request.uv, [*uv.usual_places(settings), *hint, *ours], settings)
+    if request.uv:
+        return uv.named(request.uv, settings)
+    return uv.find([*uv.usual_places(settings), *hint, *ours], settings)
 
 
 def _bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -> uv.Uv:
@@ -326,14 +328,9 @@ def _bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -
                     "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
                     f"the option uv), or python3-venv and a package source for pip:\n{said}"
                 )
-        found = uv.find(f"{house}/bin/uv", [], environ)
-        assert found is not None  # `find` raises for a given path that does not run
-        return _keep_uv(
-            store_root,
-            f"{house}/bin/uv",
-            found.version,
-            sources.uv_environment(sources.read_pip_settings(environ), environ),
-        )
+        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+        fetched = uv.named(f"{house}/bin/uv", settings)
+        return _keep_uv(store_root, fetched.path, fetched.version, settings)
 
 
 def _uv_from_wheel(store_root: str, path: str, wheel: Mapping[str, Any], settings: Mapping[str, str]) -> uv.Uv:
@@ -351,9 +348,7 @@ def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str,
         shutil.copyfile(program, os.path.join(folder, "uv"))
         os.chmod(os.path.join(folder, "uv"), 0o755)
         publish(folder, target)
-    found = uv.find(os.path.join(target, "uv"), [], settings)
-    assert found is not None  # `find` raises for a given path that does not run
-    return found
+    return uv.named(os.path.join(target, "uv"), settings)
 
 
 def _verified(wheel: Mapping[str, Any], folder: str | None) -> str | None:

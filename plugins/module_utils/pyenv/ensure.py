@@ -16,14 +16,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
 
 
-def ensure_environment(options: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+def ensure_environment(
+    options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False
+) -> dict[str, Any]:
     """Bring the environment that the module's options describe into its state.
 
+    `request` comes from the controller: texts `pyproject` and `uv_lock`, its `uv` and the identity of its `sources`,
+    and what it has `brought` (`build.Brought` as a map).
     Returns `changed`, `ref` and, where it is there, `environment` (its env.json); `needs` where the controller has to
     bring something first. Raises RankzeroError.
     """
     made = recipe(
-        options["_pyproject"], options["_uv_lock"], options["extras"] or (), options["python"], options["torch"]
+        request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
     )
     root = root_of(options["store_root"])
     path = environment_path(root, made.key)
@@ -41,16 +45,15 @@ def ensure_environment(options: Mapping[str, Any], *, check_mode: bool = False) 
     if check_mode:
         choose(made.pyproject, made.python)  # what cannot be built must not be promised
         return {"changed": True, "ref": _ref(made.key, path, None)}
-    controller = options["_controller"] or {}
-    brought = options["_brought"]
+    brought = request.get("brought")
     result = build(
         Request(
             recipe=made,
             store_root=root,
             download=options["download"],
             uv=options["uv"],
-            hint=controller.get("uv"),
-            controller_sources=controller.get("sources"),
+            hint=request.get("uv"),
+            controller_sources=request.get("sources"),
             brought=Brought(**brought) if brought else None,
         )
     )

@@ -84,26 +84,25 @@ def failure(doing: str, code: int, output: str) -> UvError:
     return UvError(f"environment: {doing} failed:\n{shown}")
 
 
-def find(given: str | None, candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None:
-    """The uv to use: the one given, else the first candidate that runs and is new enough.
-
-    Raises RankzeroError when the given one does not run.
-    """
-    if given:
-        path = os.path.expanduser(os.path.expandvars(given))
-        version = _version(path)
-        if version is None:
-            raise RankzeroError(f"uv: {given!r} is no program that answers `uv --version` on this host.")
-        if _numbers(version) < MINIMUM:
-            raise RankzeroError(
-                f"uv: {given!r} is version {version}; at least {'.'.join(map(str, MINIMUM))} is needed."
-            )
-        return Uv(path, version, environment)
+def find(candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None:
+    """The first uv that runs and is new enough; None without one."""
     for path in dict.fromkeys(candidates):
         version = _version(path)
         if version is not None and _numbers(version) >= MINIMUM:
             return Uv(path, version, environment)
     return None
+
+
+def named(given: str, environment: Mapping[str, str]) -> Uv:
+    """The uv at the path that somebody gave. Raises RankzeroError when it does not run or is too old."""
+    path = os.path.expanduser(os.path.expandvars(given))
+    version = _version(path)
+    if version is None:
+        raise RankzeroError(f"uv: {given!r} is no program that answers `uv --version` on this host.")
+    if _numbers(version) < MINIMUM:
+        needed = ".".join(map(str, MINIMUM))
+        raise RankzeroError(f"uv: {given!r} is version {version}; at least {needed} is needed.")
+    return Uv(path, version, environment)
 
 
 def usual_places(environ: Mapping[str, str]) -> list[str]:

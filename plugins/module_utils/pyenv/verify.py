@@ -168,7 +168,7 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
         if not expected:
             continue
         path = os.path.normpath(os.path.join(site, name))
-        algorithm, _, encoded = expected.partition("=")
+        algorithm, encoded = (*expected.split("=", 1), "")[:2]
         try:
             size += os.stat(path).st_size
             found = file_sha256(path) if algorithm == "sha256" else ""
@@ -202,7 +202,7 @@ def _modules(files: Iterable[str]) -> tuple[str, ...]:
     """The public top-level modules among a package's files."""
     names = set()
     for path in files:
-        first, _, rest = path.partition("/")
+        first, rest = (*path.split("/", 1), "")[:2]
         if rest == "__init__.py":
             names.add(first)
         elif not rest:

@@ -129,7 +129,7 @@ def _platform_rank(platform: str, target: Target) -> int | None:
     if match:
         needed, machine = (int(match[1]), int(match[2])), match[3]
     else:
-        family, _, machine = platform.partition("_")
+        family, machine = (*platform.split("_", 1), "")[:2]
         if family not in _LEGACY:
             return None
         needed = _LEGACY[family]

@@ -67,10 +67,9 @@ def _extract(packed: tarfile.TarFile, folder: str) -> list[Entry]:
         if member.issym():
             links.append((name, member.linkname))
             continue
-        if not member.isreg():
+        content = packed.extractfile(member) if member.isreg() else None
+        if content is None:
             raise RankzeroError(f"archive: {name!r} is neither a file nor a link; nothing was unpacked.")
-        content = packed.extractfile(member)
-        assert content is not None  # a regular member has content
         os.makedirs(os.path.join(folder, *parts[:-1]), exist_ok=True)
         executable = bool(member.mode & 0o100)
         sha256, size = _write(content, os.path.join(folder, name), 0o755 if executable else 0o644)

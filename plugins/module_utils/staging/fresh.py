@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import socket
 import stat
@@ -158,10 +159,10 @@ def _place() -> str:
 
 
 def _abandoned(path: str) -> bool:
-    place, _, rest = os.path.basename(path)[: -len(_SUFFIX)].rpartition(".")[2].partition("-")
-    pid = rest.partition("-")[0]
-    if place == _place() and pid.isdigit():
-        return not os.path.exists(f"/proc/{pid}")
+    # .NAME.PLACE-PID-TIME.tmp
+    maker = re.search(r"\.([0-9a-f]{8})-([0-9]+)-[0-9]+$", os.path.basename(path)[: -len(_SUFFIX)])
+    if maker and maker[1] == _place():
+        return not os.path.exists(f"/proc/{maker[2]}")
     try:
         return time.time() - os.lstat(path).st_mtime > ABANDONED_AFTER
     except OSError:

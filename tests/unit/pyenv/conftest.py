@@ -34,7 +34,9 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str], req
     path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for member, text in {**content, f"{info}/RECORD": record}.items():
-            archive.writestr(zipfile.ZipInfo(member, (2020, 1, 1, 0, 0, 0)), text)
+            item = zipfile.ZipInfo(member, (2020, 1, 1, 0, 0, 0))
+            item.external_attr = (0o100755 if ".data/scripts/" in member else 0o100644) << 16
+            archive.writestr(item, text)
     return path
 
 

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,12 @@ def store(tmp_path: Path, wheelhouse: str, clean: dict[str, str], monkeypatch: p
     return str(tmp_path / "store")
 
 
-def options(store: str, **changes: Any) -> dict[str, Any]:
-    return {
+def ensure(store: str, check_mode: bool = False, uv_lock: str | None = None, **changes: Any) -> dict[str, Any]:
+    options = {
         "store_root": store, "extras": [], "python": None, "torch": "auto", "download": "auto", "uv": None,
-        "state": "present", "_pyproject": PYPROJECT, "_uv_lock": None, "_controller": None, "_brought": None, **changes,
+        "state": "present", **changes,
     }  # fmt: skip
+    return ensure_environment(options, {"pyproject": PYPROJECT, "uv_lock": uv_lock}, check_mode=check_mode)
 
 
 def built(store: str, **changes: Any) -> dict[str, Any]:
@@ -66,11 +68,11 @@ def value(path: str) -> str:
 
 
 def test_life_of_an_environment(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = ensure_environment(options(store), check_mode=True)
+    planned = ensure(store, check_mode=True)
     assert planned["changed"]
     assert not os.path.exists(store)
 
-    first = ensure_environment(options(store))
+    first = ensure(store)
     path = first["ref"]["path"]
     assert first["changed"]
     assert first["ref"] == {**planned["ref"], "present": True, "digest": first["environment"]["digest"]}
@@ -88,20 +90,20 @@ def test_life_of_an_environment(store: str, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", no_process)
         patch.setattr(subprocess, "Popen", no_process)
-        again = ensure_environment(options(store))
+        again = ensure(store)
         assert (again["changed"], again["ref"]) == (False, first["ref"])
-        assert ensure_environment(options(store), check_mode=True)["ref"] == first["ref"]
+        assert ensure(store, check_mode=True)["ref"] == first["ref"]
 
-    assert ensure_environment(options(store, state="absent"), check_mode=True)["changed"]
+    assert ensure(store, check_mode=True, state="absent")["changed"]
     assert os.path.isdir(path)
-    gone = ensure_environment(options(store, state="absent"))
+    gone = ensure(store, state="absent")
     assert (gone["changed"], gone["ref"]["present"]) == (True, False)
     assert os.listdir(f"{store}/environments") == []
-    assert not ensure_environment(options(store, state="absent"))["changed"]
+    assert not ensure(store, state="absent")["changed"]
 
 
 def test_ranks_cannot_change_it_and_need_not_compile(store: str) -> None:
-    ensure_environment(options(store))
+    ensure(store)
     folder = os.path.join(store, "environments", recipe(PYPROJECT).key, "lib")
     writable = [
         os.path.join(place, name)
@@ -118,7 +120,7 @@ def test_ranks_cannot_change_it_and_need_not_compile(store: str) -> None:
 
 
 def test_it_runs_after_moving(store: str, tmp_path: Path) -> None:
-    path = ensure_environment(options(store))["ref"]["path"]
+    path = ensure(store)["ref"]["path"]
     os.rename(path, tmp_path / "moved")
     assert value(str(tmp_path / "moved")) == "2"
 
@@ -129,12 +131,12 @@ def test_the_lock_is_kept_and_used(store: str, wheelhouse: str, wheel_maker: Cal
     assert lock == f"pylock.{first['lock']['key']}.toml"
     # A newer version appears: an environment that is built again from the same recipe stays what it was.
     wheel_maker(Path(wheelhouse), "beta", "3.0", {"beta.py": "VALUE = 10\n"})
-    ensure_environment(options(store, state="absent"))
+    ensure(store, state="absent")
     second = built(store)
     assert second["packages"] == first["packages"]
     assert second["digest"] == first["digest"]
     os.remove(f"{store}/locks/{lock}")
-    ensure_environment(options(store, state="absent"))
+    ensure(store, state="absent")
     third = built(store)
     assert third["packages"]["beta"] == "3.0"
     assert third["digest"] != first["digest"]
@@ -147,7 +149,7 @@ def test_a_uv_lock_decides(store: str, wheelhouse: str, wheel_maker: Callable[..
     environment = {**os.environ, "UV_NO_INDEX": "1", "UV_FIND_LINKS": wheelhouse}
     subprocess.run(["uv", "lock", "-q", "--python", "/usr/bin/python3"], cwd=project, env=environment, check=True)
     wheel_maker(Path(wheelhouse), "beta", "3.0", {"beta.py": "VALUE = 10\n"})
-    result = ensure_environment(options(store, _uv_lock=(project / "uv.lock").read_text(encoding="utf-8")))
+    result = ensure(store, uv_lock=(project / "uv.lock").read_text(encoding="utf-8"))
     assert result["environment"]["packages"]["beta"] == "2.0"
     assert result["ref"]["key"] != recipe(PYPROJECT).key
     assert not os.path.exists(f"{store}/locks")
@@ -215,7 +217,7 @@ def _python() -> Any:
 
 def test_both_ways_install_the_same(store: str, wheelhouse: str) -> None:
     first = built(store)
-    ensure_environment(options(store, state="absent"))
+    ensure(store, state="absent")
     assert built(store, brought=brought(store, wheelhouse))["digest"] == first["digest"]
 
 
@@ -249,6 +251,38 @@ def test_uv_from_its_wheel(store: str, wheelhouse: str, wheel_maker: Callable[..
     assert without.uv is True
     built(store, brought=Brought(**{**vars(given), "tool": tool}))
     assert os.access(f"{store}/tools/uv-{version}/uv", os.X_OK)
+    assert leftovers(store) == []
+
+
+def test_uv_is_fetched_with_pip_once(
+    store: str, wheelhouse: str, wheel_maker: Callable[..., Path], uv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"], check=False, capture_output=True).returncode:
+        pytest.skip("/usr/bin/python3 has no ensurepip (package python3-venv)")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if building._find_uv(Request(recipe(PYPROJECT), store), os.environ):
+        pytest.skip("this machine has uv in /usr/bin")
+    version = subprocess.run([uv, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    stand_in = f'#!/bin/sh\nexec {uv} "$@"\n'
+    wheel_maker(Path(wheelhouse), "uv", version, {f"uv-{version}.data/scripts/uv": stand_in})
+    assert built(store)["uv"] == version
+    assert os.listdir(f"{store}/tools") == [f"uv-{version}"]
+    os.remove(f"{wheelhouse}/uv-{version}-py3-none-any.whl")
+    ensure(store, state="absent")
+    assert built(store)["uv"] == version
+
+
+def test_uv_that_cannot_be_fetched_is_needed_from_the_controller(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if building._find_uv(Request(recipe(PYPROJECT), store), os.environ):
+        pytest.skip("this machine has uv in /usr/bin")
+    python = replace(_python(), path="/bin/false")
+    monkeypatch.setattr(building, "choose", lambda *_arguments: python)
+    needs = build(Request(recipe(PYPROJECT), store))
+    assert isinstance(needs, Needs)
+    assert needs.uv and "could not be fetched with pip" in needs.reason
     assert leftovers(store) == []
 
 
@@ -298,7 +332,7 @@ def test_a_tampered_wheel_is_refused(
     store: str, wheelhouse: str, wheel_maker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built(store)
-    ensure_environment(options(store, state="absent"))
+    ensure(store, state="absent")
     wheel_maker(Path(wheelhouse), "beta", "2.0", {"beta.py": "VALUE = 666\n"})
     monkeypatch.setenv("UV_CACHE_DIR", f"{store}/cache")  # the old one still has the right content
     with pytest.raises(UvError, match="installing the packages failed"):
@@ -308,7 +342,7 @@ def test_a_tampered_wheel_is_refused(
 
 @pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_verify_names_what_is_wrong(store: str, damage: str) -> None:
-    path = ensure_environment(options(store))["ref"]["path"]
+    path = ensure(store)["ref"]["path"]
     minor = present(path)["python"]["version"].rpartition(".")[0]  # type: ignore[index]
     assert [package.name for package in verify(path, minor)] == ["alpha", "beta"]
     module = Path(path, "lib", f"python{minor}", "site-packages", "beta.py")
@@ -323,13 +357,13 @@ def test_verify_names_what_is_wrong(store: str, damage: str) -> None:
 
 
 def test_an_environment_whose_python_has_gone_is_built_anew(store: str) -> None:
-    path = ensure_environment(options(store))["ref"]["path"]
+    path = ensure(store)["ref"]["path"]
     os.chmod(f"{path}/bin", 0o755)
     os.remove(f"{path}/bin/python")
     os.symlink("/nonexistent/python3", f"{path}/bin/python")
     assert present(path) is None
-    assert ensure_environment(options(store), check_mode=True)["changed"]
-    assert ensure_environment(options(store))["changed"]
+    assert ensure(store, check_mode=True)["changed"]
+    assert ensure(store)["changed"]
     assert value(path) == "2"
 
 
@@ -369,7 +403,7 @@ def test_a_killed_builder_leaves_nothing_that_looks_finished(store: str) -> None
         pytest.skip("the builder was finished before it could be killed")
     assert leftovers(store)
     assert present(target) is None
-    assert ensure_environment(options(store))["changed"]
+    assert ensure(store)["changed"]
     assert value(target) == "2"
     # A uv that the killed builder had started may still have been writing when the next one swept.
     while leftovers(store) and time.monotonic() < deadline:

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import (
     UvError,
     failure,
     find,
+    named,
     usual_places,
 )
 
@@ -73,19 +74,18 @@ def test_find_takes_the_first_that_runs_and_is_new_enough(tmp_path: Path) -> Non
     old = program(tmp_path / "old", "echo uv 0.4.9")
     broken = program(tmp_path / "broken", "exit 1")
     good = program(tmp_path / "good", "echo 'uv 0.13.8 (x86_64)'")
-    found = find(None, [str(tmp_path / "missing"), broken, old, good], {})
+    found = find([str(tmp_path / "missing"), broken, old, good], {})
     assert found is not None
     assert (found.path, found.version) == (good, "0.13.8")
-    assert find(None, [old, broken], {}) is None
+    assert find([old, broken], {}) is None
 
 
 def test_the_given_one_must_work(tmp_path: Path) -> None:
-    old = program(tmp_path / "old", "echo uv 0.4.9")
-    good = program(tmp_path / "good", "echo uv 1.0.0")
+    assert named(program(tmp_path / "good", "echo uv 1.0.0"), {}).version == "1.0.0"
     with pytest.raises(RankzeroError, match=r"0\.4\.9; at least 0\.7\.0"):
-        find(old, [good], {})
+        named(program(tmp_path / "old", "echo uv 0.4.9"), {})
     with pytest.raises(RankzeroError, match=r"uv: .*missing"):
-        find(str(tmp_path / "missing"), [good], {})
+        named(str(tmp_path / "missing"), {})
 
 
 def test_usual_places(tmp_path: Path) -> None:
