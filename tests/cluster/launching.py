@@ -189,9 +189,11 @@ class Site:
         self.plays.append(play)
         return play
 
-    def play(self, job: Mapping[str, Any] | str | None, *arguments: str, **options: Any) -> Played:
+    def play(
+        self, job: Mapping[str, Any] | str | None, *arguments: str, timeout: float = PLAY_SECONDS, **options: Any
+    ) -> Played:
         """`start`, and wait for its end."""
-        return self.start(job, *arguments, **options).finish()
+        return self.start(job, *arguments, **options).finish(timeout)
 
     def launch(self, job: Mapping[str, Any] | str | None, *arguments: str, **options: Any) -> dict[str, Any]:
         """Launch without waiting; the playbook has to succeed. What module job returned."""

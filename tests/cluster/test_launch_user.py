@@ -91,3 +91,37 @@ def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
     shutil.copy(site.run_dir(first) / "launch.json", site.folder / "earlier.json")
     second = site.launch("earlier.json")
     assert (second["key"], second["launch_state"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
+
+
+def test_the_example_trains_under_both_launchers(site: Site) -> None:
+    """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it."""
+    shutil.copytree(EXAMPLE, site.folder / "first_run", ignore=shutil.ignore_patterns("runs", "__pycache__"))
+    kinds = ("srun", "torchrun")
+    jobs = {
+        kind: {"launch_job": "first_run/jobs/first_run.yml", "launch_overrides": {"launcher": kind, "nodes": 2}}
+        for kind in kinds
+    }
+    played = site.play_many(jobs, wait=True, timeout=600)
+    assert played.rc == 0, played.output
+    for kind in kinds:
+        launch = played.launch(kind)
+        run = site.run_dir(launch)
+        outcome = read_json(run / "outcome.json")
+        assert (outcome["success"], site.ended(launch["job_id"])) == (True, "COMPLETED")
+        result = read_json(run / "work" / "result.json")
+        assert (result["world_size"], result["rank_sum"], result["steps"]) == (4, 0 + 1 + 2 + 3, 60)
+        assert result["parameters_identical"] is True and len(set(result["parameter_hashes"])) == 1
+        assert len(result["parameter_hashes"]) == 4
+        assert result["loss"] < 3.5 < result["first_loss"], result
+        nodes = read_json(run / "started.json")["nodes"]
+        assert len(nodes) == 2 and result["hosts"] == [nodes[0], nodes[0], nodes[1], nodes[1]]
+        assert [result["loss"], result["torch"]] == [outcome["artifact"]["values"][key] for key in ("loss", "torch")]
+        logs = rank_logs(run)
+        assert sorted(logs) == [f"rank-{rank:04d}.log" for rank in range(4)]
+        for rank in range(4):
+            banner = f"RANK={rank} LOCAL_RANK={rank % 2} WORLD_SIZE=4 NODE_RANK={rank // 2} host={nodes[rank // 2]} "
+            assert logs[f"rank-{rank:04d}.log"].count(f"[rankzero] {banner}") == 1, logs
+            # The program saw the same.
+            assert f"rank {rank}/4 local rank {rank % 2} host {nodes[rank // 2]} " in logs[f"rank-{rank:04d}.log"]
+        assert f"{kind}: job {launch['job_id']}: step 10/60 loss" in played.output
+        assert f"{kind}: first-run succeeded" in played.output
