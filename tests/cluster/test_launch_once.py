@@ -66,6 +66,19 @@ def test_an_adopted_job_that_has_ended_meanwhile_is_not_submitted_again(site: Si
     assert [*site.jobs()] == [again["job_id"]]
 
 
+def test_the_same_launch_under_another_state_root_is_not_mistaken_for_this_one(site: Site) -> None:
+    """Its job has the same name and belongs to the same user; the module dies before it has called sbatch at all."""
+    job = site.job("true", resources={"time": "00:05:00", "sbatch": {"hold": True}})
+    other = site.launch(job)
+    site.cluster["state_root"] += ".second"
+    assert site.play(job, ansible_shell_executable=site.fake("sbatch", 'kill -9 "$PPID"')).rc != 0
+    assert [*site.jobs()] == [other["job_id"]]
+    mine = site.launch(job)
+    assert (mine["launch_state"], mine["generation"], mine["key"]) == ("submitted", 1, other["key"])
+    assert mine["job_id"] != other["job_id"]
+    assert set(site.jobs()) == {other["job_id"], mine["job_id"]}
+
+
 def test_sbatch_that_times_out_after_it_has_submitted(site: Site) -> None:
     job = site.job(UNTIL_GO)
     lying = site.fake("sbatch", f'/usr/bin/sbatch "$@" > /dev/null; {TIMED_OUT}')

@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     expand_nodes,
     find_by_id,
     find_by_name,
+    without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
 
@@ -50,7 +51,9 @@ def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
     try:
         answer.records = find_by_id(slurm, [job_id for job_id in ids.values() if job_id], since=since)
         # Oldest first: of two submissions of one name the newest one counts.
-        answer.by_name = {record.name: record for record in find_by_name(slurm, nameless, since=since or 0)}
+        for record in find_by_name(slurm, nameless, since=since or 0):
+            if without_namesakes([record], nameless[record.name].path):
+                answer.by_name[record.name] = record
     except SlurmUnavailable as error:
         answer.silent = error.message
     return answer

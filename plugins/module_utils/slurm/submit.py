@@ -25,7 +25,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation i
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, find_by_id, find_by_name
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
+    JobRecord,
+    find_by_id,
+    find_by_name,
+    without_namesakes,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.states import describe_end
 
@@ -186,9 +191,8 @@ class Launcher:
 
     def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
         """The job of an intent without an id. A submitter that may still be at work is given time to say."""
-        name = self.request.name_of(run.generation)
         while True:
-            records = find_by_name(self.slurm, [name], since=intent)
+            records = self._jobs_named(run, intent)
             if records:
                 return next((record for record in records if record.active), records[-1])
             job_id = run.job_id()
@@ -200,6 +204,11 @@ class Launcher:
             if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
                 return None
             self.sleep(LOOK_SECONDS)
+
+    def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
+        """The jobs that Slurm knows of a generation, by their name."""
+        found = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=since)
+        return without_namesakes(found, run.path)
 
     def _submitter_may_live(self, run: RunDirectory) -> bool:
         submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
@@ -330,7 +339,7 @@ class Launcher:
         until = self.clock() + APPEAR_SECONDS
         while True:
             try:
-                records = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=self.clock() - 3600)
+                records = self._jobs_named(run, self.clock() - 3600)
             except SlurmUnavailable:
                 records = []
             if records or self.clock() > until:

@@ -179,6 +179,13 @@ def test_an_intent_without_an_id_is_looked_up_by_name(tmp_path: Path) -> None:
     assert "the next launch settles it" in found["message"]
 
 
+def test_a_job_of_the_same_name_in_another_run_directory_is_another_launch(tmp_path: Path) -> None:
+    run = make_run(tmp_path, entry("intent"))
+    elsewhere = queue("RUNNING", WorkDir=f"/elsewhere/runs/gpt/{KEY}/1")
+    assert look(elsewhere, run)["job_id"] is None
+    assert look(queue("RUNNING", WorkDir=str(run)), run)["job_id"] == "7"
+
+
 def test_a_rejected_submission(tmp_path: Path) -> None:
     run = make_run(tmp_path, entry("intent"), entry("rejected", message="Invalid account"))
     fake = FakeSlurm()

@@ -109,7 +109,7 @@ class Cluster:
     def _row(number: str, job: Mapping[str, Any]) -> str:
         end = int(NOW) - 900 if job["state"] not in ("PENDING", "RUNNING", "REQUEUED") else "N/A"
         times = (job["submit"], job["submit"], "N/A", end, "0:00")
-        place = ("1", "node01", "batch", "root", "root", "lab", "/x", job["name"])
+        place = ("1", "node01", "batch", "root", "root", "lab", job.get("work_dir", "/x"), job["name"])
         return FIELD.join(map(str, (number, job["state"], "None", job["exit"] * 256, 0, *times, *place)))
 
     def _scontrol(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -405,6 +405,20 @@ def test_a_lost_job_that_has_ended_is_an_end_and_not_lost(bench: Bench) -> None:
     bench.cluster.add(bench.name(), "CANCELLED", squeue=False)
     result = bench.launch()
     assert (result["generation"], result["launch_state"]) == (2, "submitted")
+
+
+def test_a_job_of_the_same_launch_under_another_state_root_is_another_job(bench: Bench) -> None:
+    bench.intent(f"{socket.gethostname()}:{_dead_pid()}")
+    bench.cluster.add(bench.name(), "RUNNING", work_dir=f"/elsewhere/runs/job/{bench.runs.name}/1")
+    result = bench.launch()
+    assert (result["launch_state"], result["job_id"]) == ("submitted", "102")
+
+
+def test_the_run_directory_by_another_path_is_the_same(bench: Bench, tmp_path: Path) -> None:
+    bench.intent("elsewhere:1")
+    (tmp_path / "link").symlink_to(tmp_path / "state")
+    job_id = bench.cluster.add(bench.name(), "RUNNING", work_dir=f"{tmp_path}/link/runs/job/{bench.runs.name}/1")
+    assert bench.launch()["job_id"] == job_id
 
 
 def test_a_lost_submission_is_repeated_under_the_same_generation(bench: Bench) -> None:
