@@ -85,10 +85,10 @@ def python(path: str, version: str, libc: str = "glibc 2.36") -> Python:
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Python]:
     found: dict[str, Python] = {}
     monkeypatch.setattr(pythons, "ask", found.get)
-    monkeypatch.setattr(pythons, "executable_by_all", lambda path: not path.startswith("/root/"))
+    monkeypatch.setattr(pythons, "executable_by_all", lambda path: not path.startswith("/private/"))
     monkeypatch.setattr(os.path, "realpath", lambda path: path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    for path in ("/root/3.13.0", "/usr/3.9.2", "/usr/3.11.2", "/opt/3.12.1"):
+    for path in ("/private/3.13.0", "/usr/3.9.2", "/usr/3.11.2", "/opt/3.12.1"):
         found[path] = python(path, path.rpartition("/")[2])
     return found
 
@@ -113,10 +113,10 @@ def test_choose(installed: dict[str, Python], specifiers: str, request_: str | N
 def test_root_does_not_take_what_others_cannot_run(
     installed: dict[str, Python], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(RankzeroError, match=r"/root/3\.13\.0 \(other users cannot execute it\)"):
+    with pytest.raises(RankzeroError, match=r"/private/3\.13\.0 \(other users cannot execute it\)"):
         choose("", "3.13", list(installed))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert choose("", "3.13", list(installed)).path == "/root/3.13.0"
+    assert choose("", "3.13", list(installed)).path == "/private/3.13.0"
 
 
 def test_nothing_fits(installed: dict[str, Python]) -> None:
