@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     control,
     layout,
     processes,
+    record,
 )
 from tests.cluster.conftest import ROOT, LabCluster, instance_name, lab_of
 
@@ -166,7 +167,7 @@ def test_a_killed_start_can_be_removed(small: layout.Lab) -> None:
 
 def test_a_lost_supervisor_is_repaired(small: layout.Lab) -> None:
     cluster.apply(small, "present")
-    known = cluster.load(small.directory)
+    known = record.load(small.directory)
     assert known is not None
     supervisor = control.agent(known.host, agents.SUPERVISOR).identity()
     os.kill(supervisor.pid, signal.SIGKILL)
@@ -180,14 +181,14 @@ def test_a_lost_supervisor_is_repaired(small: layout.Lab) -> None:
 def test_files_of_a_rebooted_machine_name_nobody(small: layout.Lab) -> None:
     """After a reboot the recorded pids belong to others: they are neither entered nor killed."""
     cluster.apply(small, "present")
-    known = cluster.load(small.directory)
+    known = record.load(small.directory)
     assert known is not None
-    record = Path(known.host.socket_directory, "head.pid") if small.realistic else None
+    recorded = Path(known.host.socket_directory, "head.pid") if small.realistic else None
     cluster.apply(small, "stopped")
     with subprocess.Popen(["sleep", "1000"]) as bystander:
         try:
-            if record is not None:
-                record.write_text(f"{bystander.pid} 1\n", encoding="utf-8")
+            if recorded is not None:
+                recorded.write_text(f"{bystander.pid} 1\n", encoding="utf-8")
                 done = LabCluster(small).head(["true"], check=False)
                 assert done.returncode == 125
                 assert "head of this lab is not running" in done.stderr

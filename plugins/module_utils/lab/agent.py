@@ -229,7 +229,7 @@ class Agent:
         sources: list[Any] = [self.listener, reader]
         while not leaving:
             self.reap()
-            readable, _, _ = select.select(sources, [], [])
+            readable = select.select(sources, [], [])[0]
             if reader in readable:
                 with contextlib.suppress(BlockingIOError):
                     os.read(reader, 4096)
@@ -252,7 +252,7 @@ class Agent:
                     service.exit = os.waitstatus_to_exitcode(status)
 
     def _answer(self) -> None:
-        connection, _ = self.listener.accept()
+        connection = self.listener.accept()[0]
         with connection, contextlib.suppress(OSError):
             connection.settimeout(2.0)  # a stuck client must not hold up the reaping
             with connection.makefile("rw", encoding="utf-8") as stream:
@@ -316,7 +316,7 @@ def main(arguments: list[str]) -> int:
     try:
         agent = Agent(config)
     except OSError as error:
-        print(f"{config['name']}: set-up failed: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{config['name']}: set-up failed: {error}\n")
         return 1
     agent.run()
     return 0

@@ -10,7 +10,6 @@ left by its marks and begins again.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
 import pwd
@@ -88,20 +87,19 @@ def write_directory(lab: Lab, host: Host) -> None:
             os.makedirs(lab.path("spool", name), exist_ok=True)
     _directory(lab.path("log", agents.SUPERVISOR), 0o755)
     for name, text in slurmconf.render(lab, host).items():
-        _file(lab.path("etc", "slurm", name), text, 0o600 if name == "slurmdbd.conf" else 0o644, owner)
+        write_file(lab.path("etc", "slurm", name), text, 0o600 if name == "slurmdbd.conf" else 0o644, owner)
     for name, text in agents.static_files(lab).items():
-        _file(lab.path("etc", name), text)
+        write_file(lab.path("etc", name), text)
     for name, config in agents.render(lab, host, interpreter()).items():
-        _file(agents.config_path(lab, name), json.dumps(config, indent=1) + "\n")
+        write_file(agents.config_path(lab, name), json.dumps(config, indent=1) + "\n")
     for name, text in wrappers.render(lab, host, interpreter()).items():
-        _file(lab.path(name), text, 0o755)
-    _file(lab.path("inventory.yml"), wrappers.inventory(lab))
-    _copy_library(lab)
+        write_file(lab.path(name), text, 0o755)
+    write_file(lab.path("inventory.yml"), wrappers.inventory(lab))
     _munge_key(lab)
     if not lab.realistic:
         _fake_devices(lab)
     if lab.accounting == "slurmdbd":
-        _file(lab.path("etc", "grants.sql"), accounting.grants(host.user))
+        write_file(lab.path("etc", "grants.sql"), accounting.grants(host.user))
 
 
 def _directory(path: str, mode: int, user: str = "") -> None:
@@ -116,37 +114,13 @@ def _own(path: str, mode: int, user: str) -> None:
         os.chown(path, entry.pw_uid, entry.pw_gid)
 
 
-def _file(path: str, text: str, mode: int = 0o644, user: str = "") -> None:
+def write_file(path: str, text: str, mode: int = 0o644, user: str = "") -> None:
     """Write a file whole: a start that is killed here leaves the old one or the new one."""
     temporary = f"{path}.new"
     with open(temporary, "w", encoding="utf-8") as stream:
         stream.write(text)
     _own(temporary, mode, user if mode == 0o600 else "")
     os.replace(temporary, path)
-
-
-def _copy_library(lab: Lab) -> None:
-    """The sources of this package, from wherever they were imported (a file, or the zip that Ansible ships).
-
-    The programs in bin and lib run from this copy: they outlive the module, and its zip. Imported here, because some
-    of them import this file, and by name, because Ansible ships what it sees imported.
-    """
-    from ansible_collections.rankzero.slurm.plugins.module_utils import errors
-    from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
-        agent,
-        cluster,
-        faults,
-        internet,
-        kernel,
-        layout,
-    )
-
-    own = sys.modules[__name__]
-    copied = [errors, accounting, agent, agents, own, cluster, control, faults, internet, kernel, layout]
-    for module in [*copied, network, processes, slurmconf, wrappers]:
-        path = lab.path("lib", *module.__name__.split(".")) + ".py"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        _file(path, inspect.getsource(module))
 
 
 def _munge_key(lab: Lab) -> None:
@@ -205,7 +179,7 @@ def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> pr
 
     if not control.until(ready, timeout) or not answer:
         raise RankzeroError(f"lab {lab.name}: {name} did not come up\n{control.log_tail(lab, name)}")
-    _file(f"{host.socket_directory}/{name}.pid", f"{answer[0]}\n")
+    write_file(f"{host.socket_directory}/{name}.pid", f"{answer[0]}\n")
     return answer[0]
 
 

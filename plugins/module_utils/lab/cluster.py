@@ -13,17 +13,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
-import json
 import os
 import shutil
 import signal
 import stat
 from collections.abc import Iterator
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, boot, control, processes, slurmconf
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition, check
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
+    agents,
+    boot,
+    control,
+    library,
+    processes,
+    slurmconf,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, check
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.record import Record, load, save
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 STATES = ("present", "stopped", "restarted", "absent")
@@ -76,39 +82,6 @@ class Report:
                 "after_header": self.lab.directory,
             },
         }
-
-
-# ---- the record on disk -----------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """lab.json: the options, what was found out about the machine, and whether the start came to its end."""
-
-    lab: Lab
-    host: Host
-    ready: bool
-
-
-def save(record: Record) -> None:
-    path = record.lab.path("lab.json")
-    with open(f"{path}.new", "w", encoding="utf-8") as stream:
-        json.dump(dataclasses.asdict(record), stream, indent=1)
-    os.replace(f"{path}.new", path)
-
-
-def load(directory: str) -> Record | None:
-    """What lab.json says; None where there is none that can be read (never written, or of another version)."""
-    try:
-        with open(f"{directory}/lab.json", encoding="utf-8") as stream:
-            record = json.load(stream)
-        fields: dict[str, Any] = record["lab"]
-        fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
-        for name in ("slurm_conf", "binds"):
-            fields[name] = tuple(fields[name])
-        return Record(Lab(**fields), Host(**record["host"]), record["ready"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
 
 
 @contextlib.contextmanager
@@ -280,6 +253,7 @@ def _start(lab: Lab, known: Record | None) -> None:
             shutil.rmtree(lab.path(name), ignore_errors=True)
     save(Record(lab, host, False))
     boot.write_directory(lab, host)
+    library.copy(lab)
     boot.start_agents(lab, host)
     boot.start_daemons(lab, host)
     boot.wait_for_nodes(lab, host, lab.node_names)

@@ -20,10 +20,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agents,
     boot,
-    cluster,
     control,
     network,
     processes,
+    record,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
@@ -43,7 +43,7 @@ class Faults:
     @classmethod
     def of(cls, directory: str) -> Faults:
         """The switches of the lab in `directory`; RankzeroError when no lab is recorded there."""
-        known = cluster.load(directory)
+        known = record.load(directory)
         if known is None:
             raise RankzeroError(f"no lab in {directory}; start one with the playbook rankzero.slurm.lab")
         return cls(known.lab, known.host)
@@ -241,6 +241,6 @@ def main(directory: str, arguments: list[str]) -> int:
         action: Callable[..., None] = getattr(Faults.of(directory), verb)
         action(**options)
     except RankzeroError as error:
-        print(f"fault: {error.message}", file=sys.stderr)
+        sys.stderr.write(f"fault: {error.message}\n")
         return 1
     return 0

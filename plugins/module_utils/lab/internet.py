@@ -38,7 +38,7 @@ def listen_in(pid: int, port: int) -> socket.socket:
 
 def target_of(head: bytes) -> tuple[str, int, bytes]:
     """Host, port and what to send there first, out of a request's head. ValueError when it is not for a proxy."""
-    line, _, rest = head.partition(b"\r\n")
+    line, *rest = head.split(b"\r\n")
     method, target, version = line.decode("latin-1").split(" ")
     if method == "CONNECT":
         parts = urllib.parse.urlsplit(f"//{target}")
@@ -47,7 +47,7 @@ def target_of(head: bytes) -> tuple[str, int, bytes]:
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError(f"not a proxy request: {target}")
     path = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    fields = [field for field in rest.split(b"\r\n") if not field.lower().startswith((b"proxy-", b"connection:"))]
+    fields = [field for field in rest if field and not field.lower().startswith((b"proxy-", b"connection:"))]
     first = f"{method} {path} {version}\r\nConnection: close\r\n".encode("latin-1")
     return parts.hostname, parts.port or 80, first + b"\r\n".join(fields)
 
@@ -55,15 +55,14 @@ def target_of(head: bytes) -> tuple[str, int, bytes]:
 def _relay(one: socket.socket, other: socket.socket) -> None:
     """Copy both ways until both sides have said their last word, or nobody spoke for ten minutes."""
     with selectors.DefaultSelector() as selector:
-        selector.register(one, selectors.EVENT_READ, other)
-        selector.register(other, selectors.EVENT_READ, one)
+        selector.register(one, selectors.EVENT_READ)
+        selector.register(other, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(_IDLE)
             if not ready:
                 return
-            for key, _ in ready:
-                source, sink = key.fileobj, key.data
-                assert isinstance(source, socket.socket)
+            for key in [entry[0] for entry in ready]:
+                source, sink = (one, other) if key.fileobj is one else (other, one)
                 data = source.recv(65536)
                 if data:
                     sink.sendall(data)
@@ -105,5 +104,5 @@ def main(arguments: list[str]) -> int:
         pid = int(stream.read().split()[0])
     listener = listen_in(pid, wrappers.PROXY_PORT)
     while True:
-        client, _ = listener.accept()
+        client = listener.accept()[0]
         threading.Thread(target=serve, args=(client,), daemon=True).start()

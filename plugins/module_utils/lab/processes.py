@@ -41,7 +41,7 @@ def identity(pid: int) -> Identity | None:
     """The identity of a running process; None where there is none, or only a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
-            state, _, start = parse_stat(stream.read())
+            state, start = parse_stat(stream.read())[::2]
     except (OSError, ValueError):
         return None
     return None if state in "ZX" else Identity(pid, start)
@@ -51,9 +51,8 @@ def mounted_sources(mountinfo: str) -> set[str]:
     """The sources of all mounts in a /proc/PID/mountinfo text (proc(5)), octal escapes undone."""
     sources = set()
     for line in mountinfo.splitlines():
-        _, separator, tail = line.partition(" - ")
-        if separator:
-            source = tail.split(" ")[1]
+        if " - " in line:
+            source = line.split(" - ", 1)[1].split(" ")[1]
             sources.add(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), source))
     return sources
 

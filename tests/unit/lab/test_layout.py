@@ -134,6 +134,12 @@ def test_the_role_and_the_module_agree() -> None:
     assert ours == {name: entry["default"] for name, entry in lab_cluster.ARGUMENTS.items() if name != "directory"}
 
 
-def test_the_defaults_are_the_labs() -> None:
+def test_the_labs_defaults_are_the_modules() -> None:
     options = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name != "state"}
     assert layout.from_options({**options, "way": "simple", "directory": "/x/"}) == Lab("lab", "/x", way="simple")
+
+
+def test_what_is_switched_reaches_the_lab() -> None:
+    options = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name != "state"}
+    switched = layout.from_options({**options, "way": "simple", "internet": False, "job_comments": True})
+    assert (switched.internet, switched.job_comments) == (False, True)

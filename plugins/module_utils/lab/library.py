@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The copy of this package in <directory>/lib, from which the lab's own programs run.
+
+They outlive the module that starts the lab, and the zip in which Ansible ships it. Named one by one, because Ansible
+ships only what it sees imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+
+from ansible_collections.rankzero.slurm.plugins.module_utils import errors
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
+    accounting,
+    agent,
+    agents,
+    boot,
+    control,
+    faults,
+    internet,
+    kernel,
+    layout,
+    network,
+    processes,
+    record,
+    slurmconf,
+    wrappers,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+
+MODULES = (
+    errors,
+    accounting,
+    agent,
+    agents,
+    boot,
+    control,
+    faults,
+    internet,
+    kernel,
+    layout,
+    network,
+    processes,
+    record,
+    slurmconf,
+    wrappers,
+)
+
+
+def copy(lab: Lab) -> None:
+    """Write the sources, from wherever they were imported (a file, or the zip)."""
+    for module in MODULES:
+        path = lab.path("lib", *module.__name__.split(".")) + ".py"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        boot.write_file(path, inspect.getsource(module))

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a lab says about itself on disk: lab.json. A claim, never proof: whether it runs is asked of its processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """lab.json: the options, what was found out about the machine, and whether the start came to its end."""
+
+    lab: Lab
+    host: Host
+    ready: bool
+
+
+def save(record: Record) -> None:
+    path = record.lab.path("lab.json")
+    with open(f"{path}.new", "w", encoding="utf-8") as stream:
+        json.dump(dataclasses.asdict(record), stream, indent=1)
+    os.replace(f"{path}.new", path)
+
+
+def load(directory: str) -> Record | None:
+    """What lab.json says; None where there is none that can be read (never written, or of another version)."""
+    try:
+        with open(f"{directory}/lab.json", encoding="utf-8") as stream:
+            record = json.load(stream)
+        fields: dict[str, Any] = record["lab"]
+        fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
+        for name in ("slurm_conf", "binds"):
+            fields[name] = tuple(fields[name])
+        return Record(Lab(**fields), Host(**record["host"]), record["ready"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
