@@ -234,6 +234,15 @@ class Site:
         inside = f"{self.state_root}.fakes/{command}"
         return self.shell(f"fake-{command}", f'PATH="{inside}:$PATH" exec "$LAB_SHELL" "$@"')
 
+    def ordinary_user(self) -> str:
+        """A shell for Ansible in which one is the user nobody on the lab's head, with a home of his own on /shared."""
+        inside = f"{self.lab.shared_inside}/home-{self.token}"
+        self.host_path(inside).mkdir()
+        os.chown(self.host_path(inside), 65534, 65534)
+        become = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+        head = self.lab.dir / "bin" / "head"
+        return self.program("nobody.sh", f'exec {head} {become} env HOME={inside} USER=nobody /bin/sh "$@"')
+
     # What came of it.
 
     def host_path(self, inside: str) -> Path:

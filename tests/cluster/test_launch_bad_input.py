@@ -207,16 +207,6 @@ def mounted(site: Site, name: str, options: str, folder: str) -> str:
     return site.shell(name, f"exec {head} unshare --mount /bin/sh -c '{inner}' sh \"$@\"")
 
 
-def ordinary_user(site: Site) -> str:
-    """The lab's head as the user nobody, whose home is a folder of his own."""
-    home = site.host_path(f"{site.lab.shared_inside}/home-{site.token}")
-    home.mkdir()
-    os.chown(home, 65534, 65534)
-    head, inside = site.lab.dir / "bin" / "head", f"{site.lab.shared_inside}/{home.name}"
-    become = "setpriv --reuid=65534 --regid=65534 --clear-groups"
-    return site.shell("ordinary-user", f'exec {head} {become} env HOME={inside} USER=nobody /bin/sh "$@"')
-
-
 def old_python(site: Site) -> str:
     """A Python that says that it is 3.8, which Ansible still takes."""
     place = site.folder / "old"
@@ -265,7 +255,7 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     hosts["no-slurm"]["launch_cluster"] = here
     hosts["read-only"]["ansible_shell_executable"] = mounted(site, "read-only", "ro", roots["read-only"])
     hosts["no-space"]["ansible_shell_executable"] = mounted(site, "no-space", "size=8k", roots["no-space"])
-    hosts["not-mine"]["ansible_shell_executable"] = ordinary_user(site)
+    hosts["not-mine"]["ansible_shell_executable"] = site.ordinary_user()
     hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/root/none"}}
     hosts["old-python"]["ansible_python_interpreter"] = old_python(site)
     hosts["older-python"]["ansible_python_interpreter"] = older_python(site)

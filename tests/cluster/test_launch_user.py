@@ -84,6 +84,26 @@ def test_the_installed_collection_launches_from_a_folder_of_ones_own(site: Site,
     assert elsewhere.launch()["job_id"] == launch["job_id"]
 
 
+def test_an_ordinary_user_launches_into_his_home_from_a_store_of_others(site: Site) -> None:
+    if site.lab.way != "realistic":
+        pytest.skip("in a lab of the simple way every other test is run by an ordinary user")
+    site.outcome(site.launch(site.job("true", name="store")))  # root fills the store, which he may only read
+    job = site.job("id -u; ls -l")
+    options = {
+        "ansible_shell_executable": site.ordinary_user(),
+        "launch_cluster": {"store_root": site.cluster["store_root"]},
+        # He cannot read what root, who is Ansible's local connection, writes for him: modules go by standard input.
+        "env": {"ANSIBLE_PIPELINING": "1"},
+    }
+    launch = site.launch(job, **options)
+    home = f"{site.lab.shared_inside}/home-{site.token}"
+    assert launch["run_dir"].startswith(f"{home}/.rankzero/state/runs/"), "the default is below his home"
+    assert site.outcome(launch)["success"]
+    said = rank_logs(site.run_dir(launch))["rank-0000.log"]
+    assert "\n65534\n" in said and "README -> " in said, said
+    assert site.launch(job, **options)["launch_state"] == "unchanged"
+
+
 def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
     job = site.job("echo again", env={"WORD": "7"}, resources={"nodes": 2, "time": "00:03:00"})
     first = site.launch(job)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def test_a_failed_launch_is_launched_anew_unless_told_otherwise(site: Site) -> N
 
     never = site.launch(job, launch_relaunch="never")
     assert (never["launch_state"], never["changed"], never["standing"]) == ("unchanged", False, "failed")
-    assert (never["job_id"], never["slurm_commands"]) == (first["job_id"], 0)
+    assert never["job_id"] == first["job_id"]
+    assert never["slurm_commands"] <= 1, "a failed job may have been requeued: Slurm is asked once"
     assert "exit code 3" in never["message"]
 
     second = site.launch(job)
@@ -121,3 +123,63 @@ def test_a_launch_without_its_parts_names_them_and_submits_nothing(site: Site) -
     built = site.launch(site.job("echo hello"))
     assert built["launch_state"] == "submitted"
     assert site.outcome(built)["success"]
+
+
+NASTY = [
+    "two words",
+    'it\'s "quoted"',
+    "$(touch pwned) `touch pwned` ${HOME} $0",
+    "a\nnew\tline\\n",
+    "-n",
+    "# no comment",
+    "é 漢 😀",
+    "*?[a-z] ~ ! ; & | < > ( ) { }",
+    "",
+    " ",
+]
+
+
+def test_text_of_any_kind_reaches_every_rank_unchanged(site: Site) -> None:
+    """Arguments, environment and places, through real sbatch and srun; nothing of it is executed on the way."""
+    site.cluster["state_root"] = f'{site.state_root} it\'s a "place" # $(id) é'
+    program = (
+        "import json, os, sys; json.dump([sys.argv[1:], os.environ['NASTY'], os.getcwd()], open('result.json', 'w'))"
+    )
+    job = site.job(
+        ["python3", "-c", program, *NASTY],
+        env={"NASTY": "".join(NASTY)},
+        artifact={"path": "result.json", "format": "any"},
+    )
+    launch = site.launch(job)
+    run = site.run_dir(launch)
+    outcome = site.outcome(launch)
+    assert outcome["success"], outcome
+    argv, value, where = read_json(run / "work" / "result.json")
+    assert argv == NASTY
+    assert value == "".join(NASTY)
+    assert where == f"{launch['run_dir']}/work"
+    assert site.ended(launch["job_id"]) == "COMPLETED"
+    assert "success" in log_of(run, launch["job_id"])
+    assert not list(site.folder.rglob("pwned")) and not list(run.rglob("pwned"))
+    assert site.launch(job)["launch_state"] == "unchanged"
+
+
+def test_the_module_cancels_what_is_active_and_nothing_else(site: Site) -> None:
+    job = site.job(UNTIL_GO)
+    playbook = site.folder / "cancel.yml"
+    options = {"job": "{{ job }}", "cluster": "{{ launch_cluster }}", "state": "absent"}
+    tasks = [{"rankzero.slurm.job": options}]
+    playbook.write_text(json.dumps([{"hosts": "slurm_login", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
+    nothing = site.launch(job, playbook=str(playbook))
+    assert (nothing["launch_state"], nothing["changed"], nothing["generation"]) == ("absent", False, None)
+
+    launch = site.launch(job)
+    site.wait_for(site.run_dir(launch) / "work")
+    foreseen = site.launch(job, "--check", playbook=str(playbook))
+    assert (foreseen["changed"], foreseen["job_id"]) == (True, launch["job_id"])
+    assert site.jobs() == {launch["job_id"]: "RUNNING"}
+    cancelled = site.launch(job, playbook=str(playbook))
+    assert (cancelled["changed"], cancelled["job_id"]) == (True, launch["job_id"])
+    assert site.ended(launch["job_id"]) == "CANCELLED"
+    assert site.launch(job, playbook=str(playbook))["changed"] is False
+    assert site.launch(job)["generation"] == 2
