@@ -630,11 +630,13 @@ def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: B
     assert bench.cluster.commands == ["sinfo"]
 
 
-@pytest.mark.parametrize("prepared", ["nothing", "active", "succeeded", "failed", "intent", "missing"])
+@pytest.mark.parametrize("prepared", ["nothing", "active", "succeeded", "failed", "intent", "lost", "missing"])
 def test_check_mode_writes_nothing_at_all(bench: Bench, prepared: str) -> None:
     refs = list(bench.request.refs)
-    if prepared == "intent":
+    if prepared in ("intent", "lost"):
         bench.intent("elsewhere:1")
+        if prepared == "lost":
+            bench.cluster.add(bench.name(), "RUNNING")
     elif prepared == "missing":
         refs.append({"kind": "environment", "key": "e", "path": "/nowhere"})
     elif prepared != "nothing":
@@ -647,7 +649,7 @@ def test_check_mode_writes_nothing_at_all(bench: Bench, prepared: str) -> None:
     before = tree(bench.runs.parents[3])
     begun = bench.time
     result = bench.launch(check_mode=True, refs=refs)
-    expected = {"active": "adopted", "succeeded": "unchanged"}.get(prepared, "planned")
+    expected = {"active": "adopted", "lost": "adopted", "succeeded": "unchanged"}.get(prepared, "planned")
     assert result["launch_state"] == expected
     assert result["changed"] is (expected == "planned")
     assert result["generation"] == (2 if prepared == "failed" else 1)
