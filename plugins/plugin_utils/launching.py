@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import time_minutes
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, take
 
@@ -59,7 +60,10 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
     spec = job.spec
     snapshot = take(job.code_src, spec.code.exclude)
     _check_program(spec, snapshot)
-    built = project_recipe(job) if spec.environment.mode != "none" else None
+    wanted = spec.environment
+    built = None
+    if wanted.mode != "none":
+        built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
     runtime_key, runtime = runtime_bundle()
     made = plan(
         spec,
@@ -99,25 +103,6 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))
-
-
-def project_recipe(job: Job) -> Recipe:
-    """The environment's recipe from the project's pyproject.toml (and uv.lock, where the user keeps one)."""
-    path = os.path.join(job.project, "pyproject.toml")
-    try:
-        with open(path, encoding="utf-8") as stream:
-            pyproject = stream.read()
-    except OSError as error:
-        raise RankzeroError(
-            f"environment.project: {path} cannot be read ({error.strerror}). Name the folder with pyproject.toml, or "
-            "set environment.mode to none."
-        ) from error
-    lock = None
-    if os.path.exists(os.path.join(job.project, "uv.lock")):
-        with open(os.path.join(job.project, "uv.lock"), encoding="utf-8") as stream:
-            lock = stream.read()
-    wanted = job.spec.environment
-    return recipe(pyproject, lock, wanted.extras, wanted.python, wanted.torch)
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

@@ -22,13 +22,12 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv, wheels
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import lock_key, lock_path, requirement_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import (
-    MANIFEST,
     content_digest,
     import_probe,
-    present,
     verify,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
 
 

@@ -15,13 +15,10 @@ import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
-
-MANIFEST = "env.json"
 
 # Libraries of the GPU driver: a login node without GPUs has none, and the nodes of the job do.
 _DRIVER = re.compile(r"lib(cuda|nvidia-ml|nvcuvid|amdhip64|hsa-runtime64|rocm_smi64|ze_loader)\.so")
@@ -54,22 +51,6 @@ class Installed:
     content: str
     modules: tuple[str, ...]
     requires: tuple[str, ...]
-
-
-def present(path: str) -> dict[str, Any] | None:
-    """env.json of the environment at `path`; None when it is not there, not finished, or its Python has gone.
-
-    Cheap: starts no process. The folder got its name only after everything in it had been verified.
-    """
-    try:
-        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
-            manifest = json.load(stream)
-        python = manifest["python"]["path"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if os.path.realpath(os.path.join(path, "bin", "python")) != python or not os.access(python, os.X_OK):
-        return None
-    return dict(manifest)
 
 
 def verify(path: str, minor: str) -> list[Installed]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
@@ -104,7 +105,7 @@ class Launcher:
             # The same generation once more: its name and its claim are those of the lost submission.
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
-            missing = [dict(ref) for ref in self.request.refs if not os.path.isdir(ref["path"])]
+            missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
             if not missing or self.check_mode:
                 self._check_limits()
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))

@@ -27,7 +27,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import (
     RUNTIME_FILES,
     Prepared,
     prepare,
-    project_recipe,
     runtime_bundle,
     secret_lines,
 )
@@ -138,8 +137,8 @@ def test_a_program_file_that_is_not_there_is_told_before_anything_is_sent(
 
 def test_a_project_without_pyproject_is_told(project: Path) -> None:
     (project / "pyproject.toml").unlink()
-    with pytest.raises(RankzeroError, match=r"environment.project: \S+ cannot be read \(No such file.*mode to none"):
-        project_recipe(job(project, environment={"mode": "venv"}))
+    with pytest.raises(RankzeroError, match=r"environment.project: there is no pyproject.toml in .*mode to none"):
+        ready(job(project, environment={"mode": "venv"}))
 
 
 # --- secrets

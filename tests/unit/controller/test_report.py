@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import card, duration, last_words, verdict
 
 LAUNCH = {"name": "gpt", "job_id": "7", "generation": 2, "run_dir": "/s/runs/gpt/0123456789abcdef/2"}
@@ -77,7 +78,7 @@ def test_the_lowest_rank_with_an_exception_speaks(tmp_path: Path) -> None:
         **{
             "0__rank-0000": "old attempt\nValueError: old\n",
             "1__rank-0000": "fine\nfine\n",
-            "1__rank-0001": "start\nTraceback (most recent call last):\n  File x\nZeroDivisionError: division by zero\nafter\n",
+            "1__rank-0001": "start\nTraceback (most recent call last):\n  File x\nZeroDivisionError: division\nafter\n",
             "1__rank-0002": "RuntimeError: later rank\n",
             "1__step.log": "srun: error: node02: task 1: Exited with exit code 1\n",
         },
@@ -87,7 +88,7 @@ def test_the_lowest_rank_with_an_exception_speaks(tmp_path: Path) -> None:
         "  start",
         "  Traceback (most recent call last):",
         "    File x",
-        "  ZeroDivisionError: division by zero",
+        "  ZeroDivisionError: division",
     ]
 
 

@@ -23,9 +23,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import build as building
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import UvError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import present, verify
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
