@@ -9,8 +9,12 @@ the next time, for fast development.
 
 from __future__ import annotations
 
+import fcntl
+import functools
+import itertools
 import os
 import subprocess
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -121,8 +125,24 @@ def lab_of(name: str, **options: object) -> layout.Lab:
 
 
 def instance_name(what: str = "test") -> str:
-    """Unique to this checkout: two of them may test at once."""
-    return f"{what}-{zlib.crc32(str(ROOT).encode()):08x}"
+    """Unique to this checkout and to this session: several of both may test at once."""
+    number = _session_number()
+    return f"{what}-{zlib.crc32(str(ROOT).encode()):08x}" + (f"-{number}" if number > 1 else "")
+
+
+@functools.cache
+def _session_number() -> int:
+    """The lowest number that no running session of this checkout has: a killed session's number, and lab, is free."""
+    for number in itertools.count(1):
+        name = f"rankzero-tests-{os.getuid()}-{zlib.crc32(str(ROOT).encode()):08x}-{number}.lock"
+        descriptor = os.open(Path(tempfile.gettempdir(), name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
+        except BlockingIOError:
+            os.close(descriptor)
+        else:
+            return number
+    raise AssertionError("count() does not end")
 
 
 @pytest.fixture(scope="session")
