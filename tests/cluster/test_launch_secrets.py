@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
@@ -104,12 +105,15 @@ def everything(site: Site, job_id: str, own: set[Path]) -> dict[str, bytes]:
         places[name] = site.lab.head(command, check=False).stdout.encode()
     remote_tmp = Path("~/.ansible/tmp").expanduser()
     for root in (Path(site.lab.shared), site.lab.dir / "state", site.lab.dir / "log", site.folder, remote_tmp):
-        for path in root.rglob("*"):
-            if path.is_file() and path.name != "secrets.env" and path not in own:
-                try:
-                    places[str(path)] = path.read_bytes()
-                except FileNotFoundError:
-                    continue  # Slurm's own files come and go
+        for folder, below, names in os.walk(root):
+            # Nothing of these launches is in an environment, and other tests build large ones.
+            below[:] = [name for name in below if name != "environments"]
+            for path in (Path(folder, name) for name in names):
+                if path.is_file() and path.name != "secrets.env" and path not in own:
+                    try:
+                        places[str(path)] = path.read_bytes()
+                    except FileNotFoundError:
+                        continue  # Slurm's own files come and go
     return places
 
 
