@@ -169,19 +169,30 @@ def report(
             table.spread(ids[name], 3),
             table.spread(ends[name], 3),
             table.ratio(ends[name], plain),
-            table.more(ends[name], empty) if tasks[name] is not None or name == "empty play" else None,
+            table.more(ends[name], empty) if tasks[name] is not None else None,
+            table.spread([run.cpu for run in runs[name]]),
             commands[name],
             tasks[name],
         ]
         for name in runs
     ]
-    rows += [[name, f"not measured: {reason}", *[None] * 5] for name, reason in missing.items()]
+    rows += [[name, f"not measured: {reason}", *[None] * 6] for name, reason in missing.items()]
     parts = [
         "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n",
         "## Start to job id\n",
         f"Seconds from the start of the command: median (least - most) of {len(plain)}.\n",
         table.markdown(
-            ["", "id on screen", "command back", "x sbatch", "above empty play", "Slurm commands", "tasks"], rows
+            [
+                "",
+                "id on screen",
+                "command back",
+                "x sbatch",
+                "above empty play",
+                "CPU seconds",
+                "Slurm commands",
+                "tasks",
+            ],
+            rows,
         ),
         "Target: ours warm <= empty play + 0.7 s, and <= 2 Slurm commands.\n",
         "## After the artifact\n",
@@ -209,7 +220,7 @@ def report(
         "## Killed between sbatch and the record of the id, then launched again\n",
         table.markdown(
             ["", "jobs", "runs of the program"],
-            [[name, jobs, ran] for name, (jobs, ran) in killed.items()],
+            [[name.replace("ours, warm", "ours"), jobs, ran] for name, (jobs, ran) in killed.items()],
         ),
         "Target: ours 1 and 1.\n",
     ]
@@ -244,13 +255,14 @@ def main() -> int:
             ground.remove()
     facts["nodes of the lab"] = str(NODES)
     facts["load at start and end"] = " and ".join(loads)
-    facts["measurements made although others kept the machine busy"] = str(ground.restless)
+    facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
     text = report(facts, runs, commands, artifacts, killed, ways.missing)
     (out / "launch.md").write_text(text)
     raw = {
         "facts": facts,
         "to_end": {name: [run.to_end for run in found] for name, found in runs.items()},
+        "cpu": {name: [run.cpu for run in found] for name, found in runs.items()},
         "to_id": {name: [run.to_id for run in found] for name, found in runs.items()},
         "artifacts": artifacts,
         "killed": killed,

@@ -23,7 +23,7 @@ NODES = 8
 SLURM_COMMANDS = ("sbatch", "squeue", "scontrol", "sacct", "sacctmgr", "sinfo", "scancel", "srun", "salloc")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CALM = 0.35  # share of the machine that others may use while something is measured
-PATIENCE = 45.0  # seconds to wait for that
+PATIENCE = 10.0  # seconds to wait for that
 
 
 class Ground:
@@ -37,7 +37,7 @@ class Ground:
         self.inventory = str(self.directory / "inventory.yml")
         self.shared = self.directory / "shared"
         self.shared_inside = "/shared" if os.getuid() == 0 else str(self.shared)
-        self.restless = 0
+        self.settled = self.restless = 0
 
     # -- the lab -----------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ class Ground:
     def _lab(self, state: str) -> None:
         argv = [str(self.root / "scripts" / "lab"), state]
         argv += ["-e", f"lab_cluster_name={INSTANCE}", "-e", f"lab_cluster_nodes={NODES}"]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"the lab cluster did not become {state}:\n{done.stdout}{done.stderr}")
 
@@ -76,6 +76,7 @@ class Ground:
 
     def settle(self) -> None:
         """Wait until no job is left and nobody else keeps this machine busy. What did not calm down is counted."""
+        self.settled += 1
         self.wait_for_empty_queue()
         until = time.time() + PATIENCE
         while busy_share() > CALM:

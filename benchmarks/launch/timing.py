@@ -38,6 +38,7 @@ class Run:
     id_at: float | None = None
     ended_at: float | None = None
     job_id: str | None = None
+    cpu: float = 0.0  # seconds of CPU time, of the command and of all that it waited for
     output: list[str] = field(default_factory=list)
     reader: threading.Thread | None = None
 
@@ -81,8 +82,10 @@ class Run:
             if found and self.id_at is None:
                 self.id_at, self.job_id = time.time(), found[1]
             self.output.append(line)
-        self.process.wait()
+        _pid, status, usage = os.wait4(self.process.pid, 0)
         self.ended_at = time.time()
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu = usage.ru_utime + usage.ru_stime
 
 
 def start(command: Command) -> Run:

@@ -180,7 +180,9 @@ class Ways:
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
             install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-            done = subprocess.run([*install, "submitit"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            done = subprocess.run(
+                [*install, "submitit"], check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
             if done.returncode != 0:
                 reason = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
                 self.missing["submitit"] = f"pip could not install it ({reason})"
