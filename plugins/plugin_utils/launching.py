@@ -73,6 +73,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
+        fabrics=job.settings.fabrics,
     )
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)

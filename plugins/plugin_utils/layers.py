@@ -170,7 +170,7 @@ def read_job(
         problems += found
         layers.append(Layer(name, data))
     merged = merge(layers)
-    spec = validated(merged, problems)
+    spec = validated(merged, problems, settings.fabrics)
 
     def located(path: str, dotted: str) -> str:
         # A path in a job file, and a default, is relative to that file; any other one to where the command was given.

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import conflicts, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
@@ -87,11 +89,13 @@ STEP_ONLY = (
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 
 
-def validated(merged: Merged, known_problems: Sequence[str] = ()) -> LaunchSpec:
+def validated(
+    merged: Merged, known_problems: Sequence[str] = (), fabrics: Mapping[str, tuple[Setting, ...]] | None = None
+) -> LaunchSpec:
     """The spec of merged layers, or a SpecError with all mistakes: those known, of single values, between values."""
     parsed = parse(merged)
     problems = [*known_problems, *parsed.problems]
-    for paths, sentence in _findings(parsed.spec):
+    for paths, sentence in [*_findings(parsed.spec), *conflicts(parsed.spec, fabrics or {})]:
         if not any(_touches(path, parsed.bad_paths) for path in paths):
             origins = list(dict.fromkeys(origin for path in paths if (origin := merged.origin(path))))
             problems.append(sentence + (f" (set in {', '.join(origins)})" if origins else ""))
@@ -110,6 +114,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from _free_options(spec)
     yield from _environment(spec)
     yield from _artifact(spec)
+    yield from parallelism.findings(spec)
 
 
 def _program(spec: LaunchSpec) -> Iterator[Finding]:
@@ -130,6 +135,16 @@ def _placement(spec: LaunchSpec) -> Iterator[Finding]:
                 f"launcher.ranks_per_node: {ranks} ranks on nodes with {gpus} GPUs: local ranks would map to wrong "
                 f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks} (L1)"
             ),
+        )
+    if spec.launcher.kind == "standalone" and spec.resources.nodes != 1:
+        yield (
+            ["launcher.kind", "resources.nodes"],
+            f"launcher.kind: standalone runs on one node, not on {spec.resources.nodes}; use torchrun (L3)",
+        )
+    if spec.launcher.rendezvous != "static" and spec.launcher.kind != "torchrun":
+        yield (
+            ["launcher.rendezvous", "launcher.kind"],
+            f"launcher.rendezvous: {spec.launcher.rendezvous} needs launcher.kind torchrun, not {spec.launcher.kind}",
         )
     if spec.resources.gpu_type and not gpus:
         yield (

@@ -1,17 +1,21 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The environment policy: which variables a job gets, and why (E5, E8, E9, L5). Pure.
+"""The environment policy: which variables a job gets, and why (E3, E4, E5, E8, E9, L5). Pure.
 
 What can only be known on the node (RANK, MASTER_ADDR, the network interface ...) is set by the runtime's rank wrapper.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting, fabric, names
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
 
 # Set by the rank wrapper after the job has started; a user's value would be wrong on all nodes but one.
 RUNTIME_NAMES = (
@@ -38,8 +42,78 @@ class Variable:
     set_by: str = "policy"
 
 
-def variables(spec: LaunchSpec, merged: Merged, environment_path: str | None) -> list[Variable]:
-    """The exported variables in order; a job's own value replaces the policy's."""
+# GPU types as sites name them -> hardware generation.
+GENERATIONS = {
+    "ampere": ("a100", "a40", "a30", "a10"),
+    "hopper": ("h100", "h200", "h800", "h20", "gh200"),
+    "blackwell": ("b100", "b200", "b300", "gb200", "gb300"),
+    "amd": ("mi200", "mi210", "mi250", "mi300", "mi300a", "mi300x", "mi325x", "mi355x"),
+}
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+
+
+def generation(gpu_type: str | None) -> str | None:
+    """The hardware generation of a GPU type (`h100`, `nvidia_h100_80gb`), or None where its name does not say it."""
+    words = re.split(r"[^a-z0-9]+", (gpu_type or "").lower())
+    return next((name for name, types in GENERATIONS.items() if set(types) & set(words)), None)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a rule wants of a variable: one value, or (value None) any but `forbidden`."""
+
+    value: str | None
+    forbidden: str | None
+    reason: str
+
+
+def connection_rules(spec: LaunchSpec) -> list[Rule]:
+    """E3: how many hardware queues a GPU's kernels are launched through. No rule means that nothing needs to be set."""
+    wanted, hardware = spec.parallelism, generation(spec.resources.gpu_type)
+    if not spec.resources.gpus_per_node or hardware == "blackwell":
+        return []
+    rules = []
+    if wanted.strategy in ("fsdp2", "megatron_fsdp"):
+        rules.append(Rule(None, "1", f"parallelism.strategy {wanted.strategy} overlaps: one queue would serialise it"))
+    elif wanted.strategy != "fsdp" and hardware in ("ampere", "hopper") and max(wanted.tensor, wanted.context) > 1:
+        sizes = f"tensor {wanted.tensor}, context {wanted.context}"
+        rules.append(
+            Rule("1", None, f"{sizes} on {hardware}: kernels must start in order, and the framework asserts it")
+        )
+    if wanted.expert > 1 and wanted.expert_overlap:
+        rules.append(Rule("32", None, f"expert {wanted.expert} with expert_overlap needs many queues"))
+    return rules
+
+
+def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[tuple[list[str], str]]:
+    """Values that cannot hold together, each with the spec's paths and a sentence that names both sides."""
+    found = []
+    rules, given = connection_rules(spec), spec.env.get(CONNECTIONS)
+    path = f"env.{CONNECTIONS}"
+    values = sorted({rule.value for rule in rules if rule.value is not None})
+    if given is None and len(values) > 1:
+        both = "; ".join(f"{rule.value} because {rule.reason}" for rule in rules)
+        found.append(
+            (["parallelism"], f"{CONNECTIONS}: two rules disagree: {both}; set {path} to the one you want (E3)")
+        )
+    for rule in rules:
+        if given is not None and len(values) < 2 and (given == rule.forbidden or rule.value not in (None, given)):
+            wanted = f"must be {rule.value}" if rule.value else f"may not be {rule.forbidden}"
+            found.append(([path, "parallelism"], f"{path}: {given} conflicts: it {wanted}, because {rule.reason} (E3)"))
+    if fabric(spec.fabric, own) is None:
+        known = names(own)
+        hint = suggestion(spec.fabric, known)
+        found.append((["fabric"], f"fabric: {spec.fabric} is not known{hint}; known: {', '.join(known)}"))
+    return found
+
+
+def variables(
+    spec: LaunchSpec,
+    merged: Merged,
+    environment_path: str | None,
+    own: Mapping[str, tuple[Setting, ...]] | None = None,
+) -> list[Variable]:
+    """The exported variables in order; a job's own value replaces the policy's. `own`: fabrics of the cluster."""
     result = [
         Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "R1"),
         Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "E5"),
@@ -57,17 +131,28 @@ def variables(spec: LaunchSpec, merged: Merged, environment_path: str | None) ->
         result.append(Variable("VIRTUAL_ENV", environment_path, "the environment of the job", "L8"))
     if spec.seed is not None:
         result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "E9"))
+    result += [
+        Variable(CONNECTIONS, rule.value, rule.reason, "E3")
+        for rule in connection_rules(spec)
+        if rule.value is not None
+    ]
+    chosen = fabric(spec.fabric, own or {})
+    if chosen:
+        source = f"fabric {chosen.name}"
+        result += [Variable(item.name, item.value, item.reason, source) for item in chosen.settings]
     if spec.debug:
         result += [
             Variable("NCCL_DEBUG", "INFO", "debug is on", "E8"),
             Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "E8"),
             Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "E8"),
         ]
-    own = {
+    jobs = {
         name: Variable(name, value, "the job sets it", "env", merged.origin(f"env.{name}") or "job")
         for name, value in spec.env.items()
     }
-    return [own.pop(variable.name, variable) for variable in result] + list(own.values())
+    # Of two rules for one name the later one stands where it is the job that has allowed both.
+    named = {variable.name: variable for variable in result}
+    return [jobs.pop(name, variable) for name, variable in named.items()] + list(jobs.values())
 
 
 def reserved(name: str) -> str | None:

@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
@@ -70,6 +72,7 @@ def plan(
     runtime_key: str,
     state_root: str,
     store_root: str,
+    fabrics: Mapping[str, tuple[Setting, ...]] | None = None,
 ) -> Plan:
     """Decide a launch. Roots are absolute; keys are digests known before anything is built."""
     inputs = {"code": code_key}
@@ -92,7 +95,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape),
         argv=_argv(spec, python),
-        variables=tuple(variables(spec, merged, environment_path)),
+        variables=tuple(variables(spec, merged, environment_path, fabrics)),
         python=python,
         run_dir=run_dir,
         runtime_dir=f"{store_root}/runtime/{runtime_key}",
@@ -215,4 +218,4 @@ def summary(plan: Plan) -> list[str]:
             + (f" with {', '.join(wanted)}" if wanted else "")
             + ("; then the job ends itself" if artifact.then == "end" else "")
         )
-    return lines
+    return lines + [f"warning: {text}" for text in parallelism.warnings(plan.spec)]

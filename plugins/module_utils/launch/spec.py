@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
@@ -95,9 +96,9 @@ class Resources:
 @dataclass(frozen=True)
 class Launcher:
     kind: str = option(
-        t.choice("srun", "torchrun"),
-        "Who starts the ranks: Slurm itself, one task a rank (L1), or torch.distributed.run, one task a node, with "
-        "static rendezvous (L2).",
+        t.choice("srun", "torchrun", "standalone"),
+        "Who starts the ranks. `srun`: Slurm itself, one task a rank (L1). `torchrun`: torch.distributed.run, one task "
+        "a node (L2). `standalone`: torch.distributed.run on a single node, without rendezvous (L3).",
         "srun",
         short="launcher",
         example="torchrun",
@@ -107,6 +108,13 @@ class Launcher:
         "Ranks on each node. `auto` is one a GPU, or one where no GPUs are asked for.",
         short="ranks_per_node",
         example=2,
+    )
+    rendezvous: str = option(
+        t.choice("static", "c10d"),
+        "How torchrun's nodes meet. `static`: node ranks and the first node's address are given. `c10d`: they meet at "
+        "the first node's port and get their ranks there (L2).",
+        "static",
+        example="c10d",
     )
     port: int | None = option(
         t.auto_or(t.whole(1024, 65535)),
@@ -118,7 +126,7 @@ class Launcher:
         t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
         "Any further srun option of the ranks' step by its long name (L9).",
         {},
-        example={"cpu-bind": "cores"},
+        example={"mpi": "pmix"},
     )
 
 
@@ -226,6 +234,39 @@ class Artifact:
 
 
 @dataclass(frozen=True)
+class Parallelism:
+    strategy: str = option(
+        t.choice("ddp", "fsdp", "fsdp2", "megatron_fsdp", "megatron"),
+        "How the model is spread; some variables follow from it (E3).",
+        "ddp",
+        example="megatron",
+    )
+    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, example=2)
+    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, example=2)
+    context: int = option(t.whole(1), "Context parallel size (CP).", 1, example=2)
+    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, example=16)
+    expert_overlap: bool = option(
+        t.BOOLEAN, "Whether expert-parallel communication overlaps with computation (E3).", False, example=True
+    )
+    attention_heads: int | None = option(t.whole(1), "Attention heads of the model, to check against TP.", example=32)
+    query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, to check against TP.", example=8)
+    experts: int | None = option(t.whole(1), "Experts of a mixture-of-experts model.", example=256)
+    expert_parameters: int | None = option(
+        t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate (P2).", example=900000000
+    )
+    purpose: str = option(
+        t.choice("load", "infer", "train"),
+        "What the memory must suffice for (P2).",
+        "train",
+        key=False,
+        example="infer",
+    )
+    gpu_memory: int | None = option(t.whole(1), "GB of one GPU; known for common types.", key=False, example=80)
+    global_batch: int | None = option(t.whole(1), "Samples of one optimizer step, all ranks together.", example=512)
+    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", example=2)
+
+
+@dataclass(frozen=True)
 class LaunchSpec:
     name: str = option(
         t.text(NAME, "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"),
@@ -252,6 +293,19 @@ class LaunchSpec:
     setup: Setup = section(Setup, "What the site needs before the launch.")
     code: Code = section(Code, "The program's files.")
     environment: Environment = section(Environment, "The Python environment of the ranks.")
+    fabric: str = option(
+        t.text(r"[a-z][a-z0-9_]*", "the name of a fabric"),
+        "The network between the nodes: a named set of variables (E4). `auto` sets none and picks the interface on the "
+        "nodes.",
+        AUTO,
+        key=False,
+        short="fabric",
+        example="infiniband_h100",
+    )
+    parallelism: Parallelism = section(
+        Parallelism,
+        "How the model is spread over the ranks; checked against the world size, and variables follow from it.",
+    )
     env: dict[str, str] = option(
         t.mapped(VARIABLE, "the name of an environment variable", t.text()),
         "Environment variables of every rank.",
@@ -302,6 +356,13 @@ class ClusterSettings:
         "~/.rankzero/store",
         key=False,
         example="/scratch/ml/rankzero",
+    )
+    fabrics: dict[str, tuple[Setting, ...]] = option(
+        OWN_FABRICS,
+        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or {value, reason}.",
+        {},
+        key=False,
+        example={"roce": {"NCCL_IB_GID_INDEX": {"value": "1", "reason": "measured in May"}}},
     )
     templates: str | None = option(
         t.text(r"[^\0]+", "a path"),

@@ -12,13 +12,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import 
 
 @dataclass(frozen=True)
 class Topology:
-    """`tasks_per_node` are Slurm's, `ranks_per_node` torch's: equal under srun, one task a node under torchrun."""
+    """`tasks_per_node` are Slurm's, `ranks_per_node` torch's: equal under srun, one task a node under torchrun.
+
+    `rendezvous` is how torch.distributed.run's nodes meet: static, c10d or standalone; None under srun.
+    """
 
     launcher: str
     nodes: int
     ranks_per_node: int
     tasks_per_node: int
     cpus_per_task: int
+    rendezvous: str | None = None
 
     @property
     def world_size(self) -> int:
@@ -36,6 +40,8 @@ class Topology:
 def topology(spec: LaunchSpec) -> Topology:
     ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
     cpus = spec.resources.cpus_per_rank
-    if spec.launcher.kind == "torchrun":
-        return Topology("torchrun", spec.resources.nodes, ranks, 1, cpus * ranks)
+    if spec.launcher.kind != "srun":
+        # Exactly one task a node: one a GPU would start the square of the ranks (L2).
+        rendezvous = "standalone" if spec.launcher.kind == "standalone" else spec.launcher.rendezvous
+        return Topology("torchrun", spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)
     return Topology("srun", spec.resources.nodes, ranks, ranks, cpus)

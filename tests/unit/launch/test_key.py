@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import key_inputs, launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
 
@@ -27,7 +27,10 @@ def key(data: dict[str, Any], inputs: dict[str, str] | None = None) -> str:
     given = {**BASE, **data}
     if "shell" in data:
         del given["command"]
-    return launch_key(validated(merge([Layer("job", given)])), INPUTS if inputs is None else inputs)
+    # Not `validated`: one changed value need not make a job that could run.
+    parsed = parse(merge([Layer("job", given)]))
+    assert not parsed.problems
+    return launch_key(parsed.spec, INPUTS if inputs is None else inputs)
 
 
 GOLDEN = [
@@ -96,6 +99,7 @@ OTHER: dict[str, Any] = {
     "resources.sbatch": {"mail-type": "END"},
     "launcher.kind": "torchrun",
     "launcher.ranks_per_node": 2,
+    "launcher.rendezvous": "c10d",
     "launcher.port": 29500,
     "launcher.srun": {"mpi": "pmix"},
     "setup.modules": ["cuda"],
@@ -109,7 +113,22 @@ OTHER: dict[str, Any] = {
     "environment.torch": "cpu",
     "env": {"A": "1"},
     "secrets": {"T": {"from_env": "T"}},
+    "parallelism.strategy": "fsdp",
+    "parallelism.tensor": 2,
+    "parallelism.pipeline": 2,
+    "parallelism.context": 2,
+    "parallelism.expert": 2,
+    "parallelism.expert_overlap": True,
+    "parallelism.attention_heads": 32,
+    "parallelism.query_groups": 8,
+    "parallelism.experts": 8,
+    "parallelism.expert_parameters": 1000,
+    "parallelism.purpose": "infer",
+    "parallelism.gpu_memory": 80,
+    "parallelism.global_batch": 8,
+    "parallelism.micro_batch": 2,
     "seed": 1,
+    "fabric": "ethernet",
     "debug": True,
     "artifact.path": "other.json",
     "artifact.format": "any",
@@ -124,7 +143,20 @@ IN_KEY = {
     "resources.gpu_type",
     "launcher.kind",
     "launcher.ranks_per_node",
+    "launcher.rendezvous",
     "launcher.srun",
+    "parallelism.strategy",
+    "parallelism.tensor",
+    "parallelism.pipeline",
+    "parallelism.context",
+    "parallelism.expert",
+    "parallelism.expert_overlap",
+    "parallelism.attention_heads",
+    "parallelism.query_groups",
+    "parallelism.experts",
+    "parallelism.expert_parameters",
+    "parallelism.global_batch",
+    "parallelism.micro_batch",
     "setup.modules",
     "setup.commands",
     "environment.mode",
@@ -221,7 +253,7 @@ def test_neighbouring_values_cannot_be_confused() -> None:
 
 
 def test_what_is_hashed_names_only_what_is_not_the_default() -> None:
-    spec = validated(merge([Layer("job", {**BASE, "resources": {"nodes": 2, "time": "5"}})]))
+    spec = parse(merge([Layer("job", {**BASE, "resources": {"nodes": 2, "time": "5"}})])).spec
     assert key_inputs(spec, {"code": "c"}) == {
         "version": 1,
         "spec": {"command": ("train.py", "--steps", "10"), "resources.nodes": 2},

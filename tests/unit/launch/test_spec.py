@@ -101,7 +101,7 @@ def test_ten_mistakes_in_one_spec_give_ten_messages() -> None:
         r"resources.nods: unknown key; did you mean nodes\?; known here: nodes, .* \(set in job.yml\)",
         r'resources.time: must be quoted: YAML read it as 43200; write it like "04:00:00" \(set in job.yml:6\)',
         r"resources.memory: must be a size such as 64G, .*, not 'lots' \(set in job.yml\)",
-        r"launcher.kind: must be one of srun, torchrun; not 'torchrn'; did you mean torchrun\? \(set in job.yml\)",
+        r"launcher.kind: must be one of srun, torchrun, standalone; not 'torchrn'; did you mean torchrun\? .*",
         r"env: key '1A' must be the name of an environment variable \(set in job.yml\)",
         r"secrets: TOKEN must be one of \{from_env: NAME\}, .* \(set in job.yml\)",
         r"artifact: must be a map with some of the keys path, format, require, then, grace; not 'result.json' .*",
@@ -173,6 +173,7 @@ def test_overrides_by_short_name_and_by_path() -> None:
 
 def test_the_short_names_are_a_closed_list() -> None:
     assert short_names() == {
+        "fabric": "fabric",
         "nodes": "resources.nodes",
         "gpus_per_node": "resources.gpus_per_node",
         "cpus_per_rank": "resources.cpus_per_rank",
@@ -216,7 +217,7 @@ def test_a_misspelt_setting_of_a_cluster_is_reported_as_one() -> None:
     assert (own, below) == ({"state_rot": "/s"}, {"resorces": {}, 7: 8})
     _settings, problems = parse_cluster(merge([Layer("c", own)]))
     assert problems == [
-        "state_rot: unknown key; did you mean state_root?; known here: state_root, store_root, templates (set in c)"
+        "state_rot: unknown key; did you mean state_root?; known here: state_root, store_root, fabrics, templates (set in c)"
     ]
 
 
