@@ -20,15 +20,15 @@ rankzero_log=$(printf '%s/rank-%04d.log' "$RANKZERO_LOGS" "$RANK")
 exec >> "$rankzero_log" 2>&1 || exit 73
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
-# The interface that carries the route to the first node; on that node, the one that has its address. NCCL and Gloo get
-# the same one, and a job's own choice stands.
+# The interface that the preflight found on all nodes; without one, that which carries the route to the first node (there,
+# the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands (E4).
 rankzero_interface() {
     rankzero_address=$(getent ahostsv4 "$MASTER_ADDR" | awk 'NR == 1 { print $1 }')
     [ -n "$rankzero_address" ] && command -v ip > /dev/null || return 0
     ip -o -4 addr show to "$rankzero_address" | awk 'NR == 1 { print $2; found = 1 } END { exit !found }' \
         || ip -o -4 route get "$rankzero_address" | sed -n 's/.* dev \([^ ]*\).*/\1/p'
 }
-rankzero_chosen=$(rankzero_interface)
+rankzero_chosen=${RANKZERO_INTERFACE:-$(rankzero_interface)}
 if [ -n "$rankzero_chosen" ]; then
     export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$rankzero_chosen}"
     export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$rankzero_chosen}"

@@ -48,6 +48,7 @@ class Plan:
     topology: Topology
     header: Options
     step: Options
+    probe: tuple[tuple[str, str], ...]
     argv: tuple[str, ...]
     variables: tuple[Variable, ...]
     python: str
@@ -94,6 +95,7 @@ def plan(
         topology=shape,
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape),
+        probe=_probe(shape),
         argv=_argv(spec, python),
         variables=tuple(variables(spec, merged, environment_path, fabrics)),
         python=python,
@@ -163,6 +165,16 @@ def _step(spec: LaunchSpec, shape: Topology) -> Options:
         options.append(("cpu-bind", "none"))
     options += [(name, value) for name, value in sorted(spec.launcher.srun.items()) if value is not False]
     return tuple(options)
+
+
+def _probe(shape: Topology) -> tuple[tuple[str, str], ...]:
+    """srun's options for the preflight: one task a node that has all CPUs which the node's ranks will have (L11, P4)."""
+    return (
+        ("nodes", str(shape.nodes)),
+        ("ntasks", str(shape.nodes)),
+        ("ntasks-per-node", "1"),
+        ("cpus-per-task", str(shape.cpus_per_node)),
+    )
 
 
 def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:

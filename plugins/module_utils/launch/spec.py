@@ -201,6 +201,25 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Preflight:
+    enabled: bool = option(
+        t.BOOLEAN,
+        "Look at every node before the ranks start: code, environment, run directory, CPUs, GPUs, network (P4).",
+        True,
+        key=False,
+        short="preflight",
+    )
+    imports: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z_][A-Za-z0-9_.]*", "the name of a module")),
+        "Modules that the job's Python must be able to import on every node; their versions are shown.",
+        (),
+        key=False,
+        example=["torch"],
+    )
+    budget: int = option(t.whole(5, 3600), "Seconds within which every node must have reported.", 60, key=False)
+
+
+@dataclass(frozen=True)
 class Artifact:
     path: str = option(
         _relative_path,
@@ -329,6 +348,7 @@ class LaunchSpec:
         key=False,
         short="debug",
     )
+    preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
     artifact: Artifact | None = field(
         default=None,
         metadata={

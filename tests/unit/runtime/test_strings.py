@@ -67,7 +67,14 @@ def checked(job: Job, folder: Path, expected: set[str]) -> None:
     code = job.finish()
     assert code == 0, job.log()
     assert list((folder / "canary").iterdir()) == []
-    assert {path.name for path in job.run.iterdir()} - {"outcome.json", "started.json", ".attempt", "work", "logs"} == {
+    assert {path.name for path in job.run.iterdir()} - {
+        "outcome.json",
+        "started.json",
+        ".attempt",
+        "work",
+        "logs",
+        "preflight",
+    } == {
         "claim",
         "job.sbatch",
         "launch.json",
