@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The preflight on real nodes (P4, P6, E4): the interface that all can use, and planted faults named by node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import Site
+
+NODES = ["node02", "node03", "node04"]
+SHOW = 'echo "using $GLOO_SOCKET_IFNAME and $NCCL_SOCKET_IFNAME"'
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    if lab.way != "realistic":
+        pytest.skip("nodes of the simple way share the host's interfaces and folders: there is no fault to plant")
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+def launched(site: Site, **job: Any) -> tuple[dict[str, Any], Path]:
+    """The outcome of a job on NODES, and its run directory on the host."""
+    resources = {"nodes": len(NODES), "sbatch": {"nodelist": ",".join(NODES)}}
+    launch = site.launch(site.job(SHOW, resources=resources, **job))
+    return site.outcome(launch), site.run_dir(launch)
+
+
+def interfaces(run: Path) -> set[str]:
+    """What the ranks were told, Gloo and NCCL alike."""
+    logs = "".join(path.read_text() for path in sorted((run / "logs" / "0").glob("rank-*.log")))
+    pairs = re.findall(r"^using (\S*) and (\S*)$", logs, re.MULTILINE)
+    assert len(pairs) == len(NODES), logs
+    return {name for pair in pairs for name in pair}
+
+
+def test_all_ranks_get_the_fast_interface_and_every_node_has_a_line(site: Site) -> None:
+    outcome, run = launched(site, preflight={"imports": ["json"]})
+    assert outcome["success"], outcome
+    assert interfaces(run) == {"ib0"}
+    lines = (run / "preflight" / "0" / "table").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == [*NODES, "interface"]
+    assert all("proj=ok env=ok run=ok" in line and "if=ib0,eth0" in line for line in lines[:-1])
+
+
+def test_an_interface_that_is_down_on_one_node_is_used_on_none(site: Site) -> None:
+    site.lab.faults.link_down("node03", "ib0")
+    try:
+        outcome, run = launched(site)
+    finally:
+        site.lab.faults.link_up("node03", "ib0")
+    assert outcome["success"], outcome
+    assert interfaces(run) == {"eth0"}
+
+
+def test_interfaces_on_separate_rails_are_used_on_none(site: Site) -> None:
+    """ib0 is up and has an address on every node, but one node's lies on another rail: a different subnet."""
+    own = site.lab.node("node04", ["ip", "-o", "-4", "addr", "show", "dev", "ib0"]).stdout.split()
+    address = own[own.index("inet") + 1]
+    site.lab.node("node04", ["ip", "addr", "flush", "dev", "ib0"])
+    site.lab.node("node04", ["ip", "addr", "add", "192.168.254.4/24", "dev", "ib0"])
+    try:
+        outcome, run = launched(site)
+    finally:
+        site.lab.node("node04", ["ip", "addr", "flush", "dev", "ib0"])
+        site.lab.node("node04", ["ip", "addr", "add", address, "dev", "ib0"])
+    assert outcome["success"], outcome
+    assert interfaces(run) == {"eth0"}
+
+
+def test_a_node_that_does_not_see_the_code_is_named_and_no_rank_starts(site: Site) -> None:
+    site.launch(site.job("true", name="store"))  # brings the code and the runtime
+    code = f"{site.cluster['store_root']}/code"
+    site.lab.faults.hide("node03", code)
+    try:
+        outcome, run = launched(site)
+    finally:
+        site.lab.faults.unhide("node03", code)
+    assert not outcome["success"]
+    assert re.match(r"preflight: node03: the code \S+ is not here$", outcome["message"])
+    assert not list((run / "logs" / "0").glob("rank-*"))
+
+
+def test_without_the_preflight_the_ranks_start_at_once(site: Site) -> None:
+    outcome, run = launched(site, preflight={"enabled": False})
+    assert outcome["success"], outcome
+    assert not (run / "preflight").exists()
+    assert interfaces(run) == {"eth0"}
