@@ -163,7 +163,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
 
 ARGUMENT_SPEC = {

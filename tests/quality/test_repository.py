@@ -18,6 +18,9 @@ LINE_LIMIT = 400
 #: Files that may be longer, each with the reason why it is one room and not several.
 LONG_FILES = {
     "COPYING": "the text of the licence",
+    "tests/unit/pyenv/test_build.py": "the builder's faults share one stand-in for uv",
+    "tests/unit/runtime/test_job.py": "every end of a job, one after the other, in the same place",
+    "tests/unit/submit/test_submit.py": "every branch of one state machine over one bench",
 }
 GENERATED_OR_DATA = re.compile(r"^(tests/golden/|tests/.*/recorded/|.*\.(txt|json)$|docs/docsite/rst/.*reference)")
 

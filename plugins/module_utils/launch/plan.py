@@ -168,7 +168,7 @@ def _step(spec: LaunchSpec, shape: Topology) -> Options:
 
 
 def _probe(shape: Topology) -> tuple[tuple[str, str], ...]:
-    """srun's options for the preflight: one task a node that has all CPUs which the node's ranks will have (L11, P4)."""
+    """srun's options for the preflight: one task a node, with all the CPUs that the node's ranks will have (L11)."""
     return (
         ("nodes", str(shape.nodes)),
         ("ntasks", str(shape.nodes)),

@@ -17,7 +17,6 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
@@ -33,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.states import describe_end
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
@@ -42,39 +42,6 @@ INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
 LOOK_SECONDS = 1.0
 # What a submitter that was killed left half made is removed by a later one, after this many seconds.
 LEFTOVER_SECONDS = 3600.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation."""
-
-    name: str
-    key: str
-    token: str
-    runs_dir: str
-    job_name: str
-    files: Mapping[str, str]
-    refs: Sequence[Mapping[str, str]]
-    relaunch: str
-    limits: Mapping[str, Any]
-    submitter: str
-    secrets_file: str | None = None
-    secret_files: Mapping[str, str] = field(default_factory=dict)
-
-    def name_of(self, generation: int) -> str:
-        """The Slurm job name of one generation."""
-        return with_generation(self.job_name, self.token, generation)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where the newest generation stands: active, succeeded, failed or unknown (an intent without a known job)."""
-
-    state: str
-    run: RunDirectory
-    job_id: str | None = None
-    record: JobRecord | None = None
-    message: str = ""
 
 
 class Launcher:

@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import (
     RUNTIME,

@@ -24,7 +24,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation
 NOW = time.time()

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a submission is asked for, and what is found to be there already. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation."""
+
+    name: str
+    key: str
+    token: str
+    runs_dir: str
+    job_name: str
+    files: Mapping[str, str]
+    refs: Sequence[Mapping[str, str]]
+    relaunch: str
+    limits: Mapping[str, Any]
+    submitter: str
+    secrets_file: str | None = None
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+
+    def name_of(self, generation: int) -> str:
+        """The Slurm job name of one generation."""
+        return with_generation(self.job_name, self.token, generation)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the newest generation stands: active, succeeded, failed or unknown (an intent without a known job)."""
+
+    state: str
+    run: RunDirectory
+    job_id: str | None = None
+    record: JobRecord | None = None
+    message: str = ""

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""job_script as a playbook uses it: the script of any generation, written on the host, without any cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository import BIN
+
+MODULE = "rankzero.slurm.job_script"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("print('hello')\n")
+    return {"name": "rendered", "command": ["train.py"], "code": {"src": "code"}, "resources": {"nodes": 2}}
+
+
+def run(tmp_path: Path, arguments: dict[str, Any], *flags: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the task's result, and all output of a one-task playbook on this machine."""
+    cluster = {"state_root": "/shared/state", "store_root": "/shared/store"}
+    task = {MODULE: {"cluster": cluster, **arguments}, "register": "done"}
+    keep = {"ansible.builtin.copy": {"content": "{{ done | to_json }}", "dest": str(tmp_path / "result.json")}}
+    keep = {**keep, "check_mode": False, "diff": False}
+    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [task, keep]}]
+    (tmp_path / "play.json").write_text(json.dumps(play))
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.json", *flags]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    result = tmp_path / "result.json"
+    return done.returncode, json.loads(result.read_text()) if result.exists() else {}, done.stdout + done.stderr
+
+
+def test_the_script_is_returned_for_any_generation(tmp_path: Path, job: dict[str, Any]) -> None:
+    code, result, output = run(tmp_path, {"job": job, "generation": 3, "overrides": {"nodes": 4}})
+    assert code == 0, output
+    assert (result["changed"], result["world_size"], result["generation"]) == (False, 4, 3)
+    key = result["key"][:16]
+    assert f"#SBATCH --job-name=rendered.{key}.3\n#SBATCH --nodes=4\n" in result["script"]
+    assert f"export RANKZERO_RUN_DIR=/shared/state/runs/rendered/{key}/3\n" in result["script"]
+    assert json.loads(result["launch"])["key"] == result["key"]
+
+
+def test_the_command_line_wins(tmp_path: Path, job: dict[str, Any]) -> None:
+    code, result, output = run(tmp_path, {"job": job, "overrides": {"nodes": 4}}, "-e", "nodes=5")
+    assert code == 0, output
+    assert result["world_size"] == 5
+
+
+def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dict[str, Any]) -> None:
+    target = tmp_path / "kept.sbatch"
+    arguments = {"job": job, "path": str(target)}
+    code, result, output = run(tmp_path, arguments, "--check", "--diff")
+    assert code == 0 and result["changed"] and not target.exists(), output
+    assert "+#SBATCH --nodes=2" in output
+    code, result, output = run(tmp_path, arguments)
+    assert code == 0 and result["changed"], output
+    assert target.read_text() == result["script"]
+    assert not run(tmp_path, arguments)[1]["changed"]
+    changed = {**job, "resources": {"nodes": 3}}
+    code, result, output = run(tmp_path, {**arguments, "job": changed}, "--diff")
+    assert result["changed"] and "-#SBATCH --nodes=2" in output and "+#SBATCH --nodes=3" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"path": "/nowhere/at/all/x.sbatch"}, "its folder must exist"),
+        ({"pth": "x"}, "pth"),
+        ({"overrides": {"nods": 2}}, "did you mean nodes"),
+        ({"generation": "many"}, "generation"),
+    ],
+)
+def test_wrong_values_are_named(tmp_path: Path, job: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
+    code, _result, output = run(tmp_path, {"job": job, **arguments})
+    assert code != 0
+    assert message in output
