@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import UNTIL_GO, Site, log_of, rank_logs, read_json
+from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, log_of, rank_logs, read_json
 
 #: What Slurm prints when slurmctld took too long to answer.
 TIMED_OUT = 'echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1'
@@ -35,8 +35,10 @@ def events(run_dir: Path) -> list[str]:
     return [json.loads(line)["event"] for line in journal]
 
 
-def test_a_module_killed_before_it_records_the_job_is_followed_by_an_adoption(site: Site) -> None:
-    job = site.job(UNTIL_GO)
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_a_module_killed_before_it_records_the_job_is_followed_by_an_adoption(site: Site, state: str) -> None:
+    """A job that waits is known by its name alone; one that runs has taken its claim."""
+    job = site.job(UNTIL_GO, resources={"time": "00:05:00", "sbatch": {"hold": state == "PENDING"}})
     # The parent of sbatch is the module.
     kill = site.fake("sbatch", '/usr/bin/sbatch "$@"; kill -9 "$PPID"')
     killed = site.play(job, ansible_shell_executable=kill)
@@ -44,10 +46,14 @@ def test_a_module_killed_before_it_records_the_job_is_followed_by_an_adoption(si
     (run,) = site.runs()
     assert events(run) == ["intent"], "the module died before it could record the job"
     (submitted,) = site.jobs()
+    site.lab.wait_until(lambda: site.jobs()[submitted] == state, JOB_SECONDS, f"the job is {state}")
 
     again = site.launch(job)
     assert (again["launch_state"], again["job_id"], again["generation"]) == ("adopted", submitted, 1)
     assert again["changed"] is False
+    if state == "PENDING":
+        assert events(run) == ["intent", "adopted"]
+        site.lab.head(["scontrol", "release", submitted])
     site.go(again)
     assert site.outcome(again)["success"]
     site.ended(submitted)
