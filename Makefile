@@ -9,7 +9,7 @@ NODES ?= 4
 ARGS ?=
 export NODES
 
-.PHONY: help train lab lab-stop test test-core lint unit sanity cluster-test molecule docs build clean
+.PHONY: help train lab lab-stop test test-core lint unit sanity cluster-test molecule reference docs build clean
 
 help: ## Show this text
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
@@ -45,6 +45,10 @@ cluster-test: ## Run the tests that need a lab cluster (each boots its own)
 
 molecule: ## Run the molecule scenarios
 	@scripts/test tests/quality/test_molecule.py $(ARGS)
+
+reference: ## Write what is generated from the job spec's field table
+	@scripts/bootstrap run
+	@PYTHONPATH=.cache/collections .venv/bin/python scripts/generate_reference.py
 
 docs: ## Build the documentation site in build/docs
 	@scripts/bootstrap test

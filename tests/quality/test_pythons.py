@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository import CACHE, ROOT, files, imported_modules, in_collection, run
+from tests.repository import CACHE, ROOT, files, imported_modules, in_collection, read, run
 
 #: Enough for tests of a library that is the standard library and nothing else.
 REQUIREMENTS = ("pytest>=8.2", "hypothesis>=6.100")
@@ -62,6 +63,33 @@ def library_tests() -> list[str]:
     return chosen
 
 
+def functions(path: str) -> dict[str, set[str]]:
+    """The functions of a file, each with the names of its arguments: for tests and fixtures, the fixtures it uses."""
+    return {
+        node.name: {argument.arg for argument in node.args.args}
+        for node in ast.parse(read(path)).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def needing_a_conftest(path: str) -> list[str]:
+    """The tests of a file that use a fixture of a conftest, directly or through a fixture of their own file.
+
+    Such fixtures bring tools (uv, a lab) that are not the library's, so these tests run in the main session only.
+    """
+    conftests = [
+        found for found in files("tests/", "/conftest.py") if path.startswith(found.removesuffix("conftest.py"))
+    ]
+    tainted = {name for found in conftests for name in functions(found)}
+    own = functions(path)
+    grown = True
+    while grown:
+        reached = {name for name, used in own.items() if used & tainted} - tainted
+        tainted |= reached
+        grown = bool(reached)
+    return sorted(f"{path}::{name}" for name in tainted & own.keys() if name.startswith("test_"))
+
+
 def environment(interpreter: Path) -> Path:
     """The Python of an environment with REQUIREMENTS, kept between runs and complete whenever it exists."""
     recipe = sha256("\n".join([str(interpreter.resolve()), *REQUIREMENTS]).encode()).hexdigest()[:12]
@@ -86,9 +114,11 @@ def test_library_under_every_python(version: str) -> None:
         pytest.skip(f"this machine has no Python {version} that can make an environment; test_imports read it as 3.9")
     python = environment(interpreters()[version])
     collections = {"PYTHONPATH": str(CACHE / "collections"), "PYTHONDONTWRITEBYTECODE": "1"}
+    chosen = library_tests()
+    deselected = [f"--deselect={test}" for path in chosen for test in needing_a_conftest(path)]
     run(
         *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", os.devnull),
-        *("--rootdir", ROOT, "--noconftest", *library_tests()),
+        *("--rootdir", ROOT, "--noconftest", *deselected, *chosen),
         env=collections,
     )
     run(python, "-m", "compileall", "-q", "-f", "plugins/module_utils", "plugins/modules", "plugins/runtime",
