@@ -71,7 +71,9 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
     def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
         result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)
-        if result.get("failed") and "module_stderr" in result:
+        # Ansible itself says what it requires, but not what to do.
+        unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
+        if result.get("failed") and unable:
             interpreter = str(self._templar.template(task_vars.get("ansible_python_interpreter", "python3")))
             # Python 2 prints this as well.
             asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")

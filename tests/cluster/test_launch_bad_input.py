@@ -64,7 +64,8 @@ CASES = {
             "resources.time: ",
             "resources.gpus_per_node: ",
             "resources.exclusive: ",
-            "launcher.kind: must be one of srun, torchrun; not 'mpirun'",
+            "launcher.kind: must be one of srun, torchrun",
+            "not 'mpirun'",
             "launcher.port: ",
             "artifact.path: '../result.json' is outside the run directory",
             "artifact.then: must be one of let_run, end; not 'stop'",
@@ -135,7 +136,7 @@ CASES = {
         variables={"launch_relaunch": "sometimes"},
     ),
     "no-pyproject": Case(
-        ("environment.project: ", "pyproject.toml cannot be read", "environment.mode to none"),
+        ("environment.project: ", "pyproject.toml", "/code", "environment.mode to none"),
         {"environment": {"mode": "venv", "project": "code"}},
     ),
 }  # fmt: skip

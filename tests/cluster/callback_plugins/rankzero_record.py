@@ -31,7 +31,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
     def _record(self, outcome: str, result: Any) -> None:
         line = {
             "host": result._host.get_name(),
-            "task": result._task.get_name(),
             "action": result._task.action,
             "outcome": outcome,
             # What Ansible itself would show: censored and without its internals.
