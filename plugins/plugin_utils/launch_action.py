@@ -74,7 +74,10 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         # Ansible itself says what it requires, but not what to do.
         unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
         if result.get("failed") and unable:
-            interpreter = str(self._templar.template(task_vars.get("ansible_python_interpreter", "python3")))
+            interpreter = str(self._templar.template(task_vars.get("ansible_python_interpreter", "auto")))
+            if interpreter.startswith("auto"):
+                known = task_vars.get("ansible_facts", {}).get("discovered_interpreter_python", "python3")
+                interpreter = str(self._discovered_interpreter or known)
             # Python 2 prints this as well.
             asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
             said = self._low_level_execute_command(f"{interpreter} -c {asked}")["stdout"].strip()

@@ -217,11 +217,17 @@ def old_python(site: Site) -> str:
     return site.program("python3.8", f'PYTHONPATH={place} exec /usr/bin/python3 "$@"')
 
 
-def older_python(site: Site) -> str:
-    """One that cannot read the module at all, as Python 3.6 cannot read Ansible's own part of it."""
-    return site.program(
-        "python3.6", """case "$1" in -c) echo 3.6.8 ;; *) echo "SyntaxError: invalid syntax" >&2; exit 1 ;; esac"""
-    )
+#: Python 3.6 can answer a question, and cannot read Ansible's own part of a module.
+OLDER = """case "$1" in -c) echo 3.6.8 ;; *) echo "SyntaxError: invalid syntax" >&2; exit 1 ;; esac"""
+
+
+def only_older_python(site: Site) -> str:
+    """The lab's head where the first Python that Ansible finds by itself is such a one."""
+    place = site.folder / "found"
+    place.mkdir()
+    for minor in range(9, 20):
+        site.program(f"python3.{minor}", OLDER, place)
+    return site.shell("only-older", f'PATH="{place}:$PATH" exec "$LAB_SHELL" "$@"')
 
 
 SURROUNDINGS = {
@@ -232,6 +238,7 @@ SURROUNDINGS = {
     "unreadable-secret": ("secrets.A: the file /root/none cannot be read on the cluster",),
     "old-python": ("needs Python 3.9 or newer", "is Python 3.8.18", "ansible_python_interpreter", "python3."),
     "older-python": ("needs Python 3.9 or newer", "is Python 3.6.8", "ansible_python_interpreter"),
+    "discovered-python": ("needs Python 3.9 or newer", "/found/python3.", "is Python 3.6.8"),
 }
 
 
@@ -259,7 +266,9 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     hosts["not-mine"]["ansible_shell_executable"] = site.ordinary_user()
     hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/root/none"}}
     hosts["old-python"]["ansible_python_interpreter"] = old_python(site)
-    hosts["older-python"]["ansible_python_interpreter"] = older_python(site)
+    hosts["older-python"]["ansible_python_interpreter"] = site.program("python3.6", OLDER)
+    hosts["discovered-python"]["ansible_python_interpreter"] = "auto_silent"
+    hosts["discovered-python"]["ansible_shell_executable"] = only_older_python(site)
     # The modules travel through standard input: the ordinary user can read no file that root has put there.
     played = site.play_many(hosts, "--forks=6", launch_cluster=None, env={"ANSIBLE_PIPELINING": "1"})
     left = [path for root in roots.values() for path in site.host_path(root).rglob("*") if not path.is_dir()]
