@@ -20,8 +20,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST
 if sys.version_info[:2] < OLDEST_PYTHON:
     version = ".".join(map(str, sys.version_info[:3]))
     message = python_too_old(platform.node(), sys.executable, version, newer_pythons())
-    print(json.dumps({"failed": True, "changed": False, "msg": message}))
-    sys.exit(1)
+    # There is no AnsibleModule yet that could say it.
+    sys.stdout.write(json.dumps({"failed": True, "changed": False, "msg": message}) + "\n")
+    raise SystemExit(1)
 
 
 def run_module(

@@ -49,6 +49,12 @@ options:
     type: str
     choices: [on_failure, always, never]
     default: on_failure
+  _request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
+  _runtime:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 seealso:
   - module: rankzero.slurm.job_wait
   - module: rankzero.slurm.job_script
@@ -173,7 +179,7 @@ ARGUMENT_SPEC = {
     "overrides": {"type": "dict", "default": {}},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
-    "_request": {"type": "dict", "required": True},
+    "_request": {"type": "dict"},
     "_runtime": {"type": "dict"},
 }
 

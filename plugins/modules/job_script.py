@@ -33,6 +33,9 @@ options:
   path:
     description: File on the host to write the script to. Its folder must exist.
     type: path
+  _script:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -96,7 +99,7 @@ ARGUMENT_SPEC = {
     "overrides": {"type": "dict", "default": {}},
     "generation": {"type": "int", "default": 1},
     "path": {"type": "path"},
-    "_script": {"type": "str", "required": True},
+    "_script": {"type": "str"},
 }
 
 

@@ -1,11 +1,10 @@
-#!/bin/bash
+# shellcheck shell=bash
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What a batch script does around its ranks: take the claim, lay out the run directory, start the step, watch for the
 # artifact, say how it ended. Sourced by the rendered script, which has exported RANKZERO_* before; never run alone.
-# shellcheck shell=bash
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 

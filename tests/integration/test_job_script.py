@@ -25,10 +25,12 @@ def job(tmp_path: Path) -> dict[str, Any]:
     return {"name": "rendered", "command": ["train.py"], "code": {"src": "code"}, "resources": {"nodes": 2}}
 
 
-def run(tmp_path: Path, arguments: dict[str, Any], *flags: str) -> tuple[int, dict[str, Any], str]:
+def run(
+    tmp_path: Path, arguments: dict[str, Any], *flags: str, module: str = MODULE
+) -> tuple[int, dict[str, Any], str]:
     """Exit code, the task's result, and all output of a one-task playbook on this machine."""
     cluster = {"state_root": "/shared/state", "store_root": "/shared/store"}
-    task = {MODULE: {"cluster": cluster, **arguments}, "register": "done"}
+    task = {module: {"cluster": cluster, **arguments}, "register": "done"}
     keep = {"ansible.builtin.copy": {"content": "{{ done | to_json }}", "dest": str(tmp_path / "result.json")}}
     keep = {**keep, "check_mode": False, "diff": False}
     play = [{"hosts": "localhost", "gather_facts": False, "tasks": [task, keep]}]
@@ -75,7 +77,8 @@ def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dic
     ("arguments", "message"),
     [
         ({"path": "/nowhere/at/all/x.sbatch"}, "its folder must exist"),
-        ({"pth": "x"}, "pth"),
+        ({"pth": "x"}, "unknown option pth; allowed: job, cluster, overrides, generation, path"),
+        ({"_script": "echo"}, "unknown option _script"),
         ({"overrides": {"nods": 2}}, "did you mean nodes"),
         ({"generation": "many"}, "generation"),
     ],
@@ -84,3 +87,12 @@ def test_wrong_values_are_named(tmp_path: Path, job: dict[str, Any], arguments: 
     code, _result, output = run(tmp_path, {"job": job, **arguments})
     assert code != 0
     assert message in output
+
+
+@pytest.mark.parametrize("internal", ["_request", "_runtime"])
+def test_a_task_cannot_hand_the_module_job_a_launch_of_its_own(
+    tmp_path: Path, job: dict[str, Any], internal: str
+) -> None:
+    code, _result, output = run(tmp_path, {"job": job, internal: {}}, module="rankzero.slurm.job")
+    assert code != 0
+    assert f"unknown option {internal}" in output

@@ -339,7 +339,10 @@ class LaunchSpec:
         example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
     )
     seed: int | None = option(
-        t.whole(0, 2**32 - 1), "Random seed of all ranks, exported as RANKZERO_SEED and recorded (E9).", example=1234
+        t.whole(0, 2**32 - 1),
+        "Random seed of all ranks, exported as RANKZERO_SEED and recorded (E9).",
+        short="seed",
+        example=1234,
     )
     debug: bool = option(
         t.BOOLEAN,

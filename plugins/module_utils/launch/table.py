@@ -25,14 +25,15 @@ def option(
 ) -> Any:
     """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`."""
     metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
+    # Called in the bodies of the table's dataclasses, which pylint does not see.
     if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
+        return field(default_factory=lambda: dict(default), metadata=metadata)  # pylint: disable=invalid-field-call
+    return field(default=default, metadata=metadata)  # pylint: disable=invalid-field-call
 
 
 def section(kind: type, doc: str) -> Any:
     """A nested table."""
-    return field(default_factory=kind, metadata={"section": kind, "doc": doc})
+    return field(default_factory=kind, metadata={"section": kind, "doc": doc})  # pylint: disable=invalid-field-call
 
 
 @dataclass(frozen=True)

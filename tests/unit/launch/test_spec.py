@@ -174,6 +174,7 @@ def test_overrides_by_short_name_and_by_path() -> None:
 def test_the_short_names_are_a_closed_list() -> None:
     assert short_names() == {
         "preflight": "preflight.enabled",
+        "seed": "seed",
         "fabric": "fabric",
         "nodes": "resources.nodes",
         "gpus_per_node": "resources.gpus_per_node",
