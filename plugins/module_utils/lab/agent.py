@@ -206,9 +206,14 @@ class Agent:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(config["socket"])
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(config["socket"])
-        os.chmod(config["socket"], 0o600)
+        # It gets its name once it listens: whoever sees the socket can connect.
+        unnamed = f"{config['socket']}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unnamed)
+        self.listener.bind(unnamed)
+        os.chmod(unnamed, 0o600)
         self.listener.listen(64)
+        os.rename(unnamed, config["socket"])
         if config.get("subreaper"):
             kernel.become_subreaper()
         for operation, *arguments in config.get("setup", []):
