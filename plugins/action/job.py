@@ -34,16 +34,20 @@ class ActionModule(LaunchAction):
         state = arguments.get("state", "present")
         host = task_vars.get("inventory_hostname", "localhost")
         request = dict(prepared.arguments)
+        lines = b""
         if state == "present":
             lines = secret_lines(job.spec, os.environ, lambda name: self._variable(name, task_vars))
+
+        def ask(**more: Any) -> dict[str, Any]:
             if lines and not self._task.check_mode:
                 request["secrets_file"] = self._ship_secrets(lines)
-        module_args = {"job": arguments["job"], "state": state, "_request": request}
-        result = self.call("rankzero.slurm.job", module_args, task_vars)
+            module_args = {"job": arguments["job"], "state": state, "_request": request, **more}
+            return self.call("rankzero.slurm.job", module_args, task_vars)
+
+        result = ask()
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             # Once on each cluster and version: bring the job runtime, and ask again.
-            module_args["_runtime"] = prepared.runtime
-            result = self.call("rankzero.slurm.job", module_args, task_vars)
+            result = ask(_runtime=prepared.runtime)
         for line in _told(result, prepared):
             display.display(f"{host}: {line}")
         return self._completed(result, prepared, job.project, job.spec.environment)

@@ -161,6 +161,7 @@ slurm_commands:
   type: int
 """
 
+import contextlib
 import os
 import socket
 from typing import Any
@@ -192,7 +193,12 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     submitter = f"{socket.gethostname()}:{os.getpid()}"
     launcher = Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
-    result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
+    try:
+        result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
+    finally:
+        # It came for this call. Who brought it may be gone by now, or told to keep remote files.
+        with contextlib.suppress(OSError):
+            os.unlink(request.get("secrets_file") or "")
     for note in slurm.notes:
         module.warn(note)
     return {**result, "slurm_commands": slurm.commands}

@@ -202,6 +202,21 @@ def test_the_search_finds_a_planted_leak_in_every_place(site: Site) -> None:
     assert leaked.core.encode() not in log and encoded.encode() in log
 
 
+def test_kept_remote_files_hold_no_secret(site: Site) -> None:
+    """What Ansible leaves on the host when it is told to keep it, or was killed before it could clean up."""
+    value = Secret.new()
+    site.cluster["store_root"] = f"{site.state_root}.store"  # empty: the module is asked several times
+    remote = site.folder / "remote"
+    settings = {"MY_TOKEN": value.value, "ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TMP": str(remote)}
+    job = site.job(PROVE, secrets={"A": {"from_env": "MY_TOKEN"}})
+    launch = site.launch(job, env=settings)
+    assert site.outcome(launch)["success"]
+    assert value.sha256 in rank_logs(site.run_dir(launch))["rank-0000.log"]
+    kept = {str(path): path.read_bytes() for path in remote.rglob("*") if path.is_file()}
+    assert any(path.endswith("AnsiballZ_job.py") for path in kept), kept.keys()
+    assert leaks([value], kept) == []
+
+
 def test_secrets_of_a_cancelled_job_go_when_it_is_looked_at(site: Site) -> None:
     value = Secret.new()
     job = site.job(UNTIL_GO, secrets={"A": {"from_env": "MY_TOKEN"}})
