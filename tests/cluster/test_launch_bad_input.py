@@ -64,7 +64,7 @@ CASES = {
             "resources.time: ",
             "resources.gpus_per_node: ",
             "resources.exclusive: ",
-            "launcher.kind: must be one of srun, torchrun",
+            "launcher.kind: must be one of srun, torchrun, standalone",
             "not 'mpirun'",
             "launcher.port: ",
             "artifact.path: '../result.json' is outside the run directory",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -143,5 +144,6 @@ def test_the_example_trains_under_both_launchers(site: Site) -> None:
             assert logs[f"rank-{rank:04d}.log"].count(f"[rankzero] {banner}") == 1, logs
             # The program saw the same.
             assert f"rank {rank}/4 local rank {rank % 2} host {nodes[rank // 2]} " in logs[f"rank-{rank:04d}.log"]
-        assert f"{kind}: job {launch['job_id']}: step 10/60 loss" in played.output
+        # Which steps are shown depends on how fast they come: about one line a second, and the last one.
+        assert re.search(rf"{kind}: job {launch['job_id']}: step \d+/60 loss \d", played.output)
         assert f"{kind}: first-run succeeded" in played.output

@@ -33,14 +33,20 @@ options, words = {}, sys.argv[1:]
 while words[0].startswith("--"):
     name, _, value = words.pop(0)[2:].partition("=")
     options[name] = value
-per_node, tasks = int(options["ntasks-per-node"]), []
-signal.signal(signal.SIGTERM, lambda *_: [task.send_signal(signal.SIGTERM) for task in tasks])
+per_node, tasks, asked = int(options["ntasks-per-node"]), [], []
+def end(*_):
+    asked.append(True)
+    for task in tasks:
+        task.send_signal(signal.SIGTERM)
+signal.signal(signal.SIGTERM, end)
 with open(options["output"], "ab") as log:
     log.write(b"srun\\n")
     for rank in range(int(options["ntasks"])):
         place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % per_node, "SLURM_NODEID": rank // per_node}
         environment = {**os.environ, **{name: str(number) for name, number in place.items()}}
         tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+    if asked:  # a task may have been started, and have said so, before it was in the list
+        end()
     codes = [task.wait() for task in tasks]
 sys.exit(max(code if code >= 0 else 128 - code for code in codes))
 """
