@@ -184,5 +184,5 @@ def test_no_sampler_outlives_its_job(site: Site, end: str) -> None:
             ["scancel", *(["--full", f"--signal={int(number)}"] if end == "killed" else []), launch["job_id"]]
         )
     state = site.ended(launch["job_id"])
-    assert state == {"success": "COMPLETED", "cancelled": "CANCELLED"}.get(end, "FAILED"), state
+    assert state == {"success": "COMPLETED", "failure": "FAILED"}.get(end, "CANCELLED"), state
     nothing_left(site, launch)

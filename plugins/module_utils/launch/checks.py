@@ -115,7 +115,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from _environment(spec)
     yield from _artifact(spec)
     yield from parallelism.findings(spec)
-    yield from life.findings(spec)
+    yield from life.findings(spec.checkpoint, spec.resources.time, spec.resources.sbatch)
 
 
 def _program(spec: LaunchSpec) -> Iterator[Finding]:

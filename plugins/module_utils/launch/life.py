@@ -8,13 +8,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option
-
-if TYPE_CHECKING:
-    from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 
 # TERM already has a meaning to the batch script: scancel, the time limit itself and preemption send it, and after those
 # the job must not put itself back into the queue. USR1 is the artifact watcher's. USR2 means the early signal alone.
@@ -76,9 +73,8 @@ def header(checkpoint: Checkpoint) -> list[tuple[str, str | bool]]:
     return options
 
 
-def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
+def exports(checkpoint: Checkpoint, monitor: Monitor) -> list[tuple[str, str]]:
     """What the job's runtime must know, as variables of the batch script."""
-    monitor, checkpoint = spec.monitor, spec.checkpoint
     found = [("RANKZERO_MONITOR_HOST", str(monitor.host)), ("RANKZERO_MONITOR_GPU", str(monitor.gpu))]
     if monitor.timestamps:
         found.append(("RANKZERO_TIMESTAMPS", str(monitor.timestamps)))
@@ -92,14 +88,14 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
     return found
 
 
-def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """What does not fit together, as checks.Finding."""
-    asked, early = spec.checkpoint, spec.checkpoint.signal_before_end
-    if early and t.time_minutes(spec.resources.time) * 60 <= early:
+def findings(asked: Checkpoint, time: str, sbatch: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], str]]:
+    """What does not fit together, as checks.Finding. `time`: the time limit; `sbatch`: the job's further options."""
+    early = asked.signal_before_end
+    if early and t.time_minutes(time) * 60 <= early:
         yield (
             ["checkpoint.signal_before_end", "resources.time"],
             (
-                f"checkpoint.signal_before_end: {early} s is not less than the time limit {spec.resources.time}; the "
+                f"checkpoint.signal_before_end: {early} s is not less than the time limit {time}; the "
                 "ranks would be told to stop at once"
             ),
         )
@@ -121,12 +117,11 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                     "checkpoint.signal_before_end is given"
                 ),
             )
-    free: Mapping[str, Any] = spec.resources.sbatch
     for name, given, field in (
         ("signal", early is not None, "checkpoint.signal_before_end"),
         ("requeue", asked.requeue is not None, "checkpoint.requeue"),
         ("no-requeue", asked.requeue is not None, "checkpoint.requeue"),
     ):
-        if name in free and given:
+        if name in sbatch and given:
             path = f"resources.sbatch.{name}"
             yield [path, field], f"{path}: {field} says it already; keep one"

@@ -97,7 +97,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape),
         probe=_probe(shape),
-        life=tuple(life.exports(spec)),
+        life=tuple(life.exports(spec.checkpoint, spec.monitor)),
         argv=_argv(spec, python),
         variables=tuple(variables(spec, merged, environment_path, fabrics)),
         python=python,

@@ -39,7 +39,8 @@ def test_only_what_is_asked_for_is_in_the_header(checkpoint: dict[str, Any], lin
 
 def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
     def known(**data: Any) -> dict[str, str]:
-        return dict(life.exports(spec(**data)))
+        asked = spec(**data)
+        return dict(life.exports(asked.checkpoint, asked.monitor))
 
     assert known() == {"RANKZERO_MONITOR_HOST": "15", "RANKZERO_MONITOR_GPU": "15"}
     assert known(monitor={"host": 0, "gpu": "0", "timestamps": 120}) == {
