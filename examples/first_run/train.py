@@ -5,6 +5,9 @@ does. It runs under srun (one task a rank) and under torchrun alike, and by hand
 
 Rank 0 writes the proof, result.json: how far the loss fell on text that no rank trained on, and whether all ranks hold
 the same parameters to the last bit.
+
+Told to end by SIGTERM, the ranks agree on a step, rank 0 saves it to checkpoint.pt in the working directory, and all
+end. Started there again, they go on at that very step, with the batches that would have come next.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import hashlib
 import json
 import math
 import os
+import signal
 import socket
 import sys
 import time
@@ -136,8 +140,43 @@ def join() -> tuple[int, int, int]:
     return dist.get_rank(), int(os.environ.get("LOCAL_RANK", "0")), world_size
 
 
-def train(options: argparse.Namespace) -> dict[str, object]:
-    """Train together with the other ranks; the result is the same on every one of them."""
+class Stop:
+    """Whether someone asked the program to end. The handler only notes it: a signal may come in mid-calculation."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGTERM, self.note)
+
+    def note(self, *_: object) -> None:
+        self.asked = True
+
+    def agreed(self) -> bool:
+        """True on all ranks or on none: the signal reaches them at different steps, and a rank alone cannot save."""
+        asked = torch.tensor(int(self.asked))
+        dist.all_reduce(asked, op=dist.ReduceOp.MAX)
+        return bool(asked)
+
+
+def save(path: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Keep what the next step needs; the file is the old one or the new one, never half of one."""
+    temporary = path.with_name(path.name + ".tmp")
+    torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, temporary)
+    temporary.replace(path)
+
+
+def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """The step to go on at: 0 where nothing was saved."""
+    if not path.exists():
+        return 0
+    saved = torch.load(path, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    return saved["step"]
+
+
+def train(options: argparse.Namespace) -> "dict[str, object] | None":
+    """Train together with the other ranks; the result is the same on all of them. None: told to end before the end."""
+    stop = Stop()
     rank, local_rank, world_size = join()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.manual_seed(options.seed)
@@ -155,8 +194,20 @@ def train(options: argparse.Namespace) -> dict[str, object]:
     with torch.no_grad():
         first_loss = mean_over_ranks(loss_of(model.module, unseen))
 
-    began = time.perf_counter()
-    for step in range(options.steps):
+    start = restore(options.checkpoint, model.module, optimizer)
+    if start and rank == 0:
+        say(f"resumed at step {start}")
+    began, speed = time.perf_counter(), 0.0
+    for step in range(start, options.steps):
+        stopping = stop.agreed()
+        due = options.save_every and step > start and step % options.save_every == 0
+        if rank == 0 and (stopping or due):
+            save(options.checkpoint, step, model.module, optimizer)
+            say(f"saved step {step}")
+        if stopping:
+            dist.barrier()  # a rank that ends early could have the others ended before rank 0 has saved
+            dist.destroy_process_group()
+            return None
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, options.steps, options.lr)
         loss = loss_of(model, batch_at(mine, step, options.batch, options.seed))
@@ -166,7 +217,7 @@ def train(options: argparse.Namespace) -> dict[str, object]:
         optimizer.step()
         if (step + 1) % options.log_every == 0 or step + 1 == options.steps:
             mean = mean_over_ranks(loss)
-            speed = (step + 1) * min(options.batch, len(mine)) * options.context * world_size
+            speed = (step + 1 - start) * min(options.batch, len(mine)) * options.context * world_size
             speed = speed / (time.perf_counter() - began)
             if rank == 0:
                 say(f"step {step + 1}/{options.steps} loss {mean:.3f} tokens/s {speed:.0f}")
@@ -211,6 +262,8 @@ def parse(arguments: "list[str] | None" = None) -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=6e-3)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("RANKZERO_SEED", "1")))
     parser.add_argument("--log-every", type=int, default=10)
+    parser.add_argument("--save-every", type=int, default=0, help="steps; 0: only when told to end")
+    parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint.pt"))
     parser.add_argument("--data", type=Path, default=Path(__file__).with_name("data") / "text.txt")
     parser.add_argument("--result", type=Path, default=Path(os.environ.get("RANKZERO_ARTIFACT", "result.json")))
     return parser.parse_args(arguments)
@@ -219,6 +272,6 @@ def parse(arguments: "list[str] | None" = None) -> argparse.Namespace:
 if __name__ == "__main__":
     options = parse()
     result = train(options)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if result is not None and int(os.environ.get("RANK", "0")) == 0:
         write_result(options.result, result)
         say(f"result {options.result} loss {result['loss']} parameters_identical {result['parameters_identical']}")

@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import re
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, take
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
-RUNTIME_FILES = ("job.sh", "node.sh", "outcome.py", "preflight.py", "rank.sh")
+RUNTIME_FILES = ("background.sh", "job.sh", "node.sh", "outcome.py", "preflight.py", "rank.sh", "restart.sh")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@
 # What a batch script does around its ranks: take the claim, lay out the run directory, start the step, watch for the
 # artifact, say how it ended. Sourced by the rendered script, which has exported RANKZERO_* before; never run alone.
 
+. "$RANKZERO_RUNTIME/background.sh"
+. "$RANKZERO_RUNTIME/restart.sh"
+
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
 # Ends the script before its ranks ran. $1: ended_by, $2: exit code, $3: message.
@@ -149,6 +152,7 @@ rankzero_outcome() {
 # $1 is `--submission NONCE` when the collection submitted the script, nothing when a person did.
 rankzero_begin() {
     rankzero_start=$(date +%s)
+    rankzero_expect_early
     export RANKZERO_ATTEMPT=${SLURM_RESTART_COUNT:-0}
     RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON" || command -v python3) \
         || { rankzero_say "no python3 on $(uname -n): install it, or give the job an environment"; exit 78; }
@@ -202,7 +206,11 @@ rankzero_preflight() {
     rankzero_step=$!
     (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
     rankzero_killer=$!
-    wait "$rankzero_step"
+    while :; do
+        rankzero_interrupted=''
+        wait "$rankzero_step"
+        [ -n "$rankzero_interrupted" ] || break
+    done
     kill "$rankzero_killer" 2>/dev/null
     wait "$rankzero_killer" 2>/dev/null
     rankzero_table=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/preflight.py" judge "$rankzero_checks" \
@@ -236,13 +244,17 @@ rankzero_on_artifact() {
 # Runs the ranks' step ("$@") and waits for its end, the artifact, or a signal. It has no local variables: a local one
 # takes over the export of a job's own variable of that name.
 rankzero_launch() {
-    rankzero_ended_by=program rankzero_step='' rankzero_watcher='' rankzero_killer=''
+    rankzero_ended_by=program rankzero_step='' rankzero_watcher='' rankzero_killer='' rankzero_ticker=''
     trap rankzero_on_signal TERM INT
     trap rankzero_on_artifact USR1
     "$@" &
     rankzero_step=$!
     # A signal that came before there was a step to tell.
-    [ "$rankzero_ended_by" = program ] || kill -TERM "$rankzero_step" 2>/dev/null
+    [ "$rankzero_ended_by$rankzero_early" = program ] || kill -TERM "$rankzero_step" 2>/dev/null
+    if [ -n "${RANKZERO_TIMESTAMPS:-}" ]; then
+        rankzero_clock "$RANKZERO_TIMESTAMPS" &
+        rankzero_ticker=$!
+    fi
     if [ "${RANKZERO_ARTIFACT_THEN:-}" = end ]; then
         "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" watch "$RANKZERO_RUN_DIR" --signal-to "$$" &
         rankzero_watcher=$!
@@ -254,8 +266,8 @@ rankzero_launch() {
         rankzero_exit_code=$?
         [ -n "$rankzero_interrupted" ] || break
     done
-    trap '' TERM INT USR1
-    for rankzero_helper in $rankzero_watcher $rankzero_killer; do
+    trap '' TERM INT USR1 USR2
+    for rankzero_helper in $rankzero_watcher $rankzero_killer $rankzero_ticker; do
         kill "$rankzero_helper" 2>/dev/null
         wait "$rankzero_helper" 2>/dev/null
     done
@@ -263,7 +275,9 @@ rankzero_launch() {
 
 rankzero_end() {
     rankzero_verdict=0
-    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "" || rankzero_verdict=$?
+    rankzero_after_early
+    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
+    [ -z "$rankzero_again" ] || rankzero_requeue
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
     [ "$rankzero_ended_by" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
     exit "$rankzero_verdict"

@@ -4,6 +4,7 @@
 """Decides in the job whether its artifact proves success, and writes the outcome (R5).
 
     outcome.py watch RUN_DIR --signal-to PID   sends USR1 once the artifact is valid and the grace period is over
+    outcome.py proven RUN_DIR                  exits 0 if the artifact is valid now
     outcome.py finish RUN_DIR --ended-by ...   writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
 
 The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "require", "then", "grace"}}.
@@ -173,6 +174,11 @@ def watch(arguments):
     return 0
 
 
+def proven(arguments):
+    artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    return 0 if artifact and inspect(arguments.run_dir, artifact)["valid"] else 1
+
+
 # What srun says when a task ends badly, as it happens (srun(1), --kill-on-bad-exit).
 TASK_ENDED = re.compile(r"^srun: error: (?P<node>\S+): (?P<tasks>tasks? \S+): (?P<how>.+)$", re.MULTILINE)
 
@@ -201,7 +207,7 @@ def verdict(ended_by, exit_code, report, message):
     if ended_by == "setup":
         return False, exit_code, message
     if ended_by == "signal":
-        return False, exit_code or 143, "ended by a signal (cancelled, time limit or preemption)"
+        return False, exit_code or 143, message or "ended by a signal (cancelled, time limit or preemption)"
     if ended_by != "artifact" and exit_code != 0:
         return False, exit_code, f"the program ended with exit code {exit_code}"
     if report is None:
@@ -255,6 +261,7 @@ def main():
     watching = commands.add_parser("watch")
     watching.add_argument("run_dir")
     watching.add_argument("--signal-to", type=int, required=True)
+    commands.add_parser("proven").add_argument("run_dir")
     finishing = commands.add_parser("finish")
     finishing.add_argument("run_dir")
     finishing.add_argument("--job-id", required=True)
@@ -266,7 +273,7 @@ def main():
     arguments = parser.parse_args()
     # The verdict is printed in any locale: a character that it lacks must not fail a job.
     sys.stdout.reconfigure(errors="backslashreplace")
-    return watch(arguments) if arguments.command == "watch" else finish(arguments)
+    return {"watch": watch, "proven": proven, "finish": finish}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

@@ -48,5 +48,9 @@ fi
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
     "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$(uname -n)" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
     "${rankzero_chosen:-unset}"
+if [ "$LOCAL_RANK" = 0 ]; then
+    . "$RANKZERO_RUNTIME/background.sh"
+    rankzero_sampler
+fi
 cd "$RANKZERO_RUN_DIR/work" || exit 66
 exec "$@"

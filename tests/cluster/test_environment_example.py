@@ -28,13 +28,22 @@ def example(tmp_path: Path) -> Path:
     return copy
 
 
-def train(lab: LabCluster, example: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def start(lab: LabCluster, example: Path, *arguments: str) -> subprocess.Popen[str]:
     roots = {name: f"{lab.shared_inside}/example/{name}" for name in ("state_root", "store_root")}
     command = [ANSIBLE_PLAYBOOK, "train.yml", "-e", json.dumps({"launch_cluster": roots}), *arguments]
     environment = {**os.environ, "RANKZERO_LAB": str(lab.dir)}
-    return subprocess.run(
-        command, cwd=example, env=environment, capture_output=True, text=True, timeout=900, check=False
+    return subprocess.Popen(
+        command, cwd=example, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+
+
+def train(lab: LabCluster, example: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    playing = start(lab, example, *arguments)
+    try:
+        said, _ = playing.communicate(timeout=900)
+    finally:
+        playing.kill()
+    return subprocess.CompletedProcess(playing.args, playing.returncode, said, "")
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
@@ -50,6 +59,35 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launch
     assert (result["world_size"], result["rank_sum"]) == (4, 0 + 1 + 2 + 3)
     assert result["parameters_identical"] and len(result["parameter_hashes"]) == 4
     assert sorted(set(result["hosts"])) == lab.nodes[:2]
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_told_before_its_time_limit_it_goes_on_at_the_very_step(lab: LabCluster, example: Path, launcher: str) -> None:
+    job = example / "jobs" / "first_run.yml"
+    asked = "checkpoint: {signal_before_end: 60, requeue: true, progress: checkpoint.pt}\n"
+    job.write_text(job.read_text(encoding="utf-8").replace("--steps, 60", "--steps, 400") + asked, encoding="utf-8")
+    playing = start(lab, example, "-e", "nodes=2", "-e", f"launcher={launcher}")
+    try:
+        runs = lab.shared / "example" / "state_root" / "runs" / "first-run"
+        lab.wait_until(lambda: "step 20/" in _rank_0(runs, 0), 600, "the job trains")
+        (run,) = runs.glob("*/1")
+        job_id = json.loads((run / "started.json").read_text(encoding="utf-8"))["job_id"]
+        # What Slurm does before the time limit.
+        lab.head(["scancel", "--batch", "--signal=USR2", job_id])
+        said, _ = playing.communicate(timeout=300)
+    finally:
+        playing.kill()
+    assert playing.returncode == 0, said
+    (saved,) = re.findall(r"^saved step (\d+)$", _rank_0(runs, 0), re.MULTILINE)
+    (resumed,) = re.findall(r"^resumed at step (\d+)$", _rank_0(runs, 1), re.MULTILINE)
+    assert 20 <= int(saved) == int(resumed) < 400
+    result = json.loads((run / "work" / "result.json").read_text(encoding="utf-8"))
+    shutil.rmtree(runs)
+    assert result["steps"] == 400 and result["parameters_identical"]
+
+
+def _rank_0(runs: Path, attempt: int) -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in runs.glob(f"*/1/logs/{attempt}/rank-0000.log"))
 
 
 def test_the_plan_shows_on_an_empty_store(lab: LabCluster, example: Path) -> None:

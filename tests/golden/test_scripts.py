@@ -79,6 +79,18 @@ SPECS: dict[str, dict[str, Any]] = {
         "env": {"GREETING": 'it\'s "quoted" $HOME\nsecond line # not a comment'},
         "secrets": {"HF_TOKEN": {"from_env": "HF_TOKEN"}, "B_TOKEN": {"from_file": "~/.b"}},
     },
+    "life": {
+        "name": "life",
+        "command": ["train.py"],
+        "resources": {"time": "04:00:00"},
+        "checkpoint": {
+            "signal_before_end": 120,
+            "requeue": True,
+            "max_restarts": 3,
+            "progress": "./check points/last.pt",
+        },
+        "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
+    },
     "debug": {"name": "debug", "command": ["train.py"], "debug": True},
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
 }

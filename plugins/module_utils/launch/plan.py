@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
@@ -49,6 +49,7 @@ class Plan:
     header: Options
     step: Options
     probe: tuple[tuple[str, str], ...]
+    life: tuple[tuple[str, str], ...]
     argv: tuple[str, ...]
     variables: tuple[Variable, ...]
     python: str
@@ -96,6 +97,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape),
         probe=_probe(shape),
+        life=tuple(life.exports(spec.checkpoint, spec.monitor)),
         argv=_argv(spec, python),
         variables=tuple(variables(spec, merged, environment_path, fabrics)),
         python=python,
@@ -139,6 +141,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting).
         ("export", "NIL"),
     ]
+    options += life.header(spec.checkpoint)
     options += [(name, value) for name, value in sorted(ask.sbatch.items()) if value is not False]
     return tuple(options)
 

@@ -17,6 +17,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
@@ -352,6 +353,8 @@ class LaunchSpec:
         short="debug",
     )
     preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
+    checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it (R4).")
+    monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs (R2, R3).")
     artifact: Artifact | None = field(
         default=None,
         metadata={

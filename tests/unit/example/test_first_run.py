@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,9 @@ def program() -> ModuleType:
 def alone(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "RANKZERO_ARTIFACT"):
         monkeypatch.delenv(name, raising=False)
+    before = signal.getsignal(signal.SIGTERM)
     yield program
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_the_text_is_what_its_program_writes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,3 +139,32 @@ def test_alone_it_learns_and_proves_it(alone: ModuleType, tmp_path: Path) -> Non
     alone.write_result(options.result, result)
     assert json.loads(options.result.read_text(encoding="utf-8")) == result
     assert os.listdir(tmp_path) == ["r.json"]
+
+
+def test_interrupted_it_ends_where_it_would_have_ended(
+    alone: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same steps with the same batches: the parameters are equal to the last bit."""
+    small = ["--steps", "12", "--context", "16", "--width", "16", "--layers", "1", "--save-every", "5"]
+    whole = alone.train(alone.parse([*small, "--checkpoint", str(tmp_path / "whole.pt")]))
+    assert whole is not None
+    broken = alone.parse([*small, "--checkpoint", str(tmp_path / "broken.pt")])
+    batch_at = alone.batch_at
+
+    def told_at_step_7(windows: Any, step: int, size: int, seed: int) -> Any:
+        if step == 7:
+            signal.raise_signal(signal.SIGTERM)
+        return batch_at(windows, step, size, seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(alone, "batch_at", told_at_step_7)
+        assert alone.train(broken) is None
+    # The step during which the signal came is not lost.
+    assert "saved step 5\n" in capsys.readouterr().out
+    assert alone.torch.load(broken.checkpoint, weights_only=True)["step"] == 8
+    resumed = alone.train(broken)
+    assert "resumed at step 8\n" in capsys.readouterr().out
+    assert resumed is not None
+    assert resumed["parameter_hashes"] == whole["parameter_hashes"]
+    assert resumed["loss"] == whole["loss"]
+    assert sorted(os.listdir(tmp_path)) == ["broken.pt", "whole.pt"]

@@ -214,12 +214,27 @@ def test_verdict(
     else:
         contract(run)
         leave(run, artifact)
-    code, outcome = finish(run, ended_by, exit_code, "why")
+    code, outcome = finish(run, ended_by, exit_code, "why" if ended_by == "setup" else "")
     assert (outcome["success"], code) == (success, job_code)
     assert outcome["message"] == message.replace("PATH", str(run / "work" / "result.json"))
     assert (outcome["exit_code"], outcome["ended_by"]) == (exit_code, ended_by)
     assert (outcome["artifact"] is None) is (artifact is None)
     assert [path.name for path in run.iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_a_batch_script_that_knows_more_of_a_signal_says_it(run: Path) -> None:
+    no_contract(run)
+    code, outcome = finish(run, "signal", 0, "requeued: attempt 2 of at most 6 follows")
+    assert (code, outcome["success"]) == (143, False)
+    assert outcome["message"] == "requeued: attempt 2 of at most 6 follows"
+
+
+@pytest.mark.parametrize(("artifact", "code"), [("{}", 0), ("[", 1), (None, 1)])
+def test_proven_says_whether_the_artifact_is_valid_now(run: Path, artifact: str | None, code: int) -> None:
+    contract(run)
+    if artifact is not None:
+        leave(run, artifact)
+    assert subprocess.run([sys.executable, "-I", PROGRAM, "proven", str(run)], check=False).returncode == code
 
 
 def test_a_verdict_that_the_locale_cannot_print_is_written_all_the_same(run: Path) -> None:

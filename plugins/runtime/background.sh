@@ -1,0 +1,92 @@
+#!/bin/bash
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# What runs beside the ranks: one sampler a node, and the time of day in the job's log. Each ends by itself with what it
+# watches: a leftover would keep the allocation, and its bill, alive (R3). Sourced by job.sh and rank.sh.
+# shellcheck shell=bash
+
+# Sets rankzero_born to when process $1 began, in clock ticks after boot; fails once it is gone or a zombie. Number and
+# birth together are one process for ever. No process is started for it.
+rankzero_born_at() {
+    local line
+    { read -r line < "/proc/$1/stat"; } 2> /dev/null || return 1
+    # The name in parentheses may hold spaces, and parentheses.
+    read -ra line <<< "${line##*) }"
+    rankzero_born=${line[19]}
+    [ "${line[0]}" != Z ]
+}
+
+# Sets rankzero_busy and rankzero_total to the CPU time of the node since boot, in clock ticks.
+rankzero_cpu_time() {
+    local user nice system idle iowait irq softirq steal
+    read -r _ user nice system idle iowait irq softirq steal _ < /proc/stat
+    rankzero_busy=$((user + nice + system + irq + softirq + steal))
+    rankzero_total=$((rankzero_busy + idle + iowait))
+}
+
+# Appends a line of the node's load, used memory and CPUs to file $1.
+rankzero_sample_host() {
+    local load key value total=0 free=0 busy=$rankzero_busy all=$rankzero_total
+    read -r load _ < /proc/loadavg
+    while read -r key value _; do
+        case $key in MemTotal:) total=$value ;; MemAvailable:) free=$value; break ;; esac
+    done < /proc/meminfo
+    rankzero_cpu_time
+    all=$((rankzero_total - all))
+    [ "$all" -gt 0 ] || all=1
+    printf '%(%Y-%m-%dT%H:%M:%S%z)T,%s,%s,%s\n' -1 "$load" $(((total - free) / 1024)) \
+        $((100 * (rankzero_busy - busy) / all)) >> "$1"
+}
+
+# Appends a line for each GPU to file $1. nvidia-smi is asked anew each time: one that went on by itself (--loop) could
+# outlive this, and one that hangs on a broken GPU would hold the file.
+rankzero_sample_gpu() {
+    local fields=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu
+    [ -s "$1" ] || printf '%s\n' "$fields" > "$1"
+    timeout -k 1 10 nvidia-smi --query-gpu="$fields" --format=csv,noheader >> "$1" 2>&1
+}
+
+# Samples this node until process $1 ends: the node's first rank, which becomes the program. What ends the ranks by a
+# signal must not end their sampler too: the time until they have saved themselves is worth seeing.
+rankzero_sample() {
+    local folder born host=${RANKZERO_MONITOR_HOST:-0} gpu=${RANKZERO_MONITOR_GPU:-0} host_at=1 gpu_at=1
+    trap '' TERM INT HUP USR1 USR2
+    rankzero_born_at "$1" || return 0
+    born=$rankzero_born
+    command -v nvidia-smi > /dev/null || gpu=0
+    folder="$RANKZERO_RUN_DIR/monitor/$RANKZERO_ATTEMPT"
+    mkdir -p "$folder" || return 0
+    folder="$folder/${SLURMD_NODENAME:-$(uname -n)}"
+    [ "$host" = 0 ] || printf 'time,load1,mem_used_mb,cpu_percent\n' > "$folder.host.csv"
+    rankzero_cpu_time
+    SECONDS=0
+    while sleep 1 && rankzero_born_at "$1" && [ "$rankzero_born" = "$born" ]; do
+        if [ "$host" != 0 ] && [ "$SECONDS" -ge "$host_at" ]; then
+            rankzero_sample_host "$folder.host.csv"
+            host_at=$((SECONDS + host))
+        fi
+        if [ "$gpu" != 0 ] && [ "$SECONDS" -ge "$gpu_at" ]; then
+            rankzero_sample_gpu "$folder.gpu.csv"
+            gpu_at=$((SECONDS + gpu))
+        fi
+    done
+}
+
+# Starts the sampler of this node. Not as a child of the rank ($$): a program that waits for all its children would wait
+# for it, and it for the program.
+rankzero_sampler() {
+    [ "${RANKZERO_MONITOR_HOST:-0}" != 0 ] || [ "${RANKZERO_MONITOR_GPU:-0}" != 0 ] || return 0
+    (rankzero_sample "$$" < /dev/null > /dev/null 2>&1 &)
+}
+
+# The time of day into the job's log, every $1 seconds, until it is told to end.
+rankzero_clock() {
+    trap 'kill "$!"; exit' TERM
+    while :; do
+        sleep "$1" > /dev/null 2>&1 &
+        wait "$!"
+        printf '[rankzero] %(%Y-%m-%dT%H:%M:%S%z)T\n' -1
+    done
+}

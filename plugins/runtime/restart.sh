@@ -1,0 +1,77 @@
+#!/bin/bash
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# The early signal and what follows it (R4): the ranks are told, and once they have ended the job goes back into the
+# queue, or says why not. Only the batch script requeues; two requeuers would fight. Sourced by job.sh,
+# with which it shares its variables.
+# shellcheck shell=bash disable=SC2034,SC2154
+
+# From the start of the script on: an untrapped signal would end it. One that comes before the ranks is kept for them.
+rankzero_expect_early() {
+    rankzero_early=''
+    [ -z "${RANKZERO_EARLY_SECONDS:-}" ] || trap rankzero_on_early USR2
+}
+
+# The early signal goes on to the ranks. srun takes TERM for an order to abort the step, which leaves the ranks KillWait
+# seconds whatever the job asked for; scancel only delivers it, to every process of the step.
+rankzero_on_early() {
+    rankzero_interrupted=yes
+    [ "${rankzero_ended_by:-program}" = program ] || return 0
+    rankzero_early=yes
+    rankzero_say "$RANKZERO_EARLY_SECONDS s or a little more before the time limit: the ranks get $RANKZERO_EARLY_SIGNAL"
+    [ -n "${rankzero_ended_by:-}" ] && [ -n "$rankzero_step" ] || return 0
+    scancel --signal="$RANKZERO_EARLY_SIGNAL" "$SLURM_JOB_ID" || kill -TERM "$rankzero_step" 2>/dev/null
+}
+
+# After the ranks have ended: what the early signal means for the end. Sets rankzero_ended_by, rankzero_message, and
+# rankzero_again where the job is to be requeued.
+rankzero_after_early() {
+    rankzero_message='' rankzero_again=''
+    [ -n "$rankzero_early" ] && [ "$rankzero_ended_by" = program ] || return 0
+    # It reached its end just in time.
+    if [ "$rankzero_exit_code" = 0 ] && [ -n "${RANKZERO_ARTIFACT_PATH:-}" ] \
+        && "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" proven "$RANKZERO_RUN_DIR"; then
+        return 0
+    fi
+    rankzero_ended_by=signal
+    rankzero_message="stopped by the signal before the time limit (checkpoint.signal_before_end); not requeued: "
+    if [ -z "${RANKZERO_MAX_RESTARTS:-}" ]; then
+        rankzero_message+="checkpoint.requeue is not true"
+    elif [ "$RANKZERO_ATTEMPT" -ge "$RANKZERO_MAX_RESTARTS" ]; then
+        rankzero_message+="this was attempt $((RANKZERO_ATTEMPT + 1)) of at most $((RANKZERO_MAX_RESTARTS + 1)) (checkpoint.max_restarts)"
+    elif [ -n "${RANKZERO_PROGRESS:-}" ] && rankzero_stands_still; then
+        rankzero_message+="no progress: $RANKZERO_PROGRESS (checkpoint.progress) is the same after attempt $rankzero_before and attempt $((RANKZERO_ATTEMPT + 1))"
+    else
+        rankzero_again=yes
+        rankzero_message="requeued: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_MAX_RESTARTS + 1)) follows"
+    fi
+}
+
+# Whether the file that shows progress is as the last attempt before left it; keeps what this one leaves. A file that is
+# missing, or cannot be read, is the same as one that was missing before.
+rankzero_stands_still() {
+    local folder="$RANKZERO_RUN_DIR/progress" now before=''
+    now=$(sha256sum < "$RANKZERO_RUN_DIR/work/$RANKZERO_PROGRESS") || now=missing
+    mkdir -p "$folder" && printf '%s\n' "$now" | rankzero_publish "$folder/$RANKZERO_ATTEMPT"
+    for ((rankzero_before = RANKZERO_ATTEMPT; rankzero_before > 0; rankzero_before--)); do
+        # An attempt that Slurm itself ended has left no word.
+        if [ -f "$folder/$((rankzero_before - 1))" ]; then
+            before=$(cat "$folder/$((rankzero_before - 1))")
+            break
+        fi
+    done
+    [ "$now" = "$before" ]
+}
+
+# After the outcome is written: Slurm ends this script as soon as it has requeued the job.
+rankzero_requeue() {
+    local said
+    if said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1); then
+        return 0
+    fi
+    rankzero_again=''
+    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
+        "stopped by the signal before the time limit; Slurm did not requeue the job: $said"
+}

@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The early signal, restarts and monitors as the spec asks for them, and as the script gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+
+RESTARTING = {"signal_before_end": 60, "requeue": True}
+
+
+def spec(**data: Any) -> LaunchSpec:
+    return validated(merge([Layer("job", {"name": "job", "command": ["a"], **data})]))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "lines"),
+    [
+        ({}, []),
+        ({"signal_before_end": 60}, [("signal", "B:USR2@60")]),
+        ({"signal_before_end": 60, "signal": "USR1"}, [("signal", "B:USR2@60")]),
+        ({"requeue": True}, [("requeue", True)]),
+        ({"requeue": False}, [("no-requeue", True)]),
+        (RESTARTING, [("signal", "B:USR2@60"), ("requeue", True)]),
+    ],
+)
+def test_only_what_is_asked_for_is_in_the_header(checkpoint: dict[str, Any], lines: list[tuple[str, object]]) -> None:
+    assert life.header(spec(checkpoint=checkpoint).checkpoint) == lines
+
+
+def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
+    def known(**data: Any) -> dict[str, str]:
+        asked = spec(**data)
+        return dict(life.exports(asked.checkpoint, asked.monitor))
+
+    assert known() == {"RANKZERO_MONITOR_HOST": "15", "RANKZERO_MONITOR_GPU": "15"}
+    assert known(monitor={"host": 0, "gpu": "0", "timestamps": 120}) == {
+        "RANKZERO_MONITOR_HOST": "0",
+        "RANKZERO_MONITOR_GPU": "0",
+        "RANKZERO_TIMESTAMPS": "120",
+    }
+    early = {"RANKZERO_EARLY_SECONDS": "60", "RANKZERO_EARLY_SIGNAL": "TERM"}
+    restarts = {"RANKZERO_MAX_RESTARTS": "5", "RANKZERO_PROGRESS": "a/b"}
+    assert not known(checkpoint={"requeue": True}).keys() & {*early, *restarts}
+    assert known(checkpoint={"signal_before_end": 60}).items() >= early.items()
+    assert "RANKZERO_MAX_RESTARTS" not in known(checkpoint={"signal_before_end": 60, "requeue": False})
+    assert known(checkpoint={**RESTARTING, "progress": "./a//b"}).items() >= {**early, **restarts}.items()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            {"resources": {"time": "1"}, "checkpoint": {"signal_before_end": 60}},
+            "checkpoint.signal_before_end: 60 s is not less than the time limit 1",
+        ),
+        ({"checkpoint": {**RESTARTING, "progress": "../x"}}, "checkpoint.progress: '../x' is outside"),
+        ({"checkpoint": {**RESTARTING, "progress": "/x"}}, "checkpoint.progress: '/x' is outside"),
+        ({"checkpoint": {"progress": "x", "requeue": True}}, "checkpoint.progress: has no effect unless"),
+        ({"checkpoint": {"progress": "x", "signal_before_end": 9}}, "checkpoint.progress: has no effect unless"),
+        (
+            {"checkpoint": RESTARTING, "resources": {"sbatch": {"signal": "B:TERM@9"}}},
+            "resources.sbatch.signal: checkpoint.signal_before_end says it already",
+        ),
+        (
+            {"checkpoint": {"requeue": False}, "resources": {"sbatch": {"requeue": True}}},
+            "resources.sbatch.requeue: checkpoint.requeue says it already",
+        ),
+        ({"checkpoint": {"signal": "KILL"}}, "checkpoint.signal: "),
+        ({"monitor": {"gpus": 1}}, "monitor.gpus: unknown key"),
+    ],
+)
+def test_what_does_not_fit_is_refused(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        spec(**data)
+    assert said in str(refused.value)
+
+
+def test_the_other_layer_says_it_where_the_section_is_silent() -> None:
+    asked = spec(resources={"sbatch": {"signal": "B:TERM@9", "requeue": True}})
+    assert life.header(asked.checkpoint) == []

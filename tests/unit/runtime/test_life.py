@@ -1,0 +1,269 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The early signal, restarts, samplers and times of day in the rendered script, with stand-ins for Slurm's commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.runtime.harness import Job, Site, wait_for
+
+ARTIFACT = {"path": "result.json", "require": {"loss": {"lt": 4}}}
+CHECKPOINT = {"signal_before_end": 60, "requeue": True, "max_restarts": 2}
+#: Saves itself on TERM, and says that it runs.
+SAVES = (
+    "trap 'echo $RANKZERO_ATTEMPT > saved; exit 0' TERM; touch \"begun.$RANKZERO_ATTEMPT\"; while :; do sleep 0.1; done"
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path / "cluster")
+    said = shlex.quote(str(tmp_path / "said"))
+    made.functions["scancel"] = f'echo "scancel $*" >> {said}; kill -TERM "$rankzero_step"'
+    made.functions["scontrol"] = (
+        f'case "$1" in requeue) echo "scontrol $*" >> {said} ;; *) echo "$3" | tr , "\\n" ;; esac'
+    )
+    return made
+
+
+def said(site: Site) -> list[str]:
+    path = site.root.parent / "said"
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def restarting(site: Site, line: str = SAVES, checkpoint: Any = None, **spec: Any) -> Job:
+    return site.job({"shell": line, "checkpoint": CHECKPOINT | (checkpoint or {}), **spec})
+
+
+def told_early(job: Job, attempt: int = 0) -> dict[str, Any]:
+    """The outcome of an attempt that got the early signal while it ran."""
+    process = job.start(attempt=attempt)
+    wait_for((job.run / "work" / f"begun.{attempt}").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    process.wait(timeout=60)
+    return job.outcome()
+
+
+def test_the_ranks_save_themselves_and_the_job_requeues_itself(site: Site) -> None:
+    job = restarting(site, artifact=ARTIFACT)
+    outcome = told_early(job)
+    assert said(site) == ["scancel --signal=TERM 1", "scontrol requeue 1"]
+    assert (outcome["ended_by"], outcome["success"]) == ("signal", False)
+    assert outcome["message"] == "requeued: attempt 2 of at most 3 follows"
+    assert (job.run / "work" / "saved").read_text(encoding="utf-8") == "0\n"
+
+
+def test_the_ranks_get_the_signal_that_is_asked_for(site: Site) -> None:
+    told_early(restarting(site, checkpoint={"signal": "INT"}))
+    assert said(site)[0] == "scancel --signal=INT 1"
+
+
+def test_where_scancel_fails_srun_is_told(site: Site) -> None:
+    site.functions["scancel"] = "return 1"
+    job = restarting(site)
+    assert told_early(job)["ended_by"] == "signal"
+    assert (job.run / "work" / "saved").exists()
+
+
+def test_without_requeue_the_outcome_says_so(site: Site) -> None:
+    job = site.job({"shell": SAVES, "checkpoint": {"signal_before_end": 60}})
+    outcome = told_early(job)
+    assert said(site) == ["scancel --signal=TERM 1"]
+    assert outcome["message"].endswith("not requeued: checkpoint.requeue is not true")
+
+
+def test_the_restart_limit_ends_the_job(site: Site) -> None:
+    outcome = told_early(restarting(site), attempt=2)
+    assert said(site) == ["scancel --signal=TERM 1"]
+    assert outcome["message"].endswith("not requeued: this was attempt 3 of at most 3 (checkpoint.max_restarts)")
+
+
+def test_two_attempts_that_leave_the_same_end_the_job(site: Site) -> None:
+    same = {"line": SAVES.replace("$RANKZERO_ATTEMPT", "same", 1)}
+    job = restarting(site, **same, checkpoint={"progress": "saved"})
+    assert told_early(job)["message"] == "requeued: attempt 2 of at most 3 follows"
+    assert told_early(job, attempt=1)["message"].endswith(
+        "not requeued: no progress: saved (checkpoint.progress) is the same after attempt 1 and attempt 2"
+    )
+    # Without a file to look at, only the number of restarts is a limit.
+    unguarded = restarting(site, **same, name="unguarded")
+    for attempt in (0, 1):
+        assert told_early(unguarded, attempt)["message"].startswith("requeued: ")
+
+
+def test_an_attempt_that_got_further_goes_on(site: Site) -> None:
+    job = restarting(site, checkpoint={"progress": "saved"})
+    for attempt in (0, 1):
+        assert "requeued: attempt" in told_early(job, attempt)["message"]
+
+
+def test_a_file_of_progress_that_never_appears_is_no_progress(site: Site) -> None:
+    job = restarting(site, checkpoint={"progress": "nothing"})
+    assert told_early(job)["message"].startswith("requeued: ")
+    assert "no progress: nothing" in told_early(job, attempt=1)["message"]
+
+
+def test_a_program_that_ends_in_time_is_a_success(site: Site) -> None:
+    line = SAVES.replace("echo $RANKZERO_ATTEMPT > saved", 'echo "{\\"loss\\": 1.0}" > result.json')
+    job = restarting(site, line=line, artifact=ARTIFACT)
+    outcome = told_early(job)
+    assert (outcome["ended_by"], outcome["success"]) == ("program", True)
+    assert said(site) == ["scancel --signal=TERM 1"]
+
+
+def test_an_artifact_that_is_not_valid_does_not_keep_it_from_the_queue(site: Site) -> None:
+    line = SAVES.replace("echo $RANKZERO_ATTEMPT > saved", 'echo "{\\"loss\\": 9.0}" > result.json')
+    assert told_early(restarting(site, line=line, artifact=ARTIFACT))["message"].startswith("requeued: ")
+
+
+def test_a_requeue_that_slurm_refuses_is_the_end(site: Site) -> None:
+    site.functions["scontrol"] = (
+        'if [ "$1" = requeue ]; then echo "Requested operation is presently disabled" >&2; return 1; fi; '
+        'echo "$3" | tr , "\\n"'
+    )
+    outcome = told_early(restarting(site))
+    assert outcome["message"].endswith("Slurm did not requeue the job: Requested operation is presently disabled")
+
+
+def test_a_cancelled_job_does_not_requeue_itself(site: Site) -> None:
+    """TERM is scancel's, the time limit's and preemption's: Slurm decides then."""
+    job = restarting(site)
+    process = job.start()
+    wait_for((job.run / "work" / "begun.0").exists, process)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=60)
+    assert said(site) == []
+    assert "cancelled, time limit or preemption" in job.outcome()["message"]
+
+
+def test_an_early_signal_in_the_preflight_reaches_the_ranks_later(site: Site) -> None:
+    job = restarting(site, setup={"commands": ["kill -USR2 $$"]})
+    job.finish()
+    assert job.outcome()["message"].startswith("requeued: ")
+    assert said(site) == ["scontrol requeue 1"]
+
+
+# --- what runs beside the ranks
+
+
+def sampling(entry: Path) -> bool:
+    """Whether a process is a sampler of this test: bash, in the run directory, that runs rank.sh."""
+    try:
+        return b"rank.sh" in (entry / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def samplers(job: Job) -> list[int]:
+    """Processes that still have this run directory in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if f"RANKZERO_RUN_DIR={job.run}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def gone(job: Job) -> None:
+    """Nothing of this job runs any more, or soon: a sampler looks every second."""
+    waiting = subprocess.Popen(["sleep", "30"])
+    try:
+        wait_for(lambda: not samplers(job), waiting)
+    finally:
+        waiting.kill()
+        waiting.wait()
+
+
+def until_sampled(pattern: str, end: str) -> str:
+    return f'until [ "$(cat "$RANKZERO_RUN_DIR"/monitor/0/{pattern} | wc -l)" -ge 2 ]; do sleep 0.1; done; {end}'
+
+
+@pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill -KILL $$", "kill -TERM $$"])
+def test_one_sampler_a_node_ends_with_its_rank(site: Site, end: str) -> None:
+    line = until_sampled("*.host.csv", end)
+    job = site.job({"shell": line, "launcher": {"ranks_per_node": 2}, "monitor": {"host": 1}})
+    job.finish(SLURMD_NODENAME="node01")
+    (path,) = (job.run / "monitor" / "0").iterdir()
+    assert path.name == "node01.host.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "time,load1,mem_used_mb,cpu_percent"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4},\d+\.\d+,\d+,\d+", lines[1])
+    assert 0 <= int(lines[1].split(",")[3]) <= 100
+    gone(job)
+
+
+def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> None:
+    """TERM goes to every process of the step; the time until the ranks have saved themselves is sampled too."""
+    line = "trap 'told=1' TERM; touch begun.0; until [ -n \"${told:-}\" ]; do sleep 0.1; done; " + until_sampled(
+        "*.host.csv", "exit 0"
+    )
+    job = site.job({"shell": line, "monitor": {"host": 1}})
+    process = job.start()
+    wait_for((job.run / "work" / "begun.0").exists, process)
+    for number in samplers(job):
+        if number != process.pid and sampling(Path("/proc") / str(number)):
+            os.kill(number, signal.SIGTERM)
+    assert process.wait(timeout=60) == 0, job.log()
+    gone(job)
+
+
+def test_a_program_may_wait_for_all_its_children(site: Site) -> None:
+    """The sampler is none of them."""
+    code = "import os, sys\ntry:\n    os.wait()\nexcept ChildProcessError:\n    sys.exit(0)\nsys.exit(9)"
+    job = site.job({"command": ["python3", "-c", code]})
+    assert job.finish() == 0, job.log()
+
+
+def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
+    """nvidia-smi is a stand-in here, which prints lines recorded in its CSV format."""
+    site.functions["nvidia-smi"] = "true"
+    tools = site.root / "gpu"
+    tools.mkdir()
+    recorded = (
+        "2026/01/02 03:04:05.678, 0, 118.52 W, 97 %, 30211 MiB, 54\n2026/01/02 03:04:05.680, 1, 75.10 W, 0 %, 4 MiB, 31"
+    )
+    (tools / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$*\" > {tools}/asked\ncat <<'END'\n{recorded}\nEND\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    job = site.job(
+        {
+            "shell": until_sampled("*.gpu.csv", "exit 0"),
+            "setup": {"commands": [f'export PATH="{tools}:$PATH"']},
+            "monitor": {"host": 0, "gpu": 1},
+        }
+    )
+    assert job.finish(SLURMD_NODENAME="node01") == 0, job.log()
+    fields = "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu"
+    text = (job.run / "monitor" / "0" / "node01.gpu.csv").read_text(encoding="utf-8")
+    assert text.startswith(f"{fields}\n{recorded}\n")
+    assert (tools / "asked").read_text(encoding="utf-8") == f"--query-gpu={fields} --format=csv,noheader\n"
+    assert not (job.run / "monitor" / "0" / "node01.host.csv").exists()
+    gone(job)
+
+
+def test_no_sampler_where_none_is_asked_for(site: Site) -> None:
+    job = site.job({"shell": "exit 0", "monitor": {"host": 0, "gpu": 0}})
+    assert job.finish() == 0
+    assert not (job.run / "monitor").exists()
+
+
+def test_times_of_day_in_the_log_end_with_the_step(site: Site) -> None:
+    pattern = r"^\[rankzero\] [0-9]{4}-[0-9-]{5}T[0-9:]{8}[+-][0-9]{4}$"
+    counted = f"grep -cE '{pattern}' \"$RANKZERO_RUN_DIR\"/logs/job.1.log"
+    line = f'until [ "$({counted})" -ge 2 ]; do sleep 0.1; done'
+    job = site.job({"shell": line, "monitor": {"timestamps": 1}})
+    assert job.finish() == 0, job.log()
+    assert len(re.findall(pattern, job.log(), re.MULTILINE)) >= 2
+    gone(job)
