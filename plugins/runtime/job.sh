@@ -199,7 +199,8 @@ rankzero_preflight() {
     "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
         python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
-        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" < /dev/null &
+        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
+        --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" < /dev/null &
     rankzero_step=$!
     (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
     rankzero_killer=$!
@@ -264,7 +265,7 @@ rankzero_launch() {
 
 rankzero_end() {
     rankzero_verdict=0
-    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "" || rankzero_verdict=$?
+    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "${rankzero_message:-}" || rankzero_verdict=$?
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
     [ "$rankzero_ended_by" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
     exit "$rankzero_verdict"
