@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
@@ -30,7 +31,17 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import re
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, take
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
-RUNTIME_FILES = ("background.sh", "job.sh", "node.sh", "outcome.py", "preflight.py", "rank.sh", "restart.sh")
+RUNTIME_FILES = (
+    "background.sh",
+    "container.sh",
+    "enter.sh",
+    "job.sh",
+    "node.sh",
+    "outcome.py",
+    "preflight.py",
+    "rank.sh",
+    "restart.sh",
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "gpu_type": spec.resources.gpu_type,
             "cpus_per_node": made.topology.cpus_per_node,
         },
+        "container": container_request(spec),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

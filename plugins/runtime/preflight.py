@@ -151,6 +151,13 @@ def examine(arguments, own):
         check("proj", os.path.isdir(arguments.code), f"the code {arguments.code} is not here")
     found, trouble = versions(arguments.python, arguments.imports.split())
     check("env", trouble is None, f"environment: {trouble}")
+    if arguments.image:
+        check("image", os.access(arguments.image, os.R_OK), f"the image {arguments.image} is not here")
+    if arguments.mounts:
+        absent = [source for source in arguments.mounts.split(":") if not os.path.exists(source)]
+        check("mounts", not absent, f"to be mounted, but not here: {', '.join(absent)}")
+    if arguments.tool:
+        check("apptainer", os.access(arguments.tool, os.X_OK), f"the command {arguments.tool} is not here")
     check("run", os.access(run_dir, os.W_OK), f"{run_dir} is not writable")
     cpus = len(os.sched_getaffinity(0))
     columns["cpus"] = str(cpus)
@@ -210,6 +217,9 @@ def main():
     parser.add_argument("--code", default="")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--imports", default="")
+    parser.add_argument("--image", default="")
+    parser.add_argument("--mounts", default="")
+    parser.add_argument("--tool", default="")
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--gpus", type=int, default=0)
     arguments = parser.parse_args()

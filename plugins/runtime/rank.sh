@@ -23,6 +23,8 @@ exec >> "$rankzero_log" 2>&1 || exit 73
 # The interface that the preflight found on all nodes; without one, that which carries the route to the first node (there,
 # the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands (E4).
 rankzero_interface() {
+    # An image may have none of these; then the network libraries choose for themselves.
+    command -v getent > /dev/null && command -v awk > /dev/null && command -v sed > /dev/null || return 0
     rankzero_address=$(getent ahostsv4 "$MASTER_ADDR" | awk 'NR == 1 { print $1 }')
     [ -n "$rankzero_address" ] && command -v ip > /dev/null || return 0
     ip -o -4 addr show to "$rankzero_address" | awk 'NR == 1 { print $2; found = 1 } END { exit !found }' \
@@ -34,23 +36,25 @@ if [ -n "$rankzero_chosen" ]; then
     export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$rankzero_chosen}"
 fi
 
+rankzero_host=$(uname -n 2> /dev/null || printf '%s' "${SLURMD_NODENAME:-unknown}")
 # Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
 { set +x; } 2> /dev/null
 if [ -n "${RANKZERO_SECRETS:-}" ]; then
+    command -v base64 > /dev/null || { printf '[rankzero] the image has no base64, which secrets need\n'; exit 78; }
     # Not split by `read`: it would take the padding at the end of a line for a separator.
     while IFS= read -r rankzero_line; do
         rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d; printf x)
         export "${rankzero_line%%=*}=${rankzero_value%x}"
-    done < "$RANKZERO_RUN_DIR/secrets.env" || { printf '[rankzero] %s sees no secrets.env\n' "$(uname -n)"; exit 78; }
+    done < "$RANKZERO_RUN_DIR/secrets.env" || { printf '[rankzero] %s sees no secrets.env\n' "$rankzero_host"; exit 78; }
     unset rankzero_line rankzero_value
 fi
 
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
-    "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$(uname -n)" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
+    "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$rankzero_host" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
     "${rankzero_chosen:-unset}"
 if [ "$LOCAL_RANK" = 0 ]; then
     . "$RANKZERO_RUNTIME/background.sh"
     rankzero_sampler
 fi
-cd "$RANKZERO_RUN_DIR/work" || exit 66
+cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
 exec "$@"

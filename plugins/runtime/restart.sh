@@ -28,7 +28,7 @@ rankzero_on_early() {
 # After the ranks have ended: what the early signal means for the end. Sets rankzero_ended_by, rankzero_message, and
 # rankzero_again where the job is to be requeued.
 rankzero_after_early() {
-    rankzero_message='' rankzero_again=''
+    rankzero_message=${rankzero_message:-} rankzero_again=''
     [ -n "$rankzero_early" ] && [ "$rankzero_ended_by" = program ] || return 0
     # It reached its end just in time.
     if [ "$rankzero_exit_code" = 0 ] && [ -n "${RANKZERO_ARTIFACT_PATH:-}" ] \

@@ -92,6 +92,40 @@ SPECS: dict[str, dict[str, Any]] = {
         "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
     },
     "debug": {"name": "debug", "command": ["train.py"], "debug": True},
+    "container-pyxis-srun": {
+        "name": "in-pyxis",
+        "command": ["train.py"],
+        "resources": {"nodes": 2, "gpus_per_node": 8, "gpu_type": "h100"},
+        "container": {
+            "runtime": "pyxis",
+            "image": "/project/images/torch.sqsh",
+            "mounts": ["/data:/data:ro+nosuid", "/scratch:/scratch"],
+            "env": ["NVIDIA_DRIVER_CAPABILITIES"],
+        },
+    },
+    "container-pyxis-torchrun": {
+        "name": "in-pyxis",
+        "command": ["/workspace/train.py"],
+        "resources": {"nodes": 2},
+        "launcher": {"kind": "torchrun", "ranks_per_node": 4},
+        "environment": {"mode": "venv"},
+        "container": {
+            "runtime": "pyxis",
+            "image": "nvcr.io#nvidia/pytorch:24.07-py3",
+            "workdir": "/workspace",
+            "mount_home": True,
+            "remap_root": True,
+            "writable": True,
+        },
+        "artifact": {"then": "end"},
+    },
+    "container-apptainer": {
+        "name": "in-apptainer",
+        "command": ["train.py", "it's"],
+        "resources": {"nodes": 2, "gpus_per_node": 4},
+        "setup": {"modules": ["apptainer"]},
+        "container": {"runtime": "apptainer", "image": "/project/images/torch.sif", "mounts": ["/data:/data:ro"]},
+    },
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
 }
 
@@ -114,7 +148,8 @@ def rendered(name: str) -> str:
         code_key="c0de" * 16,
         environment_key="e" * 32 if spec.environment.mode != "none" else None,
         runtime_key="4" * 32,
-        state_root="/project/ml/rankzero state",
+        # With a blank, which has to be quoted; only a container cannot mount such a path.
+        state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
         store_root="/scratch/ml/rankzero",
     )
     return with_generation(render_script(made, str(HERE / "templates") if name == SITE else None), made.token, 1)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
@@ -56,6 +57,7 @@ class Plan:
     run_dir: str
     runtime_dir: str
     refs: tuple[Ref, ...]
+    container: Entry | None = None
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -88,6 +90,14 @@ def plan(
     shape = topology(spec)
     run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
     python = f"{environment_path}/bin/python" if environment_path else "python3"
+    runtime_dir = f"{store_root}/runtime/{runtime_key}"
+    exported = tuple(variables(spec, merged, environment_path, fabrics))
+    container = entry(
+        spec,
+        runs_dir=run_dir[: -len(token) - 1],
+        places=[ref.path for ref in refs] + [runtime_dir],
+        variables=[variable.name for variable in exported],
+    )
     return Plan(
         name=spec.name,
         key=key,
@@ -95,15 +105,16 @@ def plan(
         spec=spec,
         topology=shape,
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
-        step=_step(spec, shape),
+        step=_step(spec, shape) + (container.step if container else ()),
         probe=_probe(shape),
         life=tuple(life.exports(spec.checkpoint, spec.monitor)),
         argv=_argv(spec, python),
-        variables=tuple(variables(spec, merged, environment_path, fabrics)),
+        variables=exported,
         python=python,
         run_dir=run_dir,
-        runtime_dir=f"{store_root}/runtime/{runtime_key}",
+        runtime_dir=runtime_dir,
         refs=tuple(refs),
+        container=container,
     )
 
 
@@ -220,7 +231,9 @@ def summary(plan: Plan) -> list[str]:
             f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
             f"a node: {', '.join(place)}; limit {ask.time}; partition {ask.partition or '(default)'}"
         ),
-        "runs " + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100],
+        "runs "
+        + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]
+        + (f" in {plan.container.image} by {plan.container.runtime}" if plan.container else ""),
     ]
     artifact = plan.spec.artifact
     if artifact:

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
@@ -313,6 +314,7 @@ class LaunchSpec:
     setup: Setup = section(Setup, "What the site needs before the launch.")
     code: Code = section(Code, "The program's files.")
     environment: Environment = section(Environment, "The Python environment of the ranks.")
+    container: Container = section(Container, "The container that every rank runs in.")
     fabric: str = option(
         t.text(r"[a-z][a-z0-9_]*", "the name of a fabric"),
         "The network between the nodes: a named set of variables (E4). `auto` sets none and picks the interface on the "

@@ -187,6 +187,8 @@ class Launcher:
 
     def _check_limits(self) -> None:
         problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
+        if self.request.container:
+            problems += cluster.check_container(self.slurm, **self.request.container)
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 

@@ -78,6 +78,7 @@ def arguments(tmp_path: Path, **given: object) -> Namespace:
     folder = tmp_path / "run" / "preflight" / "0"
     folder.mkdir(parents=True, exist_ok=True)
     values = {"folder": str(folder), "code": "", "python": sys.executable, "imports": "", "cpus": 1, "gpus": 0}
+    values.update(image="", mounts="", tool="")
     return Namespace(**{**values, **given})
 
 
@@ -98,6 +99,9 @@ def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, t
         ({"code": "/nowhere/at/all"}, "proj", "the code /nowhere/at/all is not here"),
         ({"python": "/nowhere/python"}, "env", "environment: /nowhere/python: No such file or directory"),
         ({"imports": "no_such_module_here"}, "env", "No module named 'no_such_module_here'"),
+        ({"image": "/nowhere.sqsh"}, "image", "the image /nowhere.sqsh is not here"),
+        ({"mounts": "/:/nowhere/a:/nowhere/b"}, "mounts", "to be mounted, but not here: /nowhere/a, /nowhere/b"),
+        ({"tool": "/nowhere/apptainer"}, "apptainer", "the command /nowhere/apptainer is not here"),
     ],
 )
 def test_what_is_missing_is_said(
@@ -106,6 +110,16 @@ def test_what_is_missing_is_said(
     columns, problems = preflight.examine(arguments(tmp_path, **given), {})
     assert columns[column] == "missing"
     assert len(problems) == 1 and problem in problems[0]
+
+
+def test_image_mounts_and_the_containers_command_are_looked_at(preflight: ModuleType, tmp_path: Path) -> None:
+    image = tmp_path / "torch.sif"
+    image.touch()
+    given = arguments(tmp_path, image=str(image), mounts=f"{tmp_path}:/", tool=sys.executable)
+    columns, problems = preflight.examine(given, {})
+    assert problems == []
+    assert (columns["image"], columns["mounts"], columns["apptainer"]) == ("ok", "ok", "ok")
+    assert not {"image", "mounts", "apptainer"} & set(preflight.examine(arguments(tmp_path), {})[0])
 
 
 def test_too_few_gpus_are_a_problem(preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ class Cluster:
         self.sbatch: Callable[[Sequence[str]], tuple[int, str, str]] = self.submit
         self.before: dict[str, Callable[[], None]] = {}
         self.accounting = True
+        self.help = ""  # what srun says of itself
         self.slept = 0.0
 
     def submit(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -89,6 +90,9 @@ class Cluster:
 
     def _sbatch(self, argv: Sequence[str]) -> tuple[int, str, str]:
         return self.sbatch(argv)
+
+    def _srun(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        return 0, self.help, ""
 
     def _sinfo(self, argv: Sequence[str]) -> tuple[int, str, str]:
         return 0, FIELD.join(PLACE_HOLDER_SINFO) + RECORD + "\n", ""
@@ -629,6 +633,16 @@ def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: B
         bench.launch(limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
     assert not bench.runs.exists()
     assert bench.cluster.commands == ["sinfo"]
+
+
+def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_written(bench: Bench) -> None:
+    wanted = {"runtime": "pyxis", "own_setup": False}
+    with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - container.runtime: pyxis is not"):
+        bench.launch(container=wanted)
+    assert not bench.runs.exists()
+    assert bench.cluster.commands == ["sinfo", "srun"]
+    bench.cluster.help = "  --container-image=PATH\n"
+    assert bench.launch(container=wanted)["launch_state"] == "submitted"
 
 
 @pytest.mark.parametrize("prepared", ["nothing", "active", "succeeded", "failed", "intent", "lost", "missing"])

@@ -1,0 +1,250 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Containers: what a spec may ask for, the flags of the ranks' step, the words that enter the container (C1-C5). Pure.
+
+The numbers of the traps are those of spec/pyxis.md; what avoids each is tested by that number.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import generation, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import (
+    IMAGE_FILES,
+    REGISTRY,
+    UNMOUNTABLE,
+    Mount,
+    mount,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+
+Options = tuple[tuple[str, "str | bool"], ...]
+
+# The node's values of these would be seen by the image's programs, which they do not fit (trap 10).
+LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
+# enroot hides /tmp behind a file system of its own (trap 14).
+HIDDEN = "/tmp"
+APPTAINER_FLAGS = ("ro", "rw")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How the ranks get into their container: flags of the step (pyxis), or words before their command (apptainer).
+
+    `variables` are those whose value on the node wins over the image's; `cleared` those that must not reach it.
+    """
+
+    runtime: str
+    image: str
+    mounts: tuple[Mount, ...]
+    step: Options
+    words: tuple[str, ...]
+    workdir: str | None
+    mount_home: bool
+    variables: tuple[str, ...]
+    cleared: tuple[str, ...]
+
+    @property
+    def image_file(self) -> str:
+        """The image as a path that each node must see; empty where it is a registry's name."""
+        return self.image if self.image.startswith("/") else ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(one.source for one in self.mounts)
+
+
+def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
+    """The rules between the values of a container, as checks.py collects them."""
+    wanted = spec.container
+    yield from _own_flags(spec)
+    if wanted.runtime == "none":
+        for name in ("image", "mounts", "workdir", "mount_home", "remap_root", "writable", "env"):
+            if getattr(wanted, name):
+                yield (
+                    [f"container.{name}", "container.runtime"],
+                    f"container.{name}: has no effect without a container; set container.runtime to pyxis or apptainer",
+                )
+        return
+    if wanted.image is None:
+        yield (
+            ["container.image", "container.runtime"],
+            f"container.image: is required for container.runtime {wanted.runtime}",
+        )
+    else:
+        yield from _image(wanted.runtime, wanted.image)
+    yield from _mounts(spec)
+    if wanted.runtime == "apptainer" and wanted.remap_root:
+        yield (
+            ["container.remap_root", "container.runtime"],
+            "container.remap_root: is pyxis' own; under apptainer a rank is the user that submitted the job",
+        )
+    for name in wanted.env:
+        reason = reserved(name)
+        if reason:
+            yield ["container.env"], f"container.env: {name} may not be named: it {reason}"
+    for name in spec.env:
+        if name.startswith("PYXIS_"):
+            yield [f"env.{name}"], f"env.{name}: decides about the container behind the spec; use container instead"
+    relative = spec.command and spec.command[0].endswith(".py") and not spec.command[0].startswith("/")
+    if wanted.workdir and relative:
+        yield (
+            ["container.workdir", "command"],
+            (
+                f"container.workdir: {spec.command[0]} lies in the run's own working directory, which is not "
+                f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
+            ),
+        )
+    if spec.preflight.imports and spec.environment.mode == "none":
+        yield (
+            ["preflight.imports", "container.runtime"],
+            "preflight.imports: the preflight looks at the nodes and not into the image; leave it out",
+        )
+
+
+def _own_flags(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
+    for where, options in (("resources.sbatch", spec.resources.sbatch), ("launcher.srun", spec.launcher.srun)):
+        for name in options:
+            if not name.startswith(("container-", "no-container-")):
+                continue
+            instead = "use the section container, which puts it on the ranks' step"
+            if name == "container-name":
+                instead = "a named container that was interrupted is used half made by the next job"
+            yield [f"{where}.{name}"], f"{where}.{name}: may not be given here; {instead}"
+
+
+def _image(runtime: str, image: str) -> Iterator[tuple[Sequence[str], str]]:
+    paths = ["container.image", "container.runtime"]
+    if image.startswith("/"):
+        if UNMOUNTABLE.search(image):
+            yield paths, f"container.image: {image!r} has a blank, comma, colon or backslash; rename the file"
+    elif runtime == "apptainer":
+        yield paths, f"container.image: {image!r} must be an absolute path on the cluster for apptainer"
+    elif image.startswith((".", "~", "$")) or image.endswith(IMAGE_FILES):
+        yield (
+            paths,
+            (
+                f"container.image: {image!r} is not an absolute path, and pyxis would take it for a registry's name; "
+                "give its absolute path on the cluster"
+            ),
+        )
+    elif not REGISTRY.fullmatch(image):
+        yield (
+            paths,
+            (
+                f"container.image: {image!r} is neither an absolute path nor a registry's name such as "
+                "nvcr.io#nvidia/pytorch:24.07-py3"
+            ),
+        )
+
+
+def _mounts(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
+    seen: dict[str, str] = {}
+    for text in spec.container.mounts:
+        one = mount(text)
+        if one.target in seen:
+            yield ["container.mounts"], f"container.mounts: {seen[one.target]} and {text} have one target"
+        seen[one.target] = text
+        foreign = [flag for flag in one.flags if flag not in APPTAINER_FLAGS]
+        if spec.container.runtime == "apptainer" and foreign:
+            yield (
+                ["container.mounts", "container.runtime"],
+                f"container.mounts: {text}: apptainer knows the flags ro and rw, not {', '.join(foreign)}",
+            )
+
+
+def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: Sequence[str]) -> Entry | None:
+    """How the ranks of a launch enter their container; None without one.
+
+    `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
+    `places` are the code, the environment and the runtime, which nobody may write. `variables`: what is exported.
+    """
+    wanted = spec.container
+    if wanted.runtime == "none" or wanted.image is None:
+        return None
+    ours = [Mount(runs_dir, runs_dir), *(Mount(place, place, ("ro",)) for place in places)]
+    users = [mount(text) for text in wanted.mounts]
+    _check_places(wanted.runtime, ours, users)
+    # The wider first: one that lies in another must come after it.
+    mounts = tuple(sorted([*users, *ours], key=lambda one: one.target.count("/")))
+    names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
+    workdir = wanted.workdir or runs_dir
+    pyxis = wanted.runtime == "pyxis"
+    return Entry(
+        runtime=wanted.runtime,
+        image=wanted.image,
+        mounts=mounts,
+        step=_pyxis(spec, mounts, workdir) if pyxis else (),
+        words=() if pyxis else _apptainer(spec, mounts, workdir),
+        workdir=wanted.workdir,
+        mount_home=wanted.mount_home,
+        variables=names,
+        cleared=tuple(name for name in LEAKING if name not in names),
+    )
+
+
+def _check_places(runtime: str, ours: Sequence[Mount], users: Sequence[Mount]) -> None:
+    """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`."""
+    problems = []
+    for place in ours:
+        root = "state_root" if place is ours[0] else "store_root"
+        if UNMOUNTABLE.search(place.source):
+            problems.append(
+                f"launch_cluster.{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted"
+            )
+        if runtime == "pyxis" and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
+            problems.append(
+                f"launch_cluster.{root}: {place.source} lies in {HIDDEN}, which enroot hides; put it elsewhere"
+            )
+        for one in users:
+            if posixpath.commonpath([one.target, place.target]) == place.target or (
+                one.source != one.target and posixpath.commonpath([one.target, place.target]) == one.target
+            ):
+                problems.append(f"container.mounts: {one} is in the way of {place.target}, which the job needs there")
+    if problems:
+        raise SpecError(problems)
+
+
+def _pyxis(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> Options:
+    """Flags of the step, each said outright: a site's PYXIS_CONTAINER_* or defaults decide nothing."""
+    wanted = spec.container
+    options: list[tuple[str, str | bool]] = [
+        ("container-image", wanted.image or ""),
+        # Given twice, only the last one would count (trap 1).
+        ("container-mounts", ",".join(map(str, mounts))),
+        ("container-workdir", workdir),
+        ("container-mount-home" if wanted.mount_home else "no-container-mount-home", True),
+        ("container-remap-root" if wanted.remap_root else "no-container-remap-root", True),
+        ("container-writable" if wanted.writable else "container-readonly", True),
+        ("no-container-entrypoint", True),
+    ]
+    if wanted.env:
+        options.append(("container-env", ",".join(wanted.env)))
+    return tuple(options)
+
+
+def _apptainer(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
+    """The words after `apptainer` and before the command (apptainer exec --help)."""
+    wanted = spec.container
+    words = ["exec", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
+    words.append(f"--no-mount={'cwd' if wanted.mount_home else 'home,cwd'}")
+    if wanted.writable:
+        words.append("--writable-tmpfs")
+    if spec.resources.gpus_per_node:
+        words.append("--rocm" if generation(spec.resources.gpu_type) == "amd" else "--nv")
+    return (*words, wanted.image or "")
+
+
+def request(spec: LaunchSpec) -> Mapping[str, object] | None:
+    """What the cluster is asked before the job is submitted: the runtime, and whether the job's set-up may bring it."""
+    if spec.container.runtime == "none":
+        return None
+    return {
+        "runtime": spec.container.runtime,
+        "own_setup": bool(spec.setup.modules or spec.setup.commands),
+    }

@@ -1,0 +1,26 @@
+#!/bin/bash
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# The first thing inside a container: home, variables and Python as the job wants them, then the rank's own start. No
+# login shell, which would drop the image's PATH. Needs nothing of the image but bash.
+# Usage: enter.sh SCRIPT PROGRAM [ARG ...]
+set -u
+
+if [ -z "${RANKZERO_MOUNT_HOME:-}" ]; then
+    export HOME="$RANKZERO_RUN_DIR/home" XDG_CACHE_HOME="$RANKZERO_RUN_DIR/home/.cache"
+fi
+# shellcheck disable=SC1090
+. "$RANKZERO_CONTAINER_ENV" || { printf '[rankzero] the run directory %s is not in the container\n' "$RANKZERO_RUN_DIR"; exit 78; }
+case $RANKZERO_PYTHON in
+    */*)
+        if [ ! -x "$RANKZERO_PYTHON" ] || ! "$RANKZERO_PYTHON" -c ''; then
+            printf '[rankzero] the environment'"'"'s Python %s does not start in the container: it was built for the nodes; give an image with the same system, mount what it needs, or use the Python of the image (environment.mode none)\n' \
+                "$RANKZERO_PYTHON"
+            exit 78
+        fi
+        export PATH="${RANKZERO_PYTHON%/*}:$PATH"
+        ;;
+esac
+exec /bin/bash "$@"

@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Containers on a real Slurm (C1, C2): ranks through a stand-in for apptainer, and what this lab refuses.
+
+The lab has neither pyxis nor apptainer: tests/stand_ins.py says what the stand-in keeps of the real one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import Site, log_of, rank_logs
+from tests.stand_ins import apptainer
+
+SHOW = 'echo "I am $RANK of $WORLD_SIZE in $(pwd), home $HOME, image $INSIDE, threads $OMP_NUM_THREADS"'
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+def contained(site: Site, **container: Any) -> dict[str, Any]:
+    """The parts of a job that run it in an image, with the command and the image on /shared."""
+    inside = f"{site.state_root}.tools"
+    folder = site.host_path(inside)
+    apptainer(folder)
+    (folder / "torch.sif").write_text("PATH=/usr/bin:/bin\nINSIDE=torch\nRANK=77\nWORLD_SIZE=77\nOMP_NUM_THREADS=99\n")
+    return {
+        "setup": {"commands": [f"export PATH={inside}:$PATH"]},
+        "container": {"runtime": "apptainer", "image": f"{inside}/torch.sif", **container},
+    }
+
+
+def test_ranks_run_in_the_image_and_prove_their_result(site: Site) -> None:
+    data = f"{site.state_root}.data"
+    site.host_path(data).mkdir(parents=True)
+    job = site.job(
+        f"{SHOW}; [ $RANK != 0 ] || echo '{{\"loss\": 1.5}}' > result.json",
+        resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},
+        launcher={"ranks_per_node": 2},
+        artifact={"require": {"loss": {"lt": 2}}},
+        **contained(site, mounts=[f"{data}:/data:ro"]),
+    )
+    launch = site.launch(job)
+    outcome = site.outcome(launch)
+    run = site.run_dir(launch)
+    assert outcome["success"] and outcome["artifact"]["valid"], log_of(run, launch["job_id"])
+    logs = rank_logs(run)
+    assert sorted(logs) == [f"rank-{rank:04d}.log" for rank in range(4)]
+    for rank, text in enumerate(logs.values()):
+        where = launch["run_dir"]
+        assert f"I am {rank} of 4 in {where}/work, home {where}/home, image torch, threads 2\n" in text
+    table = (run / "preflight" / "0" / "table").read_text().splitlines()
+    assert len([line for line in table if "image=ok mounts=ok apptainer=ok" in line]) == 2
+
+
+def test_an_image_and_a_mount_that_a_node_lacks_are_named_and_no_rank_starts(site: Site) -> None:
+    launch = site.launch(site.job(SHOW, **contained(site, mounts=["/nowhere/data:/data"], image="/nowhere/torch.sif")))
+    outcome = site.outcome(launch)
+    assert not outcome["success"]
+    assert re.match(
+        r"preflight: \w+: the image /nowhere/torch.sif is not here; \w+: to be mounted, but not here: /nowhere/data$",
+        outcome["message"],
+    )
+    assert rank_logs(site.run_dir(launch)) == {}
+
+
+def test_pyxis_is_not_here_and_nothing_is_submitted(site: Site) -> None:
+    job = site.job(SHOW, container={"runtime": "pyxis", "image": "/images/torch.sqsh"})
+    played = site.play(job)
+    assert played.rc != 0
+    message = played.results("rankzero.slurm.job")[-1]["msg"]
+    assert re.search(
+        r"container.runtime: pyxis is not on this cluster \(srun on \S+ has no --container-image\); it has no other "
+        r"that can be seen from here. Use container.runtime apptainer with a .sif",
+        message,
+    )
+    assert site.runs() == []
+    assert site.jobs() == {}
+
+
+def test_an_apptainer_that_cannot_be_seen_from_here_is_a_warning_and_the_nodes_decide(site: Site) -> None:
+    parts = {name: value for name, value in contained(site).items() if name != "setup"}
+    played = site.play(site.job(SHOW, **parts))
+    assert played.rc == 0, played.output
+    assert "apptainer is not in PATH on" in " ".join(played.output.split())
+    outcome = site.outcome(played.launch())
+    assert outcome["message"].startswith("neither apptainer nor singularity is in PATH on ")
