@@ -15,7 +15,8 @@ fi
 . "$RANKZERO_CONTAINER_ENV" || { printf '[rankzero] the run directory %s is not in the container\n' "$RANKZERO_RUN_DIR"; exit 78; }
 case $RANKZERO_PYTHON in
     */*)
-        if [ ! -x "$RANKZERO_PYTHON" ] || ! "$RANKZERO_PYTHON" -c ''; then
+        # Started once a node: what it says there, it would say to every rank.
+        if [ ! -x "$RANKZERO_PYTHON" ] || { [ "${SLURM_LOCALID:-0}" = 0 ] && ! "$RANKZERO_PYTHON" -c ''; }; then
             printf '[rankzero] the environment'"'"'s Python %s does not start in the container: it was built for the nodes; give an image with the same system, mount what it needs, or use the Python of the image (environment.mode none)\n' \
                 "$RANKZERO_PYTHON"
             exit 78

@@ -10,13 +10,11 @@ compared with the limits before it is submitted. Source: sinfo(1), scontrol(1), 
 from __future__ import annotations
 
 import difflib
-import os
-import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import containers, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # Letters of sinfo -o: partition, partition with the default's star, availability, time limit, default time, job size,
@@ -317,47 +315,6 @@ def _accounting(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
     return {"available": answer.rc == 0, "type": kind, "message": "" if answer.rc == 0 else answer.complaint}
 
 
-def _has_pyxis(slurm: Slurm) -> bool:
-    return "--container-image" in slurm.attempt("srun", "--help", timeout=15).stdout
-
-
-def _has_apptainer(slurm: Slurm) -> bool:
-    return slurm.find("apptainer") is not None or slurm.find("singularity") is not None
-
-
-def check_container(slurm: Slurm, *, runtime: str, own_setup: bool) -> list[str]:
-    """A sentence where this cluster cannot run the job's container (C1).
-
-    pyxis adds its flags to srun everywhere, so its absence is known here. apptainer's command is a matter of the nodes,
-    and of `setup`, which may load its module: what cannot be known here is noted, and each node looks before the ranks.
-    """
-    if runtime == "apptainer":
-        if not _has_apptainer(slurm) and not own_setup:
-            slurm.note(
-                f"container.runtime: apptainer is not in PATH on {socket.gethostname()}, so it cannot be checked here: "
-                "each node looks before the ranks start. Where a module brings it, name that in setup.modules."
-            )
-        return []
-    if _has_pyxis(slurm):
-        return []
-    others = "apptainer" if _has_apptainer(slurm) else "no other that can be seen from here"
-    return [
-        f"container.runtime: pyxis is not on this cluster (srun on {socket.gethostname()} has no --container-image); "
-        + f"it has {others}. Use container.runtime apptainer with a .sif where the nodes have it, or none."
-    ]
-
-
-def _containers(slurm: Slurm, config: Mapping[str, str]) -> dict[str, bool]:
-    """Which ways to run a container this host shows. What the nodes have may differ; a job would have to look."""
-    folder = os.path.dirname(config.get("SLURM_CONF", ""))
-    return {
-        "pyxis": _has_pyxis(slurm),
-        "apptainer": _has_apptainer(slurm),
-        "enroot": slurm.find("enroot") is not None,
-        "oci": bool(folder) and os.path.exists(os.path.join(folder, "oci.conf")),
-    }
-
-
 def describe(slurm: Slurm) -> dict[str, object]:
     """Everything that cluster_info returns. Raises `SlurmUnavailable` when no controller answers."""
     controllers = parse.parse_ping(slurm.attempt("scontrol", "ping").stdout)
@@ -382,7 +339,7 @@ def describe(slurm: Slurm) -> dict[str, object]:
         "features": _features(found.partitions),
         "gpu_types": _gpu_types(found.partitions),
         "accounting": _accounting(slurm, config),
-        "containers": _containers(slurm, config),
+        "containers": containers.detect(slurm, config),
         "settings": _settings(config),
     }
 

@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -188,7 +188,7 @@ class Launcher:
     def _check_limits(self) -> None:
         problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
         if self.request.container:
-            problems += cluster.check_container(self.slurm, **self.request.container)
+            problems += containers.check(self.slurm, **self.request.container)
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 

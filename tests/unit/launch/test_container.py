@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Containers (C1, C2, C5, L9): rules, the step's flags, and each silent trap of pyxis, by its number in spec/pyxis.md.
 
-Traps that need a run (3, 5, 8, 10) are in tests/unit/runtime/test_container.py. Trap 11 (an extraction to memory counts
-against the step) is a setting of the nodes, and documented.
+Traps that need a run (3, 5, 8, 9, 10) are in tests/unit/runtime/test_container.py. Trap 11 (an extraction to memory
+counts against the step) is a setting of the nodes, and documented.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def image(site: Site, **values: str) -> None:
 def job(site: Site, spec: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **how: Any) -> Job:
     given = {
         "setup": {"commands": [f"export PATH={site.root / 'bin'}:$PATH"]},
+        "preflight": {"enabled": False},
         "container": {"runtime": "apptainer", "image": str(site.root / "torch.sif"), **(container or {})},
         **(spec or {}),
     }
@@ -141,7 +142,7 @@ def test_torchrun_runs_inside_with_the_environment_of_the_job(site: Site) -> Non
 
 def test_an_environment_that_does_not_start_in_the_image_is_said(site: Site) -> None:
     site.environment()
-    made = job(site, {"environment": {"mode": "venv"}, "preflight": {"enabled": False}}, environment=True)
+    made = job(site, {"environment": {"mode": "venv"}}, environment=True)
     # It starts on the node, and lacks a library in the image.
     Path(made.plan.python).write_text(f'#!/bin/bash\n[ -z "${{INSIDE:-}}" ] || exit 127\nexec {sys.executable} "$@"\n')
     image(site, INSIDE="1")
@@ -150,7 +151,7 @@ def test_an_environment_that_does_not_start_in_the_image_is_said(site: Site) -> 
     assert f"the environment's Python {made.plan.python} does not start in the container" in step
 
 
-def test_an_image_with_nothing_but_bash_and_the_program_will_do(site: Site) -> None:
+def test_trap_9_an_image_with_nothing_but_bash_and_the_program_will_do(site: Site) -> None:
     made = job(site, {"command": [sys.executable, str(site.code / "probe.py")]})
     image(site, PATH="/nowhere")
     assert made.finish(SLURMD_NODENAME="node07") == 0, made.log()
@@ -169,12 +170,22 @@ def test_secrets_need_base64_of_the_image(site: Site) -> None:
     assert "the image has no base64, which secrets need" in (made.run / "logs" / "0" / "rank-0000.log").read_text()
 
 
+def test_a_script_that_is_submitted_by_hand_finds_its_own_generation_inside(site: Site) -> None:
+    made = job(site)
+    assert made.finish(by_hand=True) == 0, made.log()
+    by_hand = made.run.parent / "2"
+    assert f'"{by_hand}/work"' in (by_hand / "seen-0.json").read_text()
+    # All generations are bound, so that the one which is made in the job is there.
+    words = (site.root / "torch.sif.words").read_text().splitlines()
+    assert f"--bind={made.run.parent}:{made.run.parent}" in words
+
+
 def test_trap_3_a_step_that_says_success_without_all_ranks_has_failed(site: Site) -> None:
     real = site.functions["srun"]
     # The plugin did not start on the second node, and srun's exit code does not tell.
     site.functions["srun"] = f'case "$*" in *--ntasks=2*rank.sh*) set -- "${{@/--ntasks=2/--ntasks=1}}" ;; esac; {real}'
     site.functions["sleep"] = ":"
-    made = job(site, {"resources": {"nodes": 2}, "preflight": {"enabled": False}})
+    made = job(site, {"resources": {"nodes": 2}})
     assert made.finish() == 70
     outcome = made.outcome()
     assert not outcome["success"]
@@ -200,11 +211,11 @@ def test_singularity_will_do(site: Site) -> None:
 
 
 def test_the_preflight_names_what_a_node_lacks(site: Site) -> None:
-    made = job(site, container={"mounts": ["/nowhere/x:/x"]})
+    made = job(site, {"preflight": {}}, {"mounts": ["/nowhere/x:/x"]})
     assert made.finish() == 69
     assert "to be mounted, but not here: /nowhere/x" in made.outcome()["message"]
     (site.root / "torch.sif").unlink()
-    made = job(site, container={"mounts": []})
+    made = job(site, {"preflight": {}})
     assert made.finish(job_id=2) == 69
     assert f"the image {site.root}/torch.sif is not here" in made.outcome()["message"]
 

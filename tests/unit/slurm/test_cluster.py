@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, cluster, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, cluster, containers, parse
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 
@@ -244,7 +244,7 @@ def test_whether_a_cluster_has_what_runs_the_jobs_container(
     found = {"srun", *commands}
     fake = FakeSlurm(srun=said(srun_help))
     slurm = client.Slurm(fake, which=lambda name, _path: f"/usr/bin/{name}" if name in found else None)
-    problems = cluster.check_container(slurm, runtime=runtime, own_setup=own_setup)
+    problems = containers.check(slurm, runtime=runtime, own_setup=own_setup)
     assert len(problems) == (1 if problem else 0)
     if problem:
         assert problems[0].startswith("container.runtime: pyxis is not on this cluster (srun on ")
