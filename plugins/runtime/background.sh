@@ -1,11 +1,10 @@
-#!/bin/bash
+# shellcheck shell=bash
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What runs beside the ranks: one sampler a node, and the time of day in the job's log. Each ends by itself with what it
 # watches: a leftover would keep the allocation, and its bill, alive (R3). Sourced by job.sh and rank.sh.
-# shellcheck shell=bash
 
 # Sets rankzero_born to when process $1 began, in clock ticks after boot; fails once it is gone or a zombie. Number and
 # birth together are one process for ever. No process is started for it.

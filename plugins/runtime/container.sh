@@ -1,11 +1,10 @@
-#!/bin/bash
+# shellcheck shell=bash
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What a batch script does for ranks that run in a container, all of it outside: enter.sh is the part inside. Sourced by
 # the rendered script after job.sh; never run alone.
-# shellcheck shell=bash
 
 # Before the preflight. $1: the runtime; the rest: variables whose value here wins over the image's.
 rankzero_container() {

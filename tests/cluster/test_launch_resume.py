@@ -53,12 +53,14 @@ def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     made.close()
 
 
-def begun(site: Site, launch: Mapping[str, Any], attempt: int, text: str) -> None:
-    """Wait until rank 0 of an attempt has said something."""
+def begun(site: Site, launch: Mapping[str, Any], attempt: int, text: str, ranks: int = 1) -> None:
+    """Wait until that many ranks of an attempt have said something."""
     run = site.run_dir(launch)
-    site.lab.wait_until(
-        lambda: text in rank_logs(run, attempt).get("rank-0000.log", ""), JOB_SECONDS, f"attempt {attempt}: {text}"
-    )
+
+    def said() -> bool:
+        return sum(text in log for log in rank_logs(run, attempt).values()) >= ranks
+
+    site.lab.wait_until(said, JOB_SECONDS, f"attempt {attempt}: {text}")
 
 
 def early(site: Site, launch: Mapping[str, Any]) -> None:
@@ -95,10 +97,10 @@ def test_a_job_goes_on_at_the_very_step_and_waiting_for_it_goes_on_too(site: Sit
         "job_id": read_json(site.wait_for(run / "started.json"))["job_id"],
         "run_dir": f"{site.lab.shared_inside}/{run.relative_to(site.lab.shared)}",
     }
-    begun(site, launch, 0, "step 4")
+    begun(site, launch, 0, "step 4", ranks=4)
     early(site, launch)
-    begun(site, launch, 1, "resumed at step 5")
-    begun(site, launch, 1, "step 9")
+    begun(site, launch, 1, "resumed at step 5", ranks=4)
+    begun(site, launch, 1, "step 9", ranks=4)
     # While the job waits for its next attempt, or runs it, the wait goes on.
     assert play.process.poll() is None, play.output
     early(site, launch)
