@@ -235,7 +235,7 @@ SURROUNDINGS = {
     "read-only": ("state_root: cannot write the run directory", "Read-only file system", "launch_cluster.state_root"),
     "no-space": ("state_root: cannot write the run directory", "No space left", "launch_cluster.state_root"),
     "not-mine": ("state_root: cannot write the run directory", "Permission denied", "launch_cluster.state_root"),
-    "unreadable-secret": ("secrets.A: the file /root/none cannot be read on the cluster",),
+    "unreadable-secret": ("secrets.A: the file /nowhere/none cannot be read on the cluster",),
     "old-python": ("needs Python 3.9 or newer", "is Python 3.8.18", "ansible_python_interpreter", "python3."),
     "older-python": ("needs Python 3.9 or newer", "is Python 3.6.8", "ansible_python_interpreter"),
     "discovered-python": ("needs Python 3.9 or newer", "/found/python3.", "is Python 3.6.8"),
@@ -264,7 +264,7 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     hosts["read-only"]["ansible_shell_executable"] = mounted(site, "read-only", "ro", roots["read-only"])
     hosts["no-space"]["ansible_shell_executable"] = mounted(site, "no-space", "size=8k", roots["no-space"])
     hosts["not-mine"]["ansible_shell_executable"] = site.ordinary_user()
-    hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/root/none"}}
+    hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/nowhere/none"}}
     hosts["old-python"]["ansible_python_interpreter"] = old_python(site)
     hosts["older-python"]["ansible_python_interpreter"] = site.program("python3.6", OLDER)
     hosts["discovered-python"]["ansible_python_interpreter"] = "auto_silent"
