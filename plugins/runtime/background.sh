@@ -47,37 +47,40 @@ rankzero_sample_gpu() {
     timeout -k 1 10 nvidia-smi --query-gpu="$fields" --format=csv,noheader >> "$1" 2>&1
 }
 
-# Samples this node until process $1 ends: the node's first rank, which becomes the program. What ends the ranks by a
+# Samples this node into files $2.* until process $1 ends: the node's first rank, which becomes the program. What ends the ranks by a
 # signal must not end their sampler too: the time until they have saved themselves is worth seeing.
 rankzero_sample() {
-    local folder born host=${RANKZERO_MONITOR_HOST:-0} gpu=${RANKZERO_MONITOR_GPU:-0} host_at=1 gpu_at=1
+    local born host=${RANKZERO_MONITOR_HOST:-0} gpu=${RANKZERO_MONITOR_GPU:-0} host_at=1 gpu_at=1
     trap '' TERM INT HUP USR1 USR2
     rankzero_born_at "$1" || return 0
     born=$rankzero_born
     command -v nvidia-smi > /dev/null || gpu=0
-    folder="$RANKZERO_RUN_DIR/monitor/$RANKZERO_ATTEMPT"
-    mkdir -p "$folder" || return 0
-    folder="$folder/${SLURMD_NODENAME:-$(uname -n)}"
-    [ "$host" = 0 ] || printf 'time,load1,mem_used_mb,cpu_percent\n' > "$folder.host.csv"
     rankzero_cpu_time
     SECONDS=0
     while sleep 1 && rankzero_born_at "$1" && [ "$rankzero_born" = "$born" ]; do
         if [ "$host" != 0 ] && [ "$SECONDS" -ge "$host_at" ]; then
-            rankzero_sample_host "$folder.host.csv"
+            rankzero_sample_host "$2.host.csv"
             host_at=$((SECONDS + host))
         fi
         if [ "$gpu" != 0 ] && [ "$SECONDS" -ge "$gpu_at" ]; then
-            rankzero_sample_gpu "$folder.gpu.csv"
+            rankzero_sample_gpu "$2.gpu.csv"
             gpu_at=$((SECONDS + gpu))
         fi
     done
 }
 
 # Starts the sampler of this node. Not as a child of the rank ($$): a program that waits for all its children would wait
-# for it, and it for the program.
+# for it, and it for the program. Its folder is made first, and never the run directory itself: that may be gone later.
 rankzero_sampler() {
     [ "${RANKZERO_MONITOR_HOST:-0}" != 0 ] || [ "${RANKZERO_MONITOR_GPU:-0}" != 0 ] || return 0
-    (rankzero_sample "$$" < /dev/null > /dev/null 2>&1 &)
+    rankzero_series="$RANKZERO_RUN_DIR/monitor/$RANKZERO_ATTEMPT"
+    mkdir "$RANKZERO_RUN_DIR/monitor" 2> /dev/null
+    mkdir "$rankzero_series" 2> /dev/null
+    rankzero_series="$rankzero_series/${SLURMD_NODENAME:-$(uname -n)}"
+    if [ "${RANKZERO_MONITOR_HOST:-0}" != 0 ]; then
+        { printf 'time,load1,mem_used_mb,cpu_percent\n' > "$rankzero_series.host.csv"; } 2> /dev/null || return 0
+    fi
+    (rankzero_sample "$$" "$rankzero_series" < /dev/null > /dev/null 2>&1 &)
 }
 
 # The time of day into the job's log, every $1 seconds, until it is told to end.

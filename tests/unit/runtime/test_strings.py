@@ -74,6 +74,7 @@ def checked(job: Job, folder: Path, expected: set[str]) -> None:
         "work",
         "logs",
         "preflight",
+        "monitor",
     } == {
         "claim",
         "job.sbatch",
