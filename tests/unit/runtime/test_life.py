@@ -228,14 +228,14 @@ def test_a_program_may_wait_for_all_its_children(site: Site) -> None:
 
 
 def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
-    """nvidia-smi is a stand-in here, which prints lines recorded in its CSV format."""
+    """nvidia-smi is a stand-in here, which prints lines written by hand in its CSV format: there is no GPU here."""
     site.functions["nvidia-smi"] = "true"
     tools = site.root / "gpu"
     tools.mkdir()
-    recorded = (
+    lines = (
         "2026/01/02 03:04:05.678, 0, 118.52 W, 97 %, 30211 MiB, 54\n2026/01/02 03:04:05.680, 1, 75.10 W, 0 %, 4 MiB, 31"
     )
-    (tools / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$*\" > {tools}/asked\ncat <<'END'\n{recorded}\nEND\n")
+    (tools / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$*\" > {tools}/asked\ncat <<'END'\n{lines}\nEND\n")
     (tools / "nvidia-smi").chmod(0o755)
     job = site.job(
         {
@@ -247,7 +247,7 @@ def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
     assert job.finish(SLURMD_NODENAME="node01") == 0, job.log()
     fields = "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu"
     text = (job.run / "monitor" / "0" / "node01.gpu.csv").read_text(encoding="utf-8")
-    assert text.startswith(f"{fields}\n{recorded}\n")
+    assert text.startswith(f"{fields}\n{lines}\n")
     assert (tools / "asked").read_text(encoding="utf-8") == f"--query-gpu={fields} --format=csv,noheader\n"
     assert not (job.run / "monitor" / "0" / "node01.host.csv").exists()
     gone(job)
