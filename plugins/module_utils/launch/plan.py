@@ -219,17 +219,22 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, Any]) -> dict[str, 
     }
 
 
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
 def summary(plan: Plan) -> list[str]:
     """The plan in a few lines, for people."""
     shape, ask = plan.topology, plan.spec.resources
-    place = [f"{shape.cpus_per_node} CPUs"] + (
-        [f"{ask.gpus_per_node} {ask.gpu_type or 'GPU'}s"] if ask.gpus_per_node else []
-    )
+    place = [_count(shape.cpus_per_node, "CPU")]
+    if ask.gpus_per_node:
+        place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
         (
-            f"{shape.nodes} nodes x {shape.ranks_per_node} ranks = {shape.world_size} ranks by {shape.launcher}; "
-            f"a node: {', '.join(place)}; limit {ask.time}; partition {ask.partition or '(default)'}"
+            f"{_count(shape.nodes, 'node')} x {_count(shape.ranks_per_node, 'rank')} = "
+            f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; "
+            f"limit {ask.time}; partition {ask.partition or '(default)'}"
         ),
         "runs "
         + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]

@@ -296,3 +296,5 @@ def test_summary() -> None:
         "proof result.json with loss lt 4, steps; then the job ends itself",
     ]
     assert summary(planned(**SHELL))[-1] == "runs a b"
+    alone = "1 node x 1 rank = 1 rank by srun; a node: 1 CPU; limit 01:00:00; partition (default)"
+    assert summary(planned())[1] == alone
