@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
     os.environ["ANSIBLE_NOCOLOR"] = "1"
-    # A run that a shell has put into the background ignores SIGINT, and so would everything that it starts. With a handler
+    # A run that a shell has put into the background ignores SIGINT, and so would all that it starts. With a handler
     # here, what the tests start begins with the default, as it does under Slurm and in a terminal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
