@@ -50,7 +50,7 @@ def train(lab: LabCluster, example: Path, *arguments: str) -> subprocess.Complet
 def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launcher: str) -> None:
     done = train(lab, example, "-e", "nodes=2", "-e", f"launcher={launcher}")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"step 10/60 loss \d\.\d+ tokens/s \d+", done.stdout)
+    assert re.search(r"step \d+/60 loss \d\.\d+ tokens/s \d+", done.stdout)
 
     (path,) = (lab.shared / "example" / "state_root" / "runs" / "first-run").glob("*/1/work/result.json")
     result = json.loads(path.read_text(encoding="utf-8"))
