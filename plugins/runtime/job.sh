@@ -251,6 +251,7 @@ rankzero_launch() {
     "$@" &
     rankzero_step=$!
     # A signal that came before there was a step to tell.
+    # shellcheck disable=SC2154 # restart.sh sets it
     [ "$rankzero_ended_by$rankzero_early" = program ] || kill -TERM "$rankzero_step" 2>/dev/null
     if [ -n "${RANKZERO_TIMESTAMPS:-}" ]; then
         rankzero_clock "$RANKZERO_TIMESTAMPS" &
@@ -277,6 +278,7 @@ rankzero_launch() {
 rankzero_end() {
     rankzero_verdict=0
     rankzero_after_early
+    # shellcheck disable=SC2154 # restart.sh sets it
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
     [ -z "$rankzero_again" ] || rankzero_requeue
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
