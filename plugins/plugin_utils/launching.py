@@ -39,6 +39,7 @@ RUNTIME_FILES = (
     "node.sh",
     "outcome.py",
     "preflight.py",
+    "preflight.sh",
     "rank.sh",
     "restart.sh",
 )

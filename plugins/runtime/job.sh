@@ -7,6 +7,7 @@
 # artifact, say how it ended. Sourced by the rendered script, which has exported RANKZERO_* before; never run alone.
 
 . "$RANKZERO_RUNTIME/background.sh"
+. "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
@@ -190,38 +191,6 @@ rankzero_begin() {
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
     rankzero_say "job $SLURM_JOB_ID attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
-}
-
-# Every node reports before any rank starts, within the budget; a node that is not fit, or says nothing, ends the job with
-# its name (P4, P6). Then all ranks use the interface that every node reaches the first one by (E4). $1: seconds; the rest
-# is srun with its options.
-rankzero_preflight() {
-    rankzero_checks="$RANKZERO_RUN_DIR/preflight/$RANKZERO_ATTEMPT"
-    rankzero_names=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
-    mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
-    "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
-        python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
-        --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
-        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
-        --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" < /dev/null &
-    rankzero_step=$!
-    (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
-    rankzero_killer=$!
-    while :; do
-        rankzero_interrupted=''
-        wait "$rankzero_step"
-        [ -n "$rankzero_interrupted" ] || break
-    done
-    kill "$rankzero_killer" 2>/dev/null
-    wait "$rankzero_killer" 2>/dev/null
-    rankzero_table=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/preflight.py" judge "$rankzero_checks" \
-        "$rankzero_names" --budget "$1")
-    rankzero_code=$?
-    printf '%s\n' "$rankzero_table" | tee "$rankzero_checks/table" | sed 's/^/[preflight] /'
-    [ "$rankzero_code" = 0 ] || rankzero_refuse setup 69 "preflight: ${rankzero_table##*$'\n'}"
-    case ${rankzero_table##*$'\n'} in
-        "interface "*) export RANKZERO_INTERFACE=${rankzero_table##*"interface "} ;;
-    esac
 }
 
 # A signal to the batch script (scancel, the time limit, preemption) goes on to the ranks.
