@@ -38,6 +38,7 @@ RUNTIME_FILES = (
     "job.sh",
     "node.sh",
     "outcome.py",
+    "owner.py",
     "preflight.py",
     "preflight.sh",
     "rank.sh",
@@ -114,6 +115,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "cpus_per_node": made.topology.cpus_per_node,
         },
         "container": container_request(spec),
+        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

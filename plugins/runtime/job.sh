@@ -182,6 +182,7 @@ rankzero_begin() {
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
     fi
+    rankzero_own_checkpoint
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
     RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")
@@ -190,6 +191,7 @@ rankzero_begin() {
         || rankzero_refuse setup 71 "no free port between 15000 and 19999 on $(uname -n)"
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
+    [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=$RANKZERO_ATTEMPT"
     rankzero_say "job $SLURM_JOB_ID attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
 }
 

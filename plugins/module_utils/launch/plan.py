@@ -107,7 +107,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape) + (container.step if container else ()),
         probe=_probe(shape),
-        life=tuple(life.exports(spec.checkpoint, spec.monitor)),
+        life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
         argv=_argv(spec, python),
         variables=exported,
         python=python,

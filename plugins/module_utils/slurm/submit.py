@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, owners
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -75,6 +75,7 @@ class Launcher:
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
             if not missing or self.check_mode:
                 self._check_limits()
+                self._check_checkpoint()
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
@@ -192,6 +193,12 @@ class Launcher:
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 
+    def _check_checkpoint(self) -> None:
+        folder, runs = self.request.checkpoint_dir, self.request.runs_dir
+        refused = owners.refusal(self.slurm, folder, runs, clean=not self.check_mode) if folder else None
+        if refused:
+            raise RankzeroError(refused)
+
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
         made = self._made(target)
@@ -272,6 +279,8 @@ class Launcher:
                 stream.write(lines)
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        if self.request.checkpoint_dir:
+            owners.register(self.slurm, self.request.checkpoint_dir, run)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)

@@ -187,6 +187,12 @@ def test_the_short_names_are_a_closed_list() -> None:
         "launcher": "launcher.kind",
         "ranks_per_node": "launcher.ranks_per_node",
         "debug": "debug",
+        "tp": "parallelism.tensor",
+        "pp": "parallelism.pipeline",
+        "cp": "parallelism.context",
+        "ep": "parallelism.expert",
+        "mbs": "parallelism.micro_batch",
+        "gbs": "parallelism.global_batch",
     }
 
 
@@ -195,7 +201,7 @@ def test_an_unknown_override_is_a_mistake(name: Any) -> None:
     data, (problem,) = override_layer({name: "1"})
     assert data == {}
     assert problem.startswith(f"override {name}: unknown")
-    assert "; short names: account, cpus_per_rank, debug, " in problem
+    assert "; short names: account, cp, cpus_per_rank, debug, " in problem
     assert ("did you mean nodes?" in problem) is (name == "nods")
 
 

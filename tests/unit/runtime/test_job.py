@@ -504,3 +504,18 @@ def _kill_those_in(folder: Path) -> None:
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+def test_logs_named_as_slurm_does_and_the_rank_that_is_followed(site: Site) -> None:
+    spec = {"name": "ddp", "logs": {"style": "slurm", "follow": "last"}, "launcher": {"ranks_per_node": 3}}
+    job = site.job({"shell": 'echo "I am $RANK"', **spec})
+    for attempt in (0, 0, 1):
+        assert job.finish(job_id=42, attempt=attempt, SLURMD_NODENAME="node03") == 0, job.log(42)
+    logs = job.run / "logs" / "0"
+    names = {f"ddp.42.node03.{rank}.out" for rank in range(3)}
+    assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live"}
+    # Appended, never truncated: the second run of the same attempt goes on where the first one ended.
+    assert (logs / "ddp.42.node03.1.out").read_text(encoding="utf-8").count("\nI am 1\n") == 2
+    assert os.readlink(logs / ".live") == "ddp.42.node03.2.out"
+    assert "[rankzero] restarted: SLURM_RESTART_COUNT=1\n" in job.log(42)
+    assert " attempt=1 " in (job.run / "logs" / "1" / "ddp.42.node03.0.out").read_text(encoding="utf-8")
