@@ -63,7 +63,7 @@ rankzero_own_checkpoint() {
 # missing, or cannot be read, is the same as one that was missing before.
 rankzero_stands_still() {
     local folder="$RANKZERO_RUN_DIR/progress" now before=''
-    now=$(sha256sum < "$RANKZERO_RUN_DIR/work/$RANKZERO_PROGRESS") || now=missing
+    now=$(sha256sum < "${RANKZERO_CHECKPOINT_DIR:-$RANKZERO_RUN_DIR/work}/$RANKZERO_PROGRESS") || now=missing
     mkdir -p "$folder" && printf '%s\n' "$now" | rankzero_publish "$folder/$RANKZERO_ATTEMPT"
     for ((rankzero_before = RANKZERO_ATTEMPT; rankzero_before > 0; rankzero_before--)); do
         # An attempt that Slurm itself ended has left no word.

@@ -20,7 +20,7 @@ from tests.cluster.examples import EXAMPLES, Example, read_json
 @pytest.fixture
 def example(lab: LabCluster, tmp_path: Path) -> Iterator[Example]:
     made = Example(lab, "cpu_ddp_lab", tmp_path)
-    # The packages are those of the first example, whose environment another test has built: the same text, the same key.
+    # The packages are those of the first example, whose environment another test has built: same text, same key.
     first = EXAMPLES / "first_run" / "pyproject.toml"
     own = made.folder / "pyproject.toml"
     assert packages(own) == packages(first)

@@ -49,8 +49,8 @@ class Checkpoint:
     )
     progress: str | None = option(
         t.text(r"[^\0\n]+", "a path"),
-        "A file, relative to the ranks' working directory, that changes with every attempt that got further. Two "
-        "attempts that leave it the same end the job.",
+        "A file, relative to `dir` or, without one, to the ranks' working directory, that changes with every attempt "
+        "that got further. Two attempts that leave it the same end the job.",
         key=False,
         example="checkpoint.pt",
     )
