@@ -162,7 +162,7 @@ def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: 
     """How the ranks of a launch enter their container; None without one.
 
     `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
-    `places` are the code, the environment and the runtime, which nobody may write. `variables`: what is exported.
+    `places` are the code, the environment and, last, the runtime, which nobody may write. `variables`: what is exported.
     """
     wanted = spec.container
     if wanted.runtime == "none" or wanted.image is None:
@@ -192,7 +192,7 @@ def _check_places(runtime: str, ours: Sequence[Mount], users: Sequence[Mount]) -
     """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`."""
     problems = []
     for place in ours:
-        root = "state_root" if place is ours[0] else "store_root"
+        root = "state_root" if place in (ours[0], ours[-1]) else "store_root"
         if UNMOUNTABLE.search(place.source):
             problems.append(
                 f"launch_cluster.{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted"

@@ -90,7 +90,8 @@ def plan(
     shape = topology(spec)
     run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-    runtime_dir = f"{store_root}/runtime/{runtime_key}"
+    # Beside the runs, and not in the store: a node that sees no store still has to start.
+    runtime_dir = f"{state_root}/runtime/{runtime_key}"
     exported = tuple(variables(spec, merged, environment_path, fabrics))
     container = entry(
         spec,

@@ -96,8 +96,8 @@ class Site:
         self.code = self.store / "code" / CODE_KEY
         self.code.mkdir(parents=True)
         (self.code / "probe.py").write_text(PROBE, encoding="utf-8")
-        runtime = self.store / "runtime" / RUNTIME_KEY
-        runtime.parent.mkdir()
+        runtime = self.state / "runtime" / RUNTIME_KEY
+        runtime.parent.mkdir(parents=True)
         runtime.symlink_to(RUNTIME)
         #: Bodies of the stand-ins, by command.
         self.functions = {

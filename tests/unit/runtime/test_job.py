@@ -216,7 +216,7 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
 
 def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
     job = site.job({})
-    (site.store / "runtime" / ("r" * 32)).unlink()
+    (site.state / "runtime" / ("r" * 32)).unlink()
     assert job.finish() == 78
     assert "is not on this node" in job.log()
 
