@@ -92,7 +92,9 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     result.context_class = _Context
-    result.filters.update(words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line)
+    result.filters.update(
+        words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
+    )
     return result
 
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's own disk, used for the time of one job (P5): where there is room, what belongs to whom, what a dead job left.
+"""A node's own disk, used for the time of one job (P5): where there is room, whose is what, what a dead job left.
 
-A job's folder is called rankzero-<uid>-<job>. Whoever uses one holds its lock; the kernel lets go of it however the
-holder ends, so that a folder without a holder is a leftover. Standard library only; imported by stage.py and preflight.py.
+A folder is called rankzero-<uid>-<job>-<run>. Whoever uses one holds its lock; the kernel lets go of it however the
+holder ends, so that a folder without a holder is a leftover. Standard library only; imported by stage.py and
+preflight.py.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import os
 import shutil
 import stat
 import time
+import zlib
 
 # The one folder that has the same name on every node: links in it lead to wherever the node has room.
 COMMON = "/tmp"
 MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 NETWORK = (
-    "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "panfs", "pvfs2",
-    "smb3", "wekafs",
+    "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "panfs", "pvfs2", "smb3",
+    "wekafs",
 )  # fmt: skip
 # A folder so young may just be getting its lock.
 YOUNG_SECONDS = 60.0
@@ -32,17 +34,19 @@ class Trouble(Exception):
     """Why this node cannot hold a copy, in words for people."""
 
 
-def name(job):
-    return f"rankzero-{os.getuid()}-{job}"
+def name():
+    """What this run's folders are called. Two runs in one allocation have one job id, and a folder each."""
+    run = zlib.crc32(os.fsencode(os.environ["RANKZERO_RUN_DIR"]))
+    return f"rankzero-{os.getuid()}-{os.environ['SLURM_JOB_ID']}-{run:08x}"
 
 
-def view(job):
-    """The folder of a job with the same path on every node."""
-    return os.path.join(COMMON, name(job))
+def view():
+    """The folder of this run with the same path on every node."""
+    return os.path.join(COMMON, name())
 
 
 def candidates(own="", slurm=""):
-    """Folders that may lie on the node's disk, best first. `own`: the one a site names; `slurm`: TmpFS of slurm.conf."""
+    """Folders that may lie on the node's disk, best first. `own`: the one a site names; `slurm`: slurm.conf's TmpFS."""
     asked = [own] if own else [os.environ.get("SLURM_TMPDIR"), os.environ.get("TMPDIR"), slurm, "/tmp", "/var/tmp"]
     return list(dict.fromkeys(os.path.normpath(path) for path in asked if path))
 
@@ -99,16 +103,16 @@ def choose(places, size, files, limit):
         for place, free, left, kind in looked
     )
     raise Trouble(
-        f"no room: {gigabytes(size)} in {files} files are needed, and {has}. Free some, or name a folder of the nodes that "
-        "has room (launch_cluster.local_dir)"
+        f"no room: {gigabytes(size)} in {files} files are needed, and {has}. Free some, or name a folder of the nodes "
+        "that has room (launch_cluster.local_dir)"
     )
 
 
 class Home:
-    """The folder of this job at one place, held until `leave`. Several processes of a node may hold it together."""
+    """The folder of this run at one place, held until `leave`. Several processes of a node may hold it together."""
 
-    def __init__(self, place, job):
-        self.path = os.path.join(place, name(job))
+    def __init__(self, place):
+        self.path = os.path.join(place, name())
         self.lock = None
         while self.lock is None:
             with contextlib.suppress(FileExistsError):
@@ -120,7 +124,7 @@ class Home:
             self.lock = self._locked()
 
     def _locked(self):
-        """The lock, or None where a sweeper took the folder away meanwhile. Whoever finds it alone finds only leftovers."""
+        """The lock, or None where a sweeper took the folder away meanwhile. What one alone finds in it is a leftover."""
         file = os.path.join(self.path, "lock")
         try:
             lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -170,12 +174,12 @@ def remove(folder):
         shutil.rmtree(folder)
 
 
-def sweep(places, job):
+def sweep(places):
     """Remove what dead jobs of this user have left at these places; the paths."""
     swept = []
     for place in places:
         for folder in glob.glob(os.path.join(glob.escape(place), f"rankzero-{os.getuid()}-*")):
-            if os.path.basename(folder) == name(job) or os.path.islink(folder):
+            if os.path.islink(folder):
                 continue
             with contextlib.suppress(OSError):
                 age = time.time() - os.lstat(folder).st_mtime

@@ -81,7 +81,9 @@ rankzero_by_hand() {
 rankzero_work() {
     mkdir -p "$RANKZERO_RUN_DIR/work" || return 1
     # An attempt that was killed has left links that lead nowhere now.
-    [ ! -e "$RANKZERO_RUN_DIR/.staged" ] || rankzero_unlink
+    if [ -e "$RANKZERO_RUN_DIR/.staged" ]; then
+        rankzero_relink "$RANKZERO_CODE" && rm -f "$RANKZERO_RUN_DIR/.staged"
+    fi
     if [ -d "$RANKZERO_CODE" ]; then
         rankzero_link "" || return 1
     elif [ -n "$RANKZERO_CODE" ] && [ -z "${RANKZERO_STAGE:-}" ]; then

@@ -214,7 +214,7 @@ def node(arguments):
     report = {"columns": columns, "problems": [*problems, *lacks.values()], "lacks": lacks, "sees": sees}
     report["usable"] = usable(own, head_file, number == 0)
     publish(os.path.join(arguments.folder, arguments.nodes.split(",")[number] + ".json"), report)
-    disk.sweep(disk.candidates(arguments.local_dir), os.environ.get("SLURM_JOB_ID", ""))
+    disk.sweep(disk.candidates(arguments.local_dir))
     return 0
 
 

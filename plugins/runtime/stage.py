@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Copies code and environment to the nodes that lack them, for the time of the job (P5). Started by stage.sh.
 
-    stage.py plan    FOLDER NODES              on the first node: a line `hold NODES`, then a line `KIND SOURCE` for each
-                                               thing that must travel; nothing where none must
+    stage.py plan    FOLDER NODES              on the first node: lines `hold NODES` and `view FOLDER`, then a line
+                                               `KIND SOURCE` for each thing that must travel
     stage.py hold    FOLDER NODES              on these nodes: makes the job's folders, and removes them at the end
     stage.py send    FOLDER NODES --kind KIND  on the source: packs it, and sends it to the nodes of the receiving step
     stage.py targets FOLDER NODES --kind KIND  on the first node: the nodes that have room, comma-separated
@@ -48,7 +48,7 @@ class Stage:
         self.folder, self.names = arguments.folder, arguments.nodes.split(",")
         self.words = os.path.join(arguments.folder, "stage")
         self.job = os.environ["SLURM_JOB_ID"]
-        self.view = disk.view(self.job)
+        self.view = disk.view()
         self.places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
         self.limit = arguments.memory
         self.deadline = time.monotonic() + arguments.seconds
@@ -64,11 +64,12 @@ class Stage:
     def hear(self, word):
         return preflight.read(os.path.join(self.words, word))
 
-    def wait(self, word):
-        """What another process says, or None once the time is over."""
+    def wait(self, word, speaker=0):
+        """What another process says; None once the time is over, or `speaker`, a process it depends on, is gone."""
         while True:
+            late = time.monotonic() > self.deadline or (speaker and not os.path.exists(f"/proc/{speaker}"))
             heard = self.hear(word)
-            if heard is not None or time.monotonic() > self.deadline:
+            if heard is not None or late:
                 return heard
             time.sleep(POLL_SECONDS)
 
@@ -83,12 +84,12 @@ def plan(stage, arguments):
         name: report for name, report in reports.items() if report and len(report["problems"]) == len(report["lacks"])
     }
     paths = {"code": arguments.code, "environment": os.path.dirname(os.path.dirname(arguments.python))}
-    transfers = {}
+    transfers, archives = {}, arguments.archives
     for kind, path in paths.items():
         lack = [name for name, report in reports.items() if kind in report["lacks"]]
         if not lack:
             continue
-        archive = os.path.join(arguments.archives, f"{kind}-{os.path.basename(path)}.tar") if arguments.archives else ""
+        archive = os.path.join(archives, f"{kind}-{os.path.basename(path)}.tar") if archives else ""
         if archive and not pack.kept(archive):
             archive = ""
         sources = [name for name, report in reports.items() if archive or kind in report["sees"]]
@@ -96,8 +97,12 @@ def plan(stage, arguments):
             for name in lack:
                 stage.fail(
                     kind,
-                    f"no node of the job sees {path}; where the nodes do not share the store, say so "
-                    "(launch_cluster.store_shared: false)",
+                    f"no node of the job sees {path}"
+                    + (
+                        f", and {archives} has it no longer: launch again"
+                        if archives
+                        else "; where the nodes do not share the store, say so (launch_cluster.store_shared: false)"
+                    ),
                     name,
                 )
             continue
@@ -108,6 +113,7 @@ def plan(stage, arguments):
         os.makedirs(stage.words)
         stage.say("plan", **transfers)
         print("hold", ",".join(reports))
+        print("view", stage.view)
     for kind, transfer in transfers.items():
         print(kind, transfer["source"])
 
@@ -115,7 +121,7 @@ def plan(stage, arguments):
 def hold(stage):
     """Make this node's folders, look for room where a copy is to come, and clean up when the job is over."""
     ending = []
-    # A program may be told to save itself by any of them, and all steps of the job hear it. The end comes by TERM or INT.
+    # A program may be told to save itself by any of them, and every step hears it. The end comes by TERM or INT.
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -124,8 +130,8 @@ def hold(stage):
     name, waiting, problem = stage.name, [], None
     try:
         try:
-            disk.sweep(stage.places, stage.job)
-            homes.append(disk.Home(disk.COMMON, stage.job))
+            disk.sweep(stage.places)
+            homes.append(disk.Home(disk.COMMON))
             for kind, transfer in transfers.items():
                 link(transfer["path"], os.path.join(stage.view, kind))
                 if name in transfer["nodes"]:
@@ -139,7 +145,8 @@ def hold(stage):
                 offer = stage.hear(f"{kind}.offer")
                 if offer is not None:
                     waiting.remove(kind)
-                    stage.say(f"{kind}.{name}.room", problem=offer["problem"] or room(stage, kind, offer, homes))
+                    if not offer["problem"]:
+                        stage.say(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
             if over():
                 return
             if ending:
@@ -166,7 +173,10 @@ def ranks_alive():
                 found = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
         except OSError:
             continue
-        if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (None, os.fsencode(own or "")):
+        if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (
+            None,
+            os.fsencode(own or ""),
+        ):
             return True
     return False
 
@@ -175,7 +185,7 @@ def room(stage, kind, offer, homes):
     """Make the place on this node where a copy will lie; the problem, or None."""
     try:
         place = disk.choose(stage.places, offer["bytes"] + offer["unpacked"], offer["files"], stage.limit)
-        home = disk.Home(place, stage.job)
+        home = disk.Home(place)
         homes.append(home)
         folder = os.path.join(home.path, f"{kind}.copy")
         with contextlib.suppress(FileExistsError):
@@ -204,7 +214,7 @@ def send(stage, kind):
                     raise disk.Trouble(f"{archive} is not what was packed: remove it, and launch again")
             else:
                 found = pack.measure(pack.members(transfer["path"]))
-                home = disk.Home(disk.choose(stage.places, found["unpacked"], 1, stage.limit), stage.job)
+                home = disk.Home(disk.choose(stage.places, found["unpacked"], 1, stage.limit))
                 archive = os.path.join(home.path, f"{kind}.{os.getpid()}.tar")
                 offer = pack.pack(transfer["path"], archive)
             stage.say(f"{kind}.offer", problem=None, **offer)
@@ -214,7 +224,13 @@ def send(stage, kind):
         step = stage.wait(f"{kind}.step")
         if step is None or not step["step"]:
             return
-        command = ["sbcast", "--force", f"--jobid={step['step']}", archive, os.path.join(stage.view, f"{kind}.in", "tar")]
+        command = [
+            "sbcast",
+            "--force",
+            f"--jobid={step['step']}",
+            archive,
+            os.path.join(stage.view, f"{kind}.in", "tar"),
+        ]
         print(shlex.join(command), flush=True)
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -230,16 +246,18 @@ def send(stage, kind):
             home.leave()
 
 
-def targets(stage, kind):
+def targets(stage, kind, holder, sender):
     """Wait until every node has its folders and every one that lacks this has looked for room."""
-    lack, ready = stage.hear("plan")[kind]["nodes"], []
+    transfer, ready = stage.hear("plan")[kind], []
+    offer = stage.wait(f"{kind}.offer", sender) or {"problem": f"no word from {transfer['source']}, which has it"}
     for name in stage.names:
-        held = stage.wait(f"{name}.held")
-        answer = stage.wait(f"{kind}.{name}.room") if name in lack and held and not held["problem"] else held
-        problem = answer["problem"] if answer else f"no word from this node within {stage.seconds} s"
+        answer = stage.wait(f"{name}.held", holder)
+        if name in transfer["nodes"] and answer and not answer["problem"]:
+            answer = offer if offer["problem"] else stage.wait(f"{kind}.{name}.room", holder)
+        problem = answer["problem"] if answer else "no word from this node; see stage.log beside the reports"
         if problem:
             stage.fail(kind, problem, name)
-        elif name in lack:
+        elif name in transfer["nodes"]:
             ready.append(name)
     if not ready:
         stage.say(f"{kind}.step", step=None)
@@ -275,9 +293,7 @@ def unpacked(stage, kind, offer):
             if not os.path.isdir(tree):
                 found = pack.file_sha256(archive)
                 if found != offer["sha256"]:
-                    return (
-                        f"what arrived is damaged: it has the checksum {found[:16]}, and {offer['sha256'][:16]} was sent"
-                    )
+                    return f"damaged on the way: {offer['sha256'][:16]} was sent, and {found[:16]} arrived (sha256)"
                 pack.unpack(archive, tree + ".new")
                 readdress(tree + ".new", offer["path"], os.path.join(stage.view, kind))
                 os.rename(tree + ".new", tree)
@@ -316,6 +332,8 @@ def main():
     parser.add_argument("--local-dir", default="")
     parser.add_argument("--slurm-tmp", default="")
     parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--holder", type=int, default=0)
+    parser.add_argument("--sender", type=int, default=0)
     arguments = parser.parse_args()
     stage = Stage(arguments)
     if arguments.command == "plan":
@@ -324,8 +342,10 @@ def main():
         hold(stage)
     elif arguments.command == "receive":
         receive(stage, arguments.kind, arguments.imports)
+    elif arguments.command == "targets":
+        targets(stage, arguments.kind, arguments.holder, arguments.sender)
     else:
-        {"send": send, "targets": targets}[arguments.command](stage, arguments.kind)
+        send(stage, arguments.kind)
     return 0
 
 

@@ -18,7 +18,7 @@ rankzero_stage_step() {
     nodes=$((${#nodes} + 1))
     rankzero_words=(
         timeout -k 5 "$1" srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task=1 --mem=0
-        --gres=none --cpu-bind=none --nodelist="$3" --kill-on-bad-exit=0 --export=ALL
+        --gres=none --nodelist="$3" --kill-on-bad-exit=0 --export=ALL
         --output="$rankzero_checks/stage.log" --open-mode=append
         python3 -I "$RANKZERO_RUNTIME/stage.py" "$2" "$rankzero_checks" "$3"
         --local-dir "${RANKZERO_LOCAL_DIR:-}" --slurm-tmp "$rankzero_slurm_tmp" --memory "$rankzero_memory" "${@:4}"
@@ -27,40 +27,50 @@ rankzero_stage_step() {
 
 # After every node has reported and before their reports are judged: brings what is missing, and says so in the reports.
 rankzero_stage() {
-    local line kind targets sender left deadline=$((SECONDS + RANKZERO_STAGE_BUDGET))
+    local line kind targets sender receiver left deadline=$((SECONDS + RANKZERO_STAGE_BUDGET))
     local -a plan
     mapfile -t plan < <("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/stage.py" plan "$rankzero_checks" \
         "$rankzero_names" --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --archives "${RANKZERO_ARCHIVES:-}")
     [ "${#plan[@]}" -gt 0 ] || return 0
+    rankzero_held=${plan[0]#hold } rankzero_view=${plan[1]#view }
     rankzero_slurm_tmp=$(scontrol show config 2> /dev/null | sed -n 's/^TmpFS *= *//p')
     rankzero_memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
-    rankzero_hold "${plan[0]#hold }" || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
-    for line in "${plan[@]:1}"; do
+    rankzero_hold || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
+    for line in "${plan[@]:2}"; do
         kind=${line%% *}
         left=$((deadline > SECONDS ? deadline - SECONDS : 1))
         rankzero_say "copying the $kind to the nodes that are to have it, from ${line#* }"
         rankzero_stage_step "$left" send "${line#* }" --kind "$kind" --seconds "$left"
         "${rankzero_words[@]}" < /dev/null &
-        sender=$!
+        sender=$! receiver=''
         targets=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/stage.py" targets "$rankzero_checks" "$rankzero_held" \
-            --kind "$kind" --seconds "$left")
+            --kind "$kind" --seconds "$left" --holder "$rankzero_holder" --sender "$sender")
         if [ -n "$targets" ]; then
             rankzero_stage_step "$left" receive "$targets" --kind "$kind" --seconds "$left" \
                 --imports "$RANKZERO_PREFLIGHT_IMPORTS"
-            "${rankzero_words[@]}" < /dev/null
+            "${rankzero_words[@]}" < /dev/null &
+            receiver=$!
         fi
-        while kill -0 "$sender" 2> /dev/null; do wait "$sender"; done
+        rankzero_wait_for "$sender"
+        # Else those who wait for it would do so until the budget is spent.
+        [ -e "$rankzero_checks/stage/$kind.sent" ] || printf '{"problem": "the step that sent it from %s was ended"}' \
+            "${line#* }" | rankzero_publish "$rankzero_checks/stage/$kind.sent"
+        [ -z "$receiver" ] || rankzero_wait_for "$receiver"
         rankzero_look_through "$kind"
     done
 }
 
-# Starts the step that holds the job's folders on the nodes $1 as long as we hold its standard input open.
+# Waits for a process of ours, whatever signals come meanwhile.
+rankzero_wait_for() {
+    while kill -0 "$1" 2> /dev/null; do wait "$1"; done
+}
+
+# Starts the step that holds the job's folders on the nodes as long as we hold its standard input open.
 rankzero_hold() {
     local folder
-    rankzero_held=$1
     folder=$(mktemp -d) || return 1
     mkfifo "$folder/pipe" || return 1
-    rankzero_stage_step 0 hold "$1"
+    rankzero_stage_step 0 hold "$rankzero_held"
     "${rankzero_words[@]}" < "$folder/pipe" &
     rankzero_holder=$!
     exec {rankzero_holding}> "$folder/pipe"
@@ -69,31 +79,32 @@ rankzero_hold() {
 
 # From here on the ranks see the code, or the environment, through the view.
 rankzero_look_through() {
-    local view before
-    view="/tmp/rankzero-$(id -u)-$SLURM_JOB_ID/$1"
+    local before now="$rankzero_view/$1"
     if [ "$1" = code ]; then
-        rankzero_snapshot=$RANKZERO_CODE RANKZERO_CODE=$view
-        rankzero_unlink
+        rankzero_snapshot=$RANKZERO_CODE RANKZERO_CODE=$now
         touch "$RANKZERO_RUN_DIR/.staged"
+        rankzero_relink "$now"
         # The first node may not have got it; its report then says why.
-        [ ! -d "$RANKZERO_CODE" ] || rankzero_link "" || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work"
+        [ ! -d "$now" ] || rankzero_link "" || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work"
         return
     fi
     before=${RANKZERO_PYTHON%/bin/*}
-    export RANKZERO_PYTHON="$view/bin/python" PATH="${PATH//"$before/bin"/"$view/bin"}"
-    [ "${VIRTUAL_ENV:-}" != "$before" ] || export VIRTUAL_ENV=$view
+    export RANKZERO_PYTHON="$now/bin/python" PATH="${PATH//"$before/bin"/"$now/bin"}"
+    [ "${VIRTUAL_ENV:-}" != "$before" ] || export VIRTUAL_ENV=$now
 }
 
-# Takes the links to the code out of the ranks' working directory: those into the snapshot, and those of a view.
-rankzero_unlink() {
-    local link target
+# Leads the links to the code in the ranks' working directory, into the snapshot or a view, to folder $1.
+rankzero_relink() {
+    local link target name
     while IFS= read -r -d '' link; do
         target=$(readlink "$link")
         case $target in
-            "${rankzero_snapshot:-$RANKZERO_CODE}"/* | "/tmp/rankzero-$(id -u)-"*/code/*) rm -f "$link" ;;
+            "${rankzero_snapshot:-$RANKZERO_CODE}"/*) name=${target#"${rankzero_snapshot:-$RANKZERO_CODE}"/} ;;
+            "/tmp/rankzero-$(id -u)-"*/code/*) name=${target#/tmp/rankzero-*/code/} ;;
+            *) continue ;;
         esac
+        ln -sfn "$1/$name" "$link"
     done < <(find "$RANKZERO_RUN_DIR/work" -type l -print0)
-    rm -f "$RANKZERO_RUN_DIR/.staged"
 }
 
 # At the end, however it came: the nodes remove their copies, and the working directory leads to the snapshot again.
@@ -101,12 +112,11 @@ rankzero_unstage() {
     [ -n "${rankzero_holder:-}" ] || return 0
     exec {rankzero_holding}>&-
     (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$rankzero_holder") > /dev/null 2>&1 &
-    while kill -0 "$rankzero_holder" 2> /dev/null; do wait "$rankzero_holder"; done
+    rankzero_wait_for "$rankzero_holder"
     kill "$!" 2> /dev/null
     rankzero_holder=''
     if [ -n "${rankzero_snapshot:-}" ]; then
+        rankzero_relink "$rankzero_snapshot" && rm -f "$RANKZERO_RUN_DIR/.staged"
         RANKZERO_CODE=$rankzero_snapshot
-        rankzero_unlink
-        [ ! -d "$RANKZERO_CODE" ] || rankzero_link ""
     fi
 }

@@ -204,14 +204,14 @@ def _staging(spec: LaunchSpec) -> Iterator[Finding]:
     if not spec.preflight.enabled:
         yield (
             ["preflight.stage", "preflight.enabled"],
-            "preflight.stage: always needs the preflight, which copies code and environment; leave preflight.enabled out",
+            "preflight.stage: always needs the preflight, which does the copying; leave preflight.enabled out",
         )
     if spec.container.runtime != "none":
         yield (
             ["preflight.stage", "container.runtime"],
             (
-                f"preflight.stage: always has no effect with container.runtime {spec.container.runtime}, which mounts code "
-                "and environment from shared storage; leave it out"
+                f"preflight.stage: always has no effect with container.runtime {spec.container.runtime}, which mounts "
+                "code and environment from shared storage; leave it out"
             ),
         )
 

@@ -162,7 +162,7 @@ def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: 
     """How the ranks of a launch enter their container; None without one.
 
     `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
-    `places` are the code, the environment and, last, the runtime, which nobody may write. `variables`: what is exported.
+    `places` are the code, the environment and, last, the runtime, which nobody may write. `variables`: those exported.
     """
     wanted = spec.container
     if wanted.runtime == "none" or wanted.image is None:

@@ -58,7 +58,6 @@ class Plan:
     refs: tuple[Ref, ...]
     container: Entry | None = None
     stage: tuple[tuple[str, str], ...] = ()
-    stage: tuple[tuple[str, str], ...] = ()
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -79,7 +78,7 @@ def plan(
     store_root: str,
     settings: ClusterSettings | None = None,
 ) -> Plan:
-    """Decide a launch. Roots are absolute (those in `settings` are not looked at); keys are digests known before anything
+    """Decide a launch. Roots are absolute, and those in `settings` not looked at; keys are digests known before anything
     is built.
     """
     settings = settings or ClusterSettings()

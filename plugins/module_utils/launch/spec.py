@@ -253,8 +253,8 @@ class ClusterSettings:
 
     state_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, the "
-        "job runtime.",
+        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, "
+        "the job runtime.",
         "~/.rankzero/state",
         key=False,
         example="/project/ml/rankzero",

@@ -196,10 +196,17 @@ class Launcher:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 
     def _pack(self) -> None:
-        """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job's own runtime packs."""
+        """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
         for wanted in self.request.archives:
             runtime = next(ref["path"] for ref in self.request.refs if ref["kind"] == "runtime")
-            command = [sys.executable, "-I", os.path.join(runtime, "pack.py"), "keep", wanted["folder"], wanted["archive"]]
+            command = [
+                sys.executable,
+                "-I",
+                os.path.join(runtime, "pack.py"),
+                "keep",
+                wanted["folder"],
+                wanted["archive"],
+            ]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise RankzeroError(
