@@ -124,7 +124,7 @@ class Home:
             self.lock = self._locked()
 
     def _locked(self):
-        """The lock, or None where a sweeper took the folder away meanwhile. What one alone finds in it is a leftover."""
+        """The lock, or None where a sweeper took the folder away meanwhile. What it finds alone is a leftover."""
         file = os.path.join(self.path, "lock")
         try:
             lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

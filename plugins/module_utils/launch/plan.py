@@ -78,8 +78,8 @@ def plan(
     store_root: str,
     settings: ClusterSettings | None = None,
 ) -> Plan:
-    """Decide a launch. Roots are absolute, and those in `settings` not looked at; keys are digests known before anything
-    is built.
+    """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
+    not looked at: they may still begin with ~ or $NAME.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}

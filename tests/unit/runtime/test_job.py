@@ -339,11 +339,12 @@ def test_the_artifacts_folder_is_made(site: Site) -> None:
 
 
 def test_a_missing_snapshot_is_named(site: Site) -> None:
-    job = site.job({})
     shutil.rmtree(site.code)
-    assert job.finish() == 66
-    assert f"the code snapshot {site.code} is not here" in job.log()
-    assert job.outcome()["ended_by"] == "setup"
+    for stage, code in (("never", 66), ("missing", 69)):
+        job = site.job({"name": stage, "preflight": {"stage": stage}})
+        assert job.finish() == code
+        assert job.outcome()["ended_by"] == "setup"
+        assert str(site.code) in job.outcome()["message"] + job.log()
 
 
 # --- where the ranks meet
