@@ -9,9 +9,7 @@ import argparse
 import datetime
 import json
 import shutil
-import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -20,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.launch import table
-from benchmarks.launch.ground import NODES, Ground
+from benchmarks.launch.ground import NODES, Ground, prepared
 from benchmarks.launch.timing import Command, start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,10 +37,10 @@ class Start:
 class Overhead:
     """All ways on one ground."""
 
-    def __init__(self, ground: Ground, scratch: Path) -> None:
+    def __init__(self, ground: Ground) -> None:
         self.ground = ground
         self.numbers: Iterator[int] = count(1)
-        self.project = scratch / "overhead"
+        self.project = ground.scratch / "overhead"
         shutil.copytree(HERE / "project", self.project)
         hosts = yaml.safe_load(Path(ground.inventory).read_text())
         self.cluster = {**hosts["slurm_login"]["vars"]["launch_cluster"], "templates": str(HERE / "templates")}
@@ -75,9 +73,9 @@ def times(folder: Path, ranks: int) -> Start:
     return Start(ranks_begun[0], ranks_begun[-1])
 
 
-def measure(ground: Ground, scratch: Path, rounds: int) -> dict[str, dict[tuple[int, int], list[Start]]]:
+def measure(ground: Ground, rounds: int) -> dict[str, dict[tuple[int, int], list[Start]]]:
     """Every way at every size once a round, after one launch of each that does not count."""
-    bench = Overhead(ground, scratch)
+    bench = Overhead(ground)
     ways = {
         "`srun` in a script": bench.plain,
         "ours, without preflight": lambda nodes, ranks: bench.ours(nodes, ranks, False),
@@ -118,18 +116,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run overhead", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="launches of each way at each size (5)")
     options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rankzero-bench-") as scratch:
-        ground = Ground(ROOT, Path(scratch))
-        try:
-            ground.boot()
-            found = measure(ground, Path(scratch), options.rounds)
-            facts = dict(ground.facts())
-        finally:
-            ground.remove()
+    with prepared(ROOT) as ground:
+        found = measure(ground, options.rounds)
+        facts = ground.facts()
     facts["nodes of the lab"] = str(NODES)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
