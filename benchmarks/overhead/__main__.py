@@ -10,7 +10,7 @@ import datetime
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -76,7 +76,7 @@ def times(folder: Path, ranks: int) -> Start:
 def measure(ground: Ground, rounds: int) -> dict[str, dict[tuple[int, int], list[Start]]]:
     """Every way at every size once a round, after one launch of each that does not count."""
     bench = Overhead(ground)
-    ways = {
+    ways: dict[str, Callable[[int, int], Start]] = {
         "`srun` in a script": bench.plain,
         "ours, without preflight": lambda nodes, ranks: bench.ours(nodes, ranks, False),
         "ours": lambda nodes, ranks: bench.ours(nodes, ranks, True),
