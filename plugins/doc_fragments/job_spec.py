@@ -26,8 +26,8 @@ options:
   cluster:
     description:
       - >-
-        What belongs to the cluster: V(state_root), V(store_root), V(fabrics), V(templates). Every other key is a
-        layer of the spec below the job.
+        What belongs to the cluster: V(state_root), V(store_root), V(store_shared), V(local_dir), V(fabrics),
+        V(templates). Every other key is a layer of the spec below the job.
     type: dict
     default: {}
   overrides:

@@ -74,6 +74,30 @@ def test_five_nodes_without_the_bad_one(example: Example) -> None:
     assert re.search(r"step 30/30 loss", done.stdout)
 
 
+def test_three_nodes_that_see_neither_code_nor_environment(example: Example) -> None:
+    """Only the login node sees the store (P5): each node unpacks what it needs to its own disk, and leaves nothing."""
+    if example.lab.way != "realistic":
+        pytest.skip("nodes of the simple way share the host's folders: nothing can be hidden from them")
+    nodes = example.lab.nodes[3:6]
+    store = example.cluster["store_root"]
+    example.cluster.update(store_shared=False, local_dir="/var/tmp")
+    example.host_path(store).mkdir(parents=True, exist_ok=True)
+    hidden = []
+    try:
+        for node in nodes:
+            example.lab.faults.hide(node, store)
+            hidden.append(node)
+        asked = {"resources.sbatch": {"nodelist": ",".join(nodes)}}
+        done = example.play("-e", "nodes=3", launch_overrides=asked)
+    finally:
+        for node in hidden:
+            example.lab.faults.unhide(node, store)
+    assert done.returncode == 0, done.stdout
+    proven(example, 3, done.stdout)
+    for node in nodes:
+        assert example.lab.node(node, ["ls", "/var/tmp"]).stdout == ""
+
+
 def test_what_the_reader_is_told_to_run_exists() -> None:
     job = yaml.safe_load((EXAMPLES / "cpu_ddp_lab" / "jobs" / "ddp.yml").read_text(encoding="utf-8"))
     assert (job["resources"]["nodes"], job["launcher"]["ranks_per_node"], job["logs"]["style"]) == (3, 2, "slurm")

@@ -65,7 +65,7 @@ def planned(name: str) -> Plan:
         runtime_key="4" * 32,
         state_root=root(read.settings.state_root),
         store_root=root(read.settings.store_root),
-        fabrics=read.settings.fabrics,
+        settings=read.settings,
     )
 
 

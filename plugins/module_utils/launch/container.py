@@ -162,7 +162,7 @@ def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: 
     """How the ranks of a launch enter their container; None without one.
 
     `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
-    `places` are the code, the environment and the runtime, which nobody may write. `variables`: what is exported.
+    `places` are the code, the environment and, last, the runtime, which nobody may write. `variables`: those exported.
     """
     wanted = spec.container
     if wanted.runtime == "none" or wanted.image is None:
@@ -204,9 +204,10 @@ def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
 def _check_places(runtime: str, ours: Sequence[Mount], users: Sequence[Mount]) -> None:
     """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`."""
     problems = []
+    read_only = [place for place in ours if "ro" in place.flags]
     for place in ours:
-        root = "launch_cluster." + ("state_root" if place is ours[0] else "store_root")
-        if "ro" not in place.flags and place is not ours[0]:
+        root = "launch_cluster." + ("state_root" if place in (ours[0], read_only[-1]) else "store_root")
+        if place not in (ours[0], *read_only):
             root = "checkpoint.dir"
         if UNMOUNTABLE.search(place.source):
             problems.append(f"{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted")

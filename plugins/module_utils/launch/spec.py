@@ -257,17 +257,34 @@ class ClusterSettings:
 
     state_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs.",
+        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, "
+        "the job runtime.",
         "~/.rankzero/state",
         key=False,
         example="/project/ml/rankzero",
     )
     store_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Shared storage for what can be made again (scratch): code snapshots, environments, the job runtime.",
+        "Storage for what can be made again (scratch): code snapshots, environments. Shared, unless store_shared says "
+        "otherwise.",
         "~/.rankzero/store",
         key=False,
         example="/scratch/ml/rankzero",
+    )
+    store_shared: bool = option(
+        t.BOOLEAN,
+        "Whether the nodes see store_root. `false`: only the host that submits does; code and environment are packed "
+        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job (P5).",
+        True,
+        key=False,
+        example=False,
+    )
+    local_dir: str | None = option(
+        t.text(r"/[^\0\n%\\]*", "an absolute path"),
+        "Folder of every node, on its own disk, for what is staged there. Without it the first of $SLURM_TMPDIR, "
+        "$TMPDIR, Slurm's TmpFS, /tmp and /var/tmp that has room; memory counts as room only where no disk has any.",
+        key=False,
+        example="/local/scratch",
     )
     fabrics: dict[str, tuple[Setting, ...]] = option(
         OWN_FABRICS,

@@ -15,6 +15,8 @@ import base64
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -79,6 +81,7 @@ class Launcher:
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+            self._pack()
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -198,6 +201,25 @@ class Launcher:
         refused = owners.refusal(self.slurm, folder, runs, clean=not self.check_mode) if folder else None
         if refused:
             raise RankzeroError(refused)
+
+    def _pack(self) -> None:
+        """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
+        for wanted in self.request.archives:
+            runtime = next(ref["path"] for ref in self.request.refs if ref["kind"] == "runtime")
+            command = [
+                sys.executable,
+                "-I",
+                os.path.join(runtime, "pack.py"),
+                "keep",
+                wanted["folder"],
+                wanted["archive"],
+            ]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RankzeroError(
+                    f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "
+                    "store (launch_cluster.store_shared: false)."
+                )
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""

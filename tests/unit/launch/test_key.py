@@ -142,6 +142,8 @@ OTHER: dict[str, Any] = {
     "preflight.imports": ["torch"],
     "preflight.budget": 30,
     "checkpoint.dir": "/c",
+    "preflight.stage": "never",
+    "preflight.stage_budget": 900,
     "checkpoint.signal_before_end": 60,
     "checkpoint.signal": "USR1",
     "checkpoint.requeue": True,

@@ -216,7 +216,7 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
 
 def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
     job = site.job({})
-    (site.store / "runtime" / ("r" * 32)).unlink()
+    (site.state / "runtime" / ("r" * 32)).unlink()
     assert job.finish() == 78
     assert "is not on this node" in job.log()
 
@@ -339,11 +339,12 @@ def test_the_artifacts_folder_is_made(site: Site) -> None:
 
 
 def test_a_missing_snapshot_is_named(site: Site) -> None:
-    job = site.job({})
     shutil.rmtree(site.code)
-    assert job.finish() == 66
-    assert f"the code snapshot {site.code} is not here" in job.log()
-    assert job.outcome()["ended_by"] == "setup"
+    for stage, code in (("never", 66), ("missing", 69)):
+        job = site.job({"name": stage, "preflight": {"stage": stage}})
+        assert job.finish() == code
+        assert job.outcome()["ended_by"] == "setup"
+        assert str(site.code) in job.outcome()["message"] + job.log()
 
 
 # --- where the ranks meet
