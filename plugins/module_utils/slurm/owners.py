@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
 
 PLACE = ".rankzero"
@@ -28,21 +29,23 @@ SUBMITTED = "submitted."
 OWNER = "owner."
 
 
-def refusal(slurm: Slurm, directory: str, runs_dir: str, *, clean: bool) -> str | None:
-    """Why a launch (all generations of it lie in `runs_dir`) may not have this folder now; None where it may.
-
-    `clean`: forget the submissions that are over. Raises `SlurmUnavailable` where only Slurm could tell and is silent.
+def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
+    """Raises `RankzeroError` where another launch has the request's folder of checkpoints now, and `SlurmUnavailable`
+    where only Slurm could tell and is silent. `clean`: forget the submissions that are over.
     """
+    directory = request.checkpoint_dir
+    if directory is None:
+        return
     others = {}
     for path, entry in _entries(os.path.join(directory, PLACE)):
         run_dir = str(entry.get("run_dir", ""))
         with contextlib.suppress(RankzeroError):
             identity(run_dir)
-            if os.path.dirname(run_dir) != runs_dir:
+            if os.path.dirname(run_dir) != request.runs_dir:
                 others[run_dir] = (path, entry)
     runs = [RunDirectory(run_dir) for run_dir in sorted(others)]
     if not runs:
-        return None
+        return
     answer = ask_slurm(slurm, runs)
     for run in runs:
         path, entry = others[run.path]
@@ -54,7 +57,7 @@ def refusal(slurm: Slurm, directory: str, runs_dir: str, *, clean: bool) -> str 
             )
         if found["active"]:
             who = f"{found['name']}, generation {found['generation']} of key {found['key']}"
-            return (
+            raise RankzeroError(
                 f"checkpoint.dir: {directory} belongs to job {found['job_id']} of {entry.get('user', 'unknown')} "
                 f"({who}; {found['state']}), which is still active. Wait for its end, cancel it (scancel "
                 f"{found['job_id']}), or name another folder."
@@ -62,11 +65,13 @@ def refusal(slurm: Slurm, directory: str, runs_dir: str, *, clean: bool) -> str 
         if clean and os.path.basename(path).startswith(SUBMITTED):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-    return None
 
 
-def register(slurm: Slurm, directory: str, run: RunDirectory) -> None:
+def register(slurm: Slurm, request: Request, run: RunDirectory) -> None:
     """Leave word that this generation is about to be submitted. A folder that cannot be written here is noted."""
+    directory = request.checkpoint_dir
+    if directory is None:
+        return
     place = os.path.join(directory, PLACE)
     entry = {"run_dir": run.path, "user": getpass.getuser()}
     target = os.path.join(place, SUBMITTED + hashlib.sha256(run.path.encode()).hexdigest()[:16])

@@ -77,7 +77,7 @@ class Launcher:
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
             if not missing or self.check_mode:
                 self._check_limits()
-                self._check_checkpoint()
+                owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
@@ -196,12 +196,6 @@ class Launcher:
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 
-    def _check_checkpoint(self) -> None:
-        folder, runs = self.request.checkpoint_dir, self.request.runs_dir
-        refused = owners.refusal(self.slurm, folder, runs, clean=not self.check_mode) if folder else None
-        if refused:
-            raise RankzeroError(refused)
-
     def _pack(self) -> None:
         """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
         for wanted in self.request.archives:
@@ -301,8 +295,7 @@ class Launcher:
                 stream.write(lines)
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
-        if self.request.checkpoint_dir:
-            owners.register(self.slurm, self.request.checkpoint_dir, run)
+        owners.register(self.slurm, self.request, run)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
