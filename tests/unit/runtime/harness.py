@@ -229,3 +229,21 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) ->
         except subprocess.TimeoutExpired:
             continue
         assert condition(), f"the job ended with {code} first"
+
+
+def tree(root: Path, number: int = 0) -> Path:
+    """A folder of all that may lie in one; `number` changes what must not matter."""
+    names = ["b/deep/file", "a", "é", "-rf"]
+    for name in reversed(names) if number else names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"content of {name}\n" * 50, encoding="utf-8")
+        os.utime(path, (number, number))
+        path.chmod(0o444 if number else 0o640)
+    (root / "run").write_bytes(b"#!/bin/sh\n")
+    (root / "run").chmod(0o755)
+    (root / "empty").mkdir()
+    (root / "out").symlink_to("/usr/bin/env")
+    (root / "dangling").symlink_to("nowhere")
+    (root / "b" / "back").symlink_to(root / "a")
+    return root
