@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
 
-Before sbatch an intent is journalled in a generation directory that only one submitter can create (rename of a whole
-directory). A submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is
-submitted again. Should two jobs of one generation exist all the same, `singleton` orders them and the claim that the
-job itself takes admits one. While slurmctld is silent nothing is submitted.
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
+submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
+Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
 """
 
 from __future__ import annotations
