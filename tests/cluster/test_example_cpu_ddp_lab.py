@@ -96,7 +96,8 @@ def test_three_nodes_that_see_neither_code_nor_environment(example: Example) -> 
     assert done.returncode == 0, done.stdout
     proven(example, 3, done.stdout, seen="proj=staged env=staged")
     for node in nodes:
-        assert example.lab.node(node, ["ls", "/var/tmp"]).stdout == ""
+        gone = lambda node=node: example.lab.node(node, ["ls", "/var/tmp"]).stdout == ""  # noqa: E731
+        example.lab.wait_until(gone, 60, f"{node} has removed its copies")
 
 
 def test_what_the_reader_is_told_to_run_exists() -> None:

@@ -166,6 +166,18 @@ def test_a_mount_may_not_hide_what_the_job_needs() -> None:
     assert planned({**PYXIS, "mounts": ["/store:/store:ro"]}).container
 
 
+def test_the_folder_of_checkpoints_is_there_and_may_be_written() -> None:
+    def mounts(**container: Any) -> list[str]:
+        made = planned({**PYXIS, **container}, checkpoint={"dir": "/scratch/ml//c"})
+        return str(dict(made.step)["container-mounts"]).split(",")
+
+    assert "/scratch/ml/c:/scratch/ml/c" in mounts()
+    assert "/scratch/ml/c:/scratch/ml/c" not in mounts(mounts=["/scratch:/scratch"])
+    assert "/scratch/ml/c:/scratch/ml/c" in mounts(mounts=["/scratch:/scratch:ro"])
+    with pytest.raises(SpecError, match=r"checkpoint.dir: /tmp/c lies in /tmp, which enroot hides"):
+        planned(PYXIS, checkpoint={"dir": "/tmp/c"})
+
+
 def test_the_wider_mount_comes_first() -> None:
     mounts = str(step({**PYXIS, "mounts": ["/store/data/x:/store/data/x", "/store:/store:ro"]})["container-mounts"])
     targets = [one.split(":")[1] for one in mounts.split(",")]

@@ -107,6 +107,15 @@ def test_an_attempt_that_got_further_goes_on(site: Site) -> None:
         assert "requeued: attempt" in told_early(job, attempt)["message"]
 
 
+def test_progress_is_looked_for_in_the_folder_of_checkpoints(site: Site) -> None:
+    folder = site.root / "checkpoints"
+    line = SAVES.replace("> saved", "> $RANKZERO_CHECKPOINT_DIR/saved")
+    job = restarting(site, line=line, checkpoint={"progress": "saved", "dir": str(folder)})
+    for attempt in (0, 1):
+        assert "requeued: attempt" in told_early(job, attempt)["message"]
+    assert (folder / "saved").read_text(encoding="utf-8") == "1\n"
+
+
 def test_a_file_of_progress_that_never_appears_is_no_progress(site: Site) -> None:
     job = restarting(site, checkpoint={"progress": "nothing"})
     assert told_early(job)["message"].startswith("requeued: ")
