@@ -20,9 +20,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
 
 PLACE = ".rankzero"
 SUBMITTED = "submitted."
@@ -36,6 +34,10 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
     directory = request.checkpoint_dir
     if directory is None:
         return
+    # Imported here: most launches name no folder, and a launch pays for each module that is compiled.
+    from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
+    from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
+
     others = {}
     for path, entry in _entries(os.path.join(directory, PLACE)):
         run_dir = str(entry.get("run_dir", ""))
