@@ -14,6 +14,8 @@ author:
 description:
   - Shows the result card of a launch, with job, state, nodes, wall time, the artifact's values and where the logs are,
     and fails unless the result is proven.
+  - From the fetched logs the card says how many ranks started and with which world size, over which network NCCL went,
+    and the last losses.
   - Where the job has failed and logs were fetched, the end of the log that says why is shown too.
   - Runs on the controller only.
 extends_documentation_fragment:

@@ -29,6 +29,7 @@ PATIENCE = 60
 # Slurm requeues a job within seconds of its node's death, or not at all.
 REQUEUE_TIME = 30
 LOOK_SECONDS = 2
+LINK_TRIES = 15
 FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
 SAME_JOB = ("cluster", "job_id", "run_dir")
 
@@ -137,7 +138,7 @@ def take(folder):
 
 
 def contend(folder, place, temporary, mine):
-    began, failed_since = time.monotonic(), None
+    began, failed_since, refused = time.monotonic(), None, 0
     while True:
         number, owner = newest(place)
         how = "is this job's"
@@ -167,8 +168,11 @@ def contend(folder, place, temporary, mine):
                     return REFUSED_EXIT
                 how = f"is taken over from {described(owner)}: {why}"
         wanted = os.path.join(place, f"{PREFIX}{number + 1}")
-        with contextlib.suppress(OSError):
+        complaint = ""
+        try:
             os.link(temporary, wanted)
+        except OSError as error:
+            complaint = error.strerror
         now, owner = newest(place)
         if now == number + 1 and owner == mine:
             for name in os.listdir(place):
@@ -180,6 +184,13 @@ def contend(folder, place, temporary, mine):
         if now > number + 1 and read(wanted) == mine:
             # Its owner had gone on meanwhile, and removed the numbers below: this one says nothing.
             os.unlink(wanted)
+        if now <= number:
+            # Nobody has the number: the file system has no links, or shows an old listing.
+            refused += 1
+            if refused > LINK_TRIES:
+                print(f"{folder} cannot be taken: no link can be made there: {complaint or 'it is not seen'}")
+                return 73
+            time.sleep(LOOK_SECONDS)
 
 
 def held(folder):

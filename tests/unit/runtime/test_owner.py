@@ -225,6 +225,24 @@ def test_a_link_whose_reply_was_lost_is_a_link(folder: Folder) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, f"{folder.path} is this job's"), done.stderr
 
 
+def test_a_file_system_without_links_is_said_and_not_waited_for_for_ever(folder: Folder) -> None:
+    program = FAST.replace(
+        "runpy.run_path",
+        "import os\ndef link(a, b):\n    raise PermissionError(1, 'Operation not permitted')\n"
+        "os.link = link\nrunpy.run_path",
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, "take", str(folder.path)],
+        env=folder.environment(7),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = f"{folder.path} cannot be taken: no link can be made there: Operation not permitted"
+    assert (done.returncode, done.stdout.strip()) == (73, said), done.stderr
+    assert folder.files() == []
+
+
 def test_the_script_takes_it_before_any_rank_and_ends_where_it_cannot(tmp_path: Path) -> None:
     site = Site(tmp_path / "cluster")
     place = tmp_path / "checkpoints"

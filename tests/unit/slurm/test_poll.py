@@ -48,6 +48,19 @@ def run_dir(tmp_path: Path) -> Path:
     return folder
 
 
+def test_the_log_that_the_job_names_is_followed_whatever_its_name(run_dir: Path) -> None:
+    logs = run_dir / "logs" / "0"
+    (logs / "rank-0000.log").write_text("first\n")
+    (logs / "gpt.7.node02.15.out").write_text("last\n")
+    (logs / ".live").symlink_to("gpt.7.node02.15.out")
+    (view,) = poll(Target(str(run_dir), "7")).views
+    assert view.log == LogChunk(0, 0, 5, "last\n")
+    # A link that leads nowhere yet: the first rank at least.
+    (logs / "gpt.7.node02.15.out").unlink()
+    (view,) = poll(Target(str(run_dir), "7")).views
+    assert view.log is not None and view.log.text == "first\n"
+
+
 def test_a_poll_reads_what_the_job_wrote(run_dir: Path) -> None:
     (run_dir / "claim").write_text("1 lab 7\n")
     (run_dir / "started.json").write_text('{"job_id": "7", "attempt": 0, "nodes": ["node01"]}\n')
