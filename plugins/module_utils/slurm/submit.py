@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import precheck
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -73,11 +73,11 @@ class Launcher:
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
-            if not missing or self.check_mode:
-                self._check_limits()
+            checked = self._check(generation) if not missing or self.check_mode else None
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
-                return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+                result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+                return {**result, **({"checks": checked.result()} if checked else {})}
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -185,12 +185,22 @@ class Launcher:
             return bool(host)
         return os.path.exists(f"/proc/{pid}")
 
-    def _check_limits(self) -> None:
-        problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
-        if self.request.container:
-            problems += containers.check(self.slurm, **self.request.container)
-        if problems:
-            raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
+    def _check(self, generation: int) -> precheck.Checked:
+        """What can be known before the job is queued (P3). Raises with every problem at once."""
+        script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
+        checked = self._checks().run(script)
+        precheck.raise_for(checked.problems)
+        return checked
+
+    def _checks(self) -> precheck.Checks:
+        return precheck.Checks(
+            self.slurm,
+            self.request.limits,
+            where=self.request.places,
+            container=self.request.container,
+            check_mode=self.check_mode,
+            clock=self.clock,
+        )
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
@@ -281,7 +291,7 @@ class Launcher:
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            raise SlurmError(f"sbatch refused the job: {result.complaint}", **self._identity(run))
+            raise SlurmError(f"sbatch refused the job: {result.complaint}{self._reasons()}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.
         record = self._appeared(run)
@@ -293,6 +303,14 @@ class Launcher:
             )
         self._record_submitted(run, record.job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=record.job_id)
+
+    def _reasons(self) -> str:
+        """The cluster's limits in numbers, after sbatch has refused."""
+        try:
+            found = self._checks().explain_refusal()
+        except RankzeroError:
+            return ""
+        return "".join(f"\n  - {sentence}" for sentence in found)
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:

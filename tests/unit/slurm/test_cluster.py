@@ -6,7 +6,15 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, cluster, containers, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    admission,
+    client,
+    cluster,
+    containers,
+    parse,
+    partitions,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 
@@ -15,8 +23,8 @@ def table(*rows: str) -> str:
     return "".join(row.replace("|", parse.FIELD) + parse.RECORD + "\n" for row in rows)
 
 
-LAB, _ = cluster.parse_limits(recorded("sinfo.txt"))
-MIXED, _ = cluster.parse_limits(
+LAB, _ = partitions.parse_limits(recorded("sinfo.txt"))
+MIXED, _ = partitions.parse_limits(
     table(
         "gpu|gpu*|up|1-00:00:00|1:00:00|1-infinite|2|96|512000|gpu:h100:8(S:0-1)|idle|ib,h100",
         "gpu|gpu*|up|1-00:00:00|1:00:00|1-infinite|4|32|256000|gpu:a100:4|mixed-|ib",
@@ -28,9 +36,10 @@ MIXED, _ = cluster.parse_limits(
 )
 
 
-def ask(limits: cluster.ClusterLimits, **wanted: object) -> list[str]:
+def ask(limits: partitions.ClusterLimits, **wanted: object) -> list[str]:
     asked = {"nodes": 1, "partition": None, "time_minutes": None, **wanted}
-    return cluster.check_request(limits, **asked)  # type: ignore[arg-type]
+    request = admission.Ask(**asked)  # type: ignore[arg-type]
+    return admission.judge(limits, Knowledge(), request, user="eve", groups=frozenset()).problems
 
 
 def test_limits_of_a_real_cluster() -> None:
@@ -45,7 +54,7 @@ def test_limits_of_a_real_cluster() -> None:
 
 def test_limits_take_one_command() -> None:
     slurm = FakeSlurm(sinfo=said(recorded("sinfo.txt"))).slurm()
-    assert cluster.limits(slurm) == LAB
+    assert partitions.limits(slurm) == LAB
     assert slurm.commands == 1
 
 
@@ -142,7 +151,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
         (
             MIXED,
             {"nodes": 1, "cpus_per_node": 64, "gpus_per_node": 4, "gpu_type": "a100"},
-            ["resources: only 0 nodes of partition gpu have both 4 a100 GPUs and 64 CPUs; 1 asked."],
+            ["resources: only 0 nodes of partition gpu have 4 a100 GPUs and 64 CPUs at once; 1 asked."],
         ),
         (MIXED, {"partition": "big", "nodes": 3}, ["resources.nodes: 3 asked, partition big wants at least 4 a job."]),
         (
@@ -157,7 +166,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
             ["resources.time: 1-12:00:00 asked, partition gpu allows at most 1-00:00:00."],
         ),
         (
-            cluster.ClusterLimits(()),
+            partitions.ClusterLimits(()),
             {},
             [
                 (
@@ -169,7 +178,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
     ],
 )
 def test_a_sentence_for_each_thing_that_can_never_run(
-    limits: cluster.ClusterLimits, wanted: dict[str, object], sentences: list[str]
+    limits: partitions.ClusterLimits, wanted: dict[str, object], sentences: list[str]
 ) -> None:
     assert ask(limits, **wanted) == sentences
 

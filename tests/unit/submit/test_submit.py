@@ -89,6 +89,8 @@ class Cluster:
         return CommandResult(tuple(argv), 124 if rc == "timeout" else rc, out, err, rc == "timeout")
 
     def _sbatch(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if "--test-only" in argv:
+            return 0, "", f"sbatch: Job 7 to start at {int(NOW)} using 1 processors on nodes node[01-02] in partition x"
         return self.sbatch(argv)
 
     def _srun(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -118,6 +120,8 @@ class Cluster:
         return FIELD.join(map(str, (number, job["state"], "None", job["exit"] * 256, 0, *times, *place)))
 
     def _scontrol(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if argv[-1] in ("config", "partition"):
+            return 0, "", ""
         return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
 
     def _sacct(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -248,7 +252,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "job_id": "101",
         "missing": [],
     }
-    assert bench.cluster.commands == ["sinfo", "sbatch"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "sbatch"]
     assert bench.cluster.asked[-1][1:] == [
         "--parsable",
         run.file("job.sbatch"),
@@ -632,7 +636,7 @@ def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: B
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - resources.nodes"):
         bench.launch(limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
     assert not bench.runs.exists()
-    assert bench.cluster.commands == ["sinfo"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
 
 
 def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_written(bench: Bench) -> None:
@@ -640,7 +644,7 @@ def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_w
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - container.runtime: pyxis is not"):
         bench.launch(container=wanted)
     assert not bench.runs.exists()
-    assert bench.cluster.commands == ["sinfo", "srun"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "srun"]
     bench.cluster.help = "  --container-image=PATH\n"
     assert bench.launch(container=wanted)["launch_state"] == "submitted"
 

@@ -1,0 +1,220 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a cluster allows whom, asked for rarely: settings, partitions, associations and QOS of one user (P3).
+
+All of it is optional. A site hides it (PrivateData), keeps no accounting, or its slurmdbd is down: what could not be
+asked is a sentence in `unknown`, never an error. Sources: scontrol(1), sacctmgr(1), slurm.conf(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import json
+import os
+import pwd
+import socket
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+
+# Seconds for which an answer is good enough to let a launch pass. A refusal is never given from memory.
+FRESH_SECONDS = 600.0
+ASK_SECONDS = 15.0
+
+SETTINGS = (
+    "AccountingStorageEnforce",
+    "AccountingStorageType",
+    "ClusterName",
+    "EnforcePartLimits",
+    "JobRequeue",
+    "KillWait",
+    "PreemptMode",
+    "PreemptType",
+    "PrivateData",
+)
+ASSOCIATION = (
+    "User",
+    "DefaultAccount",
+    "Account",
+    "Partition",
+    "QOS",
+    "DefaultQOS",
+    "MaxWall",
+    "MaxTRES",
+    "MaxTRESPerNode",
+    "GrpTRES",
+    "MaxSubmit",
+    "GrpSubmit",
+)
+QOS = (
+    "Name",
+    "Flags",
+    "MaxWall",
+    "MaxTRES",
+    "MaxTRESPerNode",
+    "MaxTRESPerUser",
+    "MaxTRESPerAccount",
+    "GrpTRES",
+    "MinTRES",
+    "MaxSubmitJobsPerUser",
+    "MaxSubmitJobsPerAccount",
+    "GrpSubmit",
+)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Raw rows as Slurm printed them: settings, partitions and QOS by name, the user's associations.
+
+    `associations` and `qos` are None where they are not known, or where this cluster enforces none of them.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    associations: tuple[Mapping[str, str], ...] | None = None
+    qos: Mapping[str, Mapping[str, str]] | None = None
+    unknown: tuple[str, ...] = ()
+
+    def enforces(self, what: str) -> bool:
+        """Whether Slurm holds jobs to associations, limits or qos (AccountingStorageEnforce)."""
+        words = self.settings.get("AccountingStorageEnforce", "").lower().split(",")
+        # slurm.conf(5): limits implies associations, safe implies both, and so on.
+        implied = {"associations": {"associations", "limits", "safe", "wckeys"}, "limits": {"limits", "safe"}}
+        return bool(({what, "all"} | implied.get(what, set())) & set(words))
+
+
+def whoami() -> tuple[str, frozenset[str]]:
+    """The user's name and the names of all groups that this host knows him in."""
+    entry = pwd.getpwuid(os.getuid())
+    names = set()
+    for number in {*os.getgroups(), entry.pw_gid}:
+        with contextlib.suppress(KeyError):
+            names.add(grp.getgrgid(number).gr_name)
+    return entry.pw_name, frozenset(names)
+
+
+def ask(slurm: Slurm, user: str) -> Knowledge:
+    """Everything anew: two commands, and two more where the cluster enforces accounts, QOS or limits."""
+    unknown: list[str] = []
+
+    def answer(what: str, program: str, *arguments: str) -> str | None:
+        if slurm.find(program) is None:
+            unknown.append(f"{what}: {program} is not on {socket.gethostname()}")
+            return None
+        said: CommandResult = slurm.attempt(program, *arguments, timeout=ASK_SECONDS)
+        if said.rc != 0:
+            unknown.append(f"{what}: {program} {'gave no answer' if said.timed_out else said.complaint}")
+            return None
+        return said.stdout
+
+    config = parse.parse_config(answer("settings", "scontrol", "show", "config") or "")
+    shown = answer("who may use a partition", "scontrol", "--oneliner", "show", "partition") or ""
+    known = Knowledge(
+        settings={name: config[name] for name in SETTINGS if name in config},
+        partitions=parse_partitions(shown),
+    )
+    associations: tuple[Mapping[str, str], ...] | None = None
+    qos: Mapping[str, Mapping[str, str]] | None = None
+    enforced = known.settings.get("AccountingStorageEnforce", "none").lower() not in ("", "none")
+    if enforced and not known.settings.get("AccountingStorageType", "").endswith("/none"):
+        table = ("--noheader", "--parsable2", "show")
+        cluster = known.settings.get("ClusterName", "")
+        rows = answer(
+            f"accounts of {user}",
+            "sacctmgr",
+            *table,
+            "user",
+            user,
+            "withassoc",
+            f"cluster={cluster}",
+            "format=" + ",".join(ASSOCIATION),
+        )
+        if rows is not None:
+            # A user without an association here has one row with nothing in it.
+            associations = tuple(row for row in parse_table(rows, ASSOCIATION) if row["Account"])
+        rows = answer("limits of each QOS", "sacctmgr", *table, "qos", "format=" + ",".join(QOS))
+        if rows is not None:
+            qos = {row["Name"]: row for row in parse_table(rows, QOS)}
+    return Knowledge(known.settings, known.partitions, associations, qos, tuple(unknown))
+
+
+def parse_partitions(text: str) -> dict[str, dict[str, str]]:
+    """`scontrol --oneliner show partition` by name."""
+    blocks = parse.parse_blocks(text.replace("\n", "\n\n"))
+    return {block["PartitionName"]: block for block in blocks if "PartitionName" in block}
+
+
+def parse_table(text: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    """Rows of `sacctmgr --parsable2`: names of accounts and QOS hold no pipe. A line of another shape is no row."""
+    rows = (line.split("|") for line in text.splitlines())
+    return [dict(zip(columns, values)) for values in rows if len(values) == len(columns)]
+
+
+def cache_file(folder: str, environment: Mapping[str, str], user: str) -> str:
+    """Where one user's knowledge of one cluster is kept: hosts and configurations may share the folder."""
+    configuration = environment.get("SLURM_CONF", "") + environment.get("SLURM_CONF_SERVER", "")
+    number = zlib.crc32(f"{socket.gethostname()} {configuration}".encode())
+    return os.path.join(folder, f"{user}.{number:08x}.json")
+
+
+def remembered(path: str, now: float) -> Knowledge | None:
+    """What was learned a short while ago, or None."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document: dict[str, Any] = json.load(stream)
+        if not 0 <= now - float(document["time"]) <= FRESH_SECONDS:
+            return None
+        kept = document["knowledge"]
+        known = Knowledge(
+            settings=dict(kept["settings"]),
+            partitions=dict(kept["partitions"]),
+            associations=None if kept["associations"] is None else tuple(kept["associations"]),
+            qos=kept["qos"],
+            unknown=tuple(kept["unknown"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return known
+
+
+def remember(path: str, known: Knowledge, now: float) -> None:
+    """Keep it for the next launch. A folder that cannot be written is no reason to say anything here."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump({"time": now, "knowledge": asdict(known)}, stream)
+        os.replace(temporary, path)
+
+
+class Informed:
+    """Knowledge of one cluster, from memory where that is fresh. `folder` None keeps nothing."""
+
+    def __init__(
+        self, slurm: Slurm, user: str, folder: str | None, *, clock: Callable[[], float] = time.time, write: bool = True
+    ) -> None:
+        self.slurm = slurm
+        self.user = user
+        self.path = cache_file(folder, slurm.environment, user) if folder else None
+        self.clock = clock
+        self.write = write
+        self.from_memory = False
+
+    def recall(self) -> Knowledge:
+        known = remembered(self.path, self.clock()) if self.path else None
+        self.from_memory = known is not None
+        return known or self.afresh()
+
+    def afresh(self) -> Knowledge:
+        known = ask(self.slurm, self.user)
+        self.from_memory = False
+        if self.path and self.write:
+            remember(self.path, known, self.clock())
+        return known
