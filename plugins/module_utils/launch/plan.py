@@ -58,6 +58,9 @@ class Plan:
     runtime_dir: str
     refs: tuple[Ref, ...]
     container: Entry | None = None
+    environment_dir: str = ""
+    caches: str | None = None
+    conda: bool = False
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -77,25 +80,35 @@ def plan(
     state_root: str,
     store_root: str,
     fabrics: Mapping[str, tuple[Setting, ...]] | None = None,
+    caches: str | None = None,
+    adopted_key: str | None = None,
+    conda: bool = False,
 ) -> Plan:
-    """Decide a launch. Roots are absolute; keys are digests known before anything is built."""
+    """Decide a launch. Roots are absolute; keys are digests known before anything is built.
+
+    `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
+    which is a conda environment or a venv.
+    """
     inputs = {"code": code_key}
     refs = [Ref("code", code_key, f"{store_root}/code/{code_key}")]
     if environment_key:
         inputs["environment"] = environment_key
         refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
-    environment_path = refs[1].path if environment_key else None
+    environment_path = refs[1].path if environment_key else spec.environment.path
+    if adopted_key:
+        inputs["environment"] = adopted_key
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
     shape = topology(spec)
     run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
     python = f"{environment_path}/bin/python" if environment_path else "python3"
     runtime_dir = f"{store_root}/runtime/{runtime_key}"
-    exported = tuple(variables(spec, merged, environment_path, fabrics))
+    exported = tuple(variables(spec, merged, environment_path, fabrics, caches, conda))
     container = entry(
         spec,
         runs_dir=run_dir[: -len(token) - 1],
-        places=[ref.path for ref in refs] + [runtime_dir],
+        places=[ref.path for ref in refs] + [runtime_dir] + ([spec.environment.path] if spec.environment.path else []),
+        writable=[caches] if caches else [],
         variables=[variable.name for variable in exported],
     )
     return Plan(
@@ -115,6 +128,9 @@ def plan(
         runtime_dir=runtime_dir,
         refs=tuple(refs),
         container=container,
+        environment_dir=environment_path or "",
+        caches=caches,
+        conda=conda,
     )
 
 

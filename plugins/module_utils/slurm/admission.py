@@ -58,14 +58,6 @@ class Verdict:
     partition_qos: str | None = None
 
 
-def memory_of(text: str | None) -> int | None:
-    """MiB of sbatch's --mem: 64G, 500 (MiB), 0 (all of it); None where it is not given."""
-    if text is None:
-        return None
-    number, unit = (text[:-1], text[-1]) if text[-1] in "KMGT" else (text, "M")
-    return max(int(number) * {"K": 1, "M": 2**10, "G": 2**20, "T": 2**30}[unit] // 2**10, 0)
-
-
 def judge(limits: ClusterLimits, known: Knowledge, ask: Ask, *, user: str, groups: frozenset[str]) -> Verdict:
     """Everything that speaks against a request, of every partition that it names.
 
