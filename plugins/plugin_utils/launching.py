@@ -139,9 +139,9 @@ def prepare(
             "requeue": spec.checkpoint.requeue,
         },
         "places": {
-            "roots": {"state_root": state_root, "store_root": store_root},
+            "roots": {"state_root": state_root, "store_root": store_root, **({"caches": caches} if caches else {})},
             "min_free_kib": (memory_mib(job.settings.min_free) or 0) * 1024,
-            "sources": _sources_on_nodes(spec, caches),
+            "sources": _sources_on_nodes(spec),
         },
         "container": container_request(spec),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
@@ -153,14 +153,14 @@ def prepare(
     return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged))
 
 
-def _sources_on_nodes(spec: LaunchSpec, caches: str | None) -> list[tuple[str, str]]:
+def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
     """What the nodes mount or read besides the roots: (the option, its path on the cluster) (C2)."""
     found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
     if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
         found.append(("container.image", str(spec.container.image)))
     if spec.environment.path:
         found.append(("environment.path", spec.environment.path))
-    return found + ([("launch_cluster.caches", os.path.dirname(caches))] if caches else [])
+    return found
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

@@ -130,14 +130,17 @@ def cache_variables(caches: str | None) -> list[Variable]:
     """Where each tool keeps what it fetches: one place that all nodes see (E1)."""
     if not caches:
         return []
-    reason = "a cache of one node is missing on the others: all nodes share launch_cluster.caches"
-    return [Variable(name, f"{caches}/{folder}", reason, "E1") for name, folder in CACHES.items()]
+    reason = "a cache of one node is missing on the others: all nodes share one"
+    return [
+        Variable(name, f"{caches}/{folder}", reason, "E1", "launch_cluster.caches") for name, folder in CACHES.items()
+    ]
 
 
-def offline_variables(offline: bool) -> list[Variable]:
+def offline_variables(set_by: str) -> list[Variable]:
+    """Variables of a job that asks no network. `set_by`: who said so."""
     reasons = {"TOKENIZERS_PARALLELISM": "threads of a tokenizer that is forked by a data loader can hang"}
     default = "offline is true: take what is cached, do not wait for a network that the nodes do not have"
-    return [Variable(name, value, reasons.get(name, default), "E6") for name, value in OFFLINE.items() if offline]
+    return [Variable(name, value, reasons.get(name, default), "E6", set_by) for name, value in OFFLINE.items()]
 
 
 def variables(
@@ -171,7 +174,8 @@ def variables(
         result.append(
             Variable("CONDA_PREFIX" if conda else "VIRTUAL_ENV", environment_path, "the environment of the job", source)
         )
-    result += cache_variables(caches) + offline_variables(spec.offline)
+    result += cache_variables(caches)
+    result += offline_variables(merged.origin("offline") or "policy") if spec.offline else []
     if spec.seed is not None:
         result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "E9"))
     result += [
@@ -182,8 +186,9 @@ def variables(
     chosen = fabric(spec.fabric, own or {})
     if chosen:
         source = f"fabric {chosen.name}"
+        set_by = "launch_cluster.fabrics" if spec.fabric in (own or {}) else "policy"
         result += [
-            Variable(item.name, item.value, item.reason, source, workaround=item.workaround) for item in chosen.settings
+            Variable(item.name, item.value, item.reason, source, set_by, item.workaround) for item in chosen.settings
         ]
     if spec.debug:
         result += [

@@ -109,7 +109,7 @@ def describe(slurm: Slurm) -> dict[str, object]:
             controllers=controllers,
         )
     config = parse.parse_config(slurm.call("scontrol", "show", "config").stdout)
-    shown = slurm.call("scontrol", "--oneliner", "show", "partition").stdout
+    shown = slurm.call("scontrol", "--all", "--oneliner", "show", "partition").stdout
     blocks = {block.get("PartitionName", ""): block for block in parse.parse_blocks(shown.replace("\n", "\n\n"))}
     found = limits(slurm)
     return {

@@ -114,8 +114,9 @@ def ask(slurm: Slurm, user: str) -> Knowledge:
             return None
         return said.stdout
 
+    # --all: also partitions of other groups, which scontrol hides.
     config = parse.parse_config(answer("settings", "scontrol", "show", "config") or "")
-    shown = answer("who may use a partition", "scontrol", "--oneliner", "show", "partition") or ""
+    shown = answer("who may use a partition", "scontrol", "--all", "--oneliner", "show", "partition") or ""
     known = Knowledge(
         settings={name: config[name] for name in SETTINGS if name in config},
         partitions=parse_partitions(shown),
