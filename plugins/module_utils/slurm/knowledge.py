@@ -198,15 +198,13 @@ def remember(path: str, known: Knowledge, now: float) -> None:
 class Informed:
     """Knowledge of one cluster, from memory where that is fresh. `folder` None keeps nothing."""
 
-    def __init__(
-        self, slurm: Slurm, user: str, folder: str | None, *, clock: Callable[[], float] = time.time, write: bool = True
-    ) -> None:
+    def __init__(self, slurm: Slurm, user: str, folder: str | None, *, clock: Callable[[], float] = time.time) -> None:
         self.slurm = slurm
         self.user = user
         self.path = cache_file(folder, slurm.environment, user) if folder else None
         self.clock = clock
-        self.write = write
         self.from_memory = False
+        self._fresh: Knowledge | None = None
 
     def recall(self) -> Knowledge:
         known = remembered(self.path, self.clock()) if self.path else None
@@ -214,8 +212,11 @@ class Informed:
         return known or self.afresh()
 
     def afresh(self) -> Knowledge:
-        known = ask(self.slurm, self.user)
+        self._fresh = ask(self.slurm, self.user)
         self.from_memory = False
-        if self.path and self.write:
-            remember(self.path, known, self.clock())
-        return known
+        return self._fresh
+
+    def keep(self) -> None:
+        """Remember what was asked, once a launch has passed: a refused one leaves nothing behind."""
+        if self.path and self._fresh:
+            remember(self.path, self._fresh, self.clock())

@@ -70,7 +70,7 @@ class Checks:
         self.user, self.groups = whoami()
         state_root = self.where.get("roots", {}).get("state_root")
         folder = os.path.join(state_root, "cache", "cluster") if state_root else None
-        self.informed = Informed(slurm, self.user, folder, clock=clock, write=not check_mode)
+        self.informed = Informed(slurm, self.user, folder, clock=clock)
         self.check_mode = check_mode
 
     def run(self, script: str | None = None) -> Checked:

@@ -61,6 +61,7 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
+        self._passed: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -188,8 +189,10 @@ class Launcher:
     def _check(self, generation: int) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
-        checked = self._checks().run(script)
+        checks = self._checks()
+        checked = checks.run(script)
         precheck.raise_for(checked.problems)
+        self._passed = checks
         return checked
 
     def _checks(self) -> precheck.Checks:
@@ -287,6 +290,8 @@ class Launcher:
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
+            if self._passed:
+                self._passed.informed.keep()
             return self._result("submitted", run, previous, job_id=submitted.job_id)
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
