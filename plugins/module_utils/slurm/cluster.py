@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import containers, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import containers, knowledge, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
     STATE_MARKS,
@@ -31,6 +32,8 @@ SETTINGS = (
     "TaskPlugin",
     "AccountingStorageEnforce",
     "AccountingStoreFlags",
+    "EnforcePartLimits",
+    "PrivateData",
 )
 
 
@@ -40,9 +43,13 @@ def _setting(value: str) -> str | int:
     return int(number) if number.isdecimal() else value
 
 
+def snake(name: str) -> str:
+    """KillWait as kill_wait, MaxTRESPerJob as max_tres_per_job."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
 def _settings(config: Mapping[str, str]) -> dict[str, str | int]:
-    names = {name: "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_") for name in SETTINGS}
-    return {key: _setting(config[name]) for name, key in names.items() if name in config}
+    return {snake(name): _setting(config[name]) for name in SETTINGS if name in config}
 
 
 def _partition_result(partition: Partition, block: Mapping[str, str]) -> dict[str, object]:
@@ -69,7 +76,11 @@ def _partition_result(partition: Partition, block: Mapping[str, str]) -> dict[st
         "preempt_mode": block.get("PreemptMode", ""),
         "grace_time": parse.parse_count(block.get("GraceTime", "")) or 0,
         "allow_accounts": block.get("AllowAccounts", ""),
+        "deny_accounts": block.get("DenyAccounts", ""),
         "allow_qos": block.get("AllowQos", ""),
+        "deny_qos": block.get("DenyQos", ""),
+        "allow_groups": block.get("AllowGroups", ""),
+        "qos": "" if block.get("QoS", "N/A") == "N/A" else block["QoS"],
     }
 
 
@@ -124,7 +135,31 @@ def describe(slurm: Slurm) -> dict[str, object]:
         "accounting": _accounting(slurm, config),
         "containers": containers.detect(slurm, config),
         "settings": _settings(config),
+        "mine": mine(slurm, config),
     }
+
+
+def mine(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
+    """What this user may charge and use, and the limits of that; empty where nothing is enforced or it is not told."""
+    user, groups = knowledge.whoami()
+    known = knowledge.accounts(slurm, user, config)
+    rows, enforced = list(known.associations or ()), config.get("AccountingStorageEnforce", "")
+    named = sorted({name for row in rows for name in row["QOS"].split(",") if name})
+    return {
+        "user": user,
+        "groups": sorted(groups),
+        "enforced": [word for word in enforced.split(",") if word not in ("", "none")],
+        "default_account": next((row["DefaultAccount"] for row in rows if row["DefaultAccount"]), None),
+        "associations": [_limits_of(row, ("Account", "Partition", "QOS", "DefaultQOS")) for row in rows],
+        "qos": [_limits_of(row, ("Name", "Flags")) for name, row in (known.qos or {}).items() if name in named],
+        "unknown": list(known.unknown),
+    }
+
+
+def _limits_of(row: Mapping[str, str], always: tuple[str, ...]) -> dict[str, str]:
+    """A row of sacctmgr with its limits that are set, names as sacctmgr has them but in small letters."""
+    own = {name: value for name, value in row.items() if name not in ("User", "DefaultAccount")}
+    return {snake(name): value for name, value in own.items() if value or name in always}
 
 
 def _node_states(slurm: Slurm) -> dict[str, int]:

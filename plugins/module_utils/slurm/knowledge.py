@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # Seconds for which an answer is good enough to let a launch pass. A refusal is never given from memory.
 FRESH_SECONDS = 600.0
@@ -100,50 +100,55 @@ def whoami() -> tuple[str, frozenset[str]]:
     return entry.pw_name, frozenset(names)
 
 
-def ask(slurm: Slurm, user: str) -> Knowledge:
-    """Everything anew: two commands, and two more where the cluster enforces accounts, QOS or limits."""
-    unknown: list[str] = []
+class _Asking:
+    """Runs commands that may fail: then `unknown` says so."""
 
-    def answer(what: str, program: str, *arguments: str) -> str | None:
-        if slurm.find(program) is None:
-            unknown.append(f"{what}: {program} is not on {socket.gethostname()}")
+    def __init__(self, slurm: Slurm) -> None:
+        self.slurm = slurm
+        self.unknown: list[str] = []
+
+    def __call__(self, what: str, program: str, *arguments: str) -> str | None:
+        if self.slurm.find(program) is None:
+            self.unknown.append(f"{what}: {program} is not on {socket.gethostname()}")
             return None
-        said: CommandResult = slurm.attempt(program, *arguments, timeout=ASK_SECONDS)
+        said = self.slurm.attempt(program, *arguments, timeout=ASK_SECONDS)
         if said.rc != 0:
-            unknown.append(f"{what}: {program} {'gave no answer' if said.timed_out else said.complaint}")
+            self.unknown.append(f"{what}: {program} {'gave no answer' if said.timed_out else said.complaint}")
             return None
         return said.stdout
 
-    # --all: also partitions of other groups, which scontrol hides.
+
+def ask(slurm: Slurm, user: str) -> Knowledge:
+    """Everything anew: two commands, and two more where the cluster enforces accounts, QOS or limits."""
+    answer = _Asking(slurm)
     config = parse.parse_config(answer("settings", "scontrol", "show", "config") or "")
+    # --all: also partitions of other groups, which scontrol hides.
     shown = answer("who may use a partition", "scontrol", "--all", "--oneliner", "show", "partition") or ""
-    known = Knowledge(
+    found = accounts(slurm, user, config)
+    return Knowledge(
         settings={name: config[name] for name in SETTINGS if name in config},
         partitions=parse_partitions(shown),
+        associations=found.associations,
+        qos=found.qos,
+        unknown=(*answer.unknown, *found.unknown),
     )
-    associations: tuple[Mapping[str, str], ...] | None = None
-    qos: Mapping[str, Mapping[str, str]] | None = None
-    enforced = known.settings.get("AccountingStorageEnforce", "none").lower() not in ("", "none")
-    if enforced and not known.settings.get("AccountingStorageType", "").endswith("/none"):
-        table = ("--noheader", "--parsable2", "show")
-        cluster = known.settings.get("ClusterName", "")
-        rows = answer(
-            f"accounts of {user}",
-            "sacctmgr",
-            *table,
-            "user",
-            user,
-            "withassoc",
-            f"cluster={cluster}",
-            "format=" + ",".join(ASSOCIATION),
-        )
-        if rows is not None:
-            # A user without an association here has one row with nothing in it.
-            associations = tuple(row for row in parse_table(rows, ASSOCIATION) if row["Account"])
-        rows = answer("limits of each QOS", "sacctmgr", *table, "qos", "format=" + ",".join(QOS))
-        if rows is not None:
-            qos = {row["Name"]: row for row in parse_table(rows, QOS)}
-    return Knowledge(known.settings, known.partitions, associations, qos, tuple(unknown))
+
+
+def accounts(slurm: Slurm, user: str, config: Mapping[str, str]) -> Knowledge:
+    """The user's associations and every QOS, by two commands; nothing is asked where the cluster enforces none."""
+    if config.get("AccountingStorageEnforce", "none").lower() in ("", "none") or config.get(
+        "AccountingStorageType", ""
+    ).endswith("/none"):
+        return Knowledge()
+    answer = _Asking(slurm)
+    table = ("--noheader", "--parsable2", "show")
+    mine = ("user", user, "withassoc", f"cluster={config.get('ClusterName', '')}", f"format={','.join(ASSOCIATION)}")
+    rows = answer(f"accounts of {user}", "sacctmgr", *table, *mine)
+    # A user without an association here has one row with nothing in it.
+    associations = None if rows is None else tuple(row for row in parse_table(rows, ASSOCIATION) if row["Account"])
+    rows = answer("limits of each QOS", "sacctmgr", *table, "qos", f"format={','.join(QOS)}")
+    qos = None if rows is None else {row["Name"]: row for row in parse_table(rows, QOS)}
+    return Knowledge(associations=associations, qos=qos, unknown=tuple(answer.unknown))
 
 
 def parse_partitions(text: str) -> dict[str, dict[str, str]]:

@@ -169,8 +169,13 @@ class Places:
         return self._quota
 
 
-def look(slurm: Slurm, asked: Mapping[str, object], *, thorough: bool) -> tuple[list[str], list[str], list[str]]:
-    """(problems, notes, facts) of `asked`: roots, min_free_kib and sources as plugin_utils/launching makes them."""
+def look(
+    slurm: Slurm, asked: Mapping[str, object], *, thorough: bool, building: bool = True
+) -> tuple[list[str], list[str], list[str]]:
+    """(problems, notes, facts) of `asked`: roots, min_free_kib and sources as plugin_utils/launching makes them.
+
+    Where nothing has to be built (`building`) the store may be others', and full. Caches may be, too.
+    """
     places = Places(slurm, thorough=thorough)
     problems: list[str] = []
     notes: list[str] = []
@@ -178,7 +183,10 @@ def look(slurm: Slurm, asked: Mapping[str, object], *, thorough: bool) -> tuple[
     roots = asked.get("roots")
     for name, path in roots.items() if isinstance(roots, Mapping) else ():
         wrong, said, seen = places.root(str(name), str(path), int(str(asked["min_free_kib"])))
-        problems += wrong
+        if name == "state_root" or (name == "store_root" and building):
+            problems += wrong
+        elif name != "store_root":
+            notes += wrong
         notes += said
         facts += [seen] if seen else []
     sources = asked.get("sources")

@@ -73,15 +73,19 @@ class Checks:
         self.informed = Informed(slurm, self.user, folder, clock=clock)
         self.check_mode = check_mode
 
-    def run(self, script: str | None = None) -> Checked:
-        """Everything. `script`: the rendered script, for Slurm's own word under check mode."""
+    def run(self, script: str | None = None, *, building: bool = False) -> Checked:
+        """Everything. `script`: the rendered script, for Slurm's own word under check mode.
+
+        `building`: something is missing, so that the store must be writable.
+        """
         found = limits(self.slurm)
         known = self.informed.recall()
         verdict = self._judge(found, known)
         if verdict.problems and self.informed.from_memory:
             known = self.informed.afresh()
             verdict = self._judge(found, known)
-        problems, notes, facts = places.look(self.slurm, self.where, thorough=not self.informed.from_memory)
+        thorough = not self.informed.from_memory
+        problems, notes, facts = places.look(self.slurm, self.where, thorough=thorough, building=building)
         checked = Checked(
             verdict.problems + problems, verdict.notes + notes, verdict.facts + facts, list(known.unknown)
         )
@@ -100,11 +104,15 @@ class Checks:
     def _judge(self, found: ClusterLimits, known: Knowledge) -> admission.Verdict:
         return admission.judge(found, known, self.ask, user=self.user, groups=self.groups)
 
-    def explain_refusal(self) -> list[str]:
-        """After sbatch has refused: what of it the cluster's limits, asked afresh, say in numbers."""
-        known = self.informed.afresh()
-        verdict = self._judge(limits(self.slurm), known)
-        return verdict.problems + self._too_many(known, verdict)
+    def reasons(self) -> str:
+        """After sbatch has refused: what of it the cluster's limits, asked afresh, say in numbers, a line each."""
+        try:
+            known = self.informed.afresh()
+            verdict = self._judge(limits(self.slurm), known)
+            found = verdict.problems + self._too_many(known, verdict)
+        except RankzeroError:
+            return ""
+        return "".join(f"\n  - {sentence}" for sentence in found)
 
     def _too_many(self, known: Knowledge, verdict: admission.Verdict) -> list[str]:
         """Limits on the number of jobs. The queue is asked only where there is one."""

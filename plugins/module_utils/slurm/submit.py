@@ -74,7 +74,9 @@ class Launcher:
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
-            checked = self._check(generation) if not missing or self.check_mode else None
+            # Nobody should wait for an environment to be built for a job that is refused then.
+            costly = any(ref["kind"] == "environment" for ref in missing)
+            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
@@ -186,11 +188,11 @@ class Launcher:
             return bool(host)
         return os.path.exists(f"/proc/{pid}")
 
-    def _check(self, generation: int) -> precheck.Checked:
+    def _check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         checks = self._checks()
-        checked = checks.run(script)
+        checked = checks.run(script, building=building)
         precheck.raise_for(checked.problems)
         self._passed = checks
         return checked
@@ -296,7 +298,8 @@ class Launcher:
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            raise SlurmError(f"sbatch refused the job: {result.complaint}{self._reasons()}", **self._identity(run))
+            reasons = self._checks().reasons()
+            raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.
         record = self._appeared(run)
@@ -308,14 +311,6 @@ class Launcher:
             )
         self._record_submitted(run, record.job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=record.job_id)
-
-    def _reasons(self) -> str:
-        """The cluster's limits in numbers, after sbatch has refused."""
-        try:
-            found = self._checks().explain_refusal()
-        except RankzeroError:
-            return ""
-        return "".join(f"\n  - {sentence}" for sentence in found)
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:

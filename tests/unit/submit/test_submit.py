@@ -624,11 +624,20 @@ def test_an_end_that_only_silent_accounting_could_tell_is_not_guessed(bench: Ben
 
 
 def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) -> None:
-    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    refs = [*bench.request.refs, {"kind": "code", "key": "e", "path": str(bench.store / "nowhere")}]
     result = bench.launch(refs=refs)
     assert (result["launch_state"], result["changed"], result["generation"]) == ("missing", False, 1)
     assert result["missing"] == [refs[1]]
     assert bench.cluster.asked == []
+    assert not bench.runs.exists()
+
+
+def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) -> None:
+    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    assert bench.launch(refs=refs)["launch_state"] == "missing"
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
+    with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
+        bench.launch(refs=refs, limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
     assert not bench.runs.exists()
 
 
