@@ -11,6 +11,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
     client,
     cluster,
     containers,
+    knowledge,
     parse,
     partitions,
 )
@@ -218,6 +219,36 @@ def test_the_whole_picture() -> None:
     short = next(partition for partition in partitions if partition["name"] == "short")
     assert (short["max_time"], short["max_nodes"], short["preempt_mode"]) == ("00:30:00", 2, "OFF")
     assert (short["cpus_per_node"], short["gpus_per_node"], short["mixed"]) == (16, 8, False)
+
+
+def test_what_the_user_may_charge_is_told_where_it_is_enforced() -> None:
+    assert cluster.describe(described().slurm())["mine"] == {
+        "user": knowledge.whoami()[0],
+        "groups": sorted(knowledge.whoami()[1]),
+        "enforced": [],
+        "default_account": None,
+        "associations": [],
+        "qos": [],
+        "unknown": [],
+    }
+    config = recorded("scontrol_config.txt").replace("Enforce = none", "Enforce = associations,limits,qos")
+    answers = [said(recorded("ping_up.txt")), said(config), said(recorded("scontrol_partition_rules.txt"))]
+    rows = [said("lab\n"), said(recorded("sacctmgr_user.txt")), said(recorded("sacctmgr_qos.txt"))]
+    slurm = described(scontrol=answers, sacctmgr=rows).slurm()
+    mine = cluster.describe(slurm)["mine"]
+    assert isinstance(mine, dict)
+    assert (mine["enforced"], mine["default_account"]) == (["associations", "limits", "qos"], "ml")
+    assert mine["associations"][1] == {
+        "account": "ml",
+        "partition": "",
+        "qos": "high,normal",
+        "default_qos": "normal",
+        "max_tres": "node=2",
+        "max_submit": "3",
+    }
+    assert [one["name"] for one in mine["qos"]] == ["normal", "high"]
+    assert mine["qos"][1]["max_tres_per_user"] == "cpu=32"
+    assert slurm.commands == 9
 
 
 def test_accounting_that_does_not_answer_is_told_not_raised() -> None:
