@@ -52,7 +52,7 @@ class ActionModule(LaunchAction):
             # Once on each cluster and version: bring the job runtime, and ask again.
             result = ask(_runtime=prepared.runtime)
         completed = self._completed(result, prepared, job.project, job.spec.environment)
-        if explained and state == "present":
+        if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         for line in _told(completed, prepared):
             display.display(f"{host}: {line}")

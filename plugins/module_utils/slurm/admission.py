@@ -58,11 +58,14 @@ class Verdict:
     partition_qos: str | None = None
 
 
-def judge(limits: ClusterLimits, known: Knowledge, ask: Ask, *, user: str, groups: frozenset[str]) -> Verdict:
+def judge(limits: ClusterLimits | None, known: Knowledge, ask: Ask, *, user: str, groups: frozenset[str]) -> Verdict:
     """Everything that speaks against a request, of every partition that it names.
 
     Nodes that are down now count: they may come back, and the queue state says that the job waits for them.
     """
+    if limits is None:
+        # Hidden from this user, all of them: account and QOS can be judged even so.
+        return _judge_account(Verdict(), known, ask, user, ask.partition, None)
     listed = ", ".join(p.name for p in limits.partitions) or "none that you can see"
     if ask.partition is None:
         if limits.default is None:
@@ -96,13 +99,24 @@ def judge(limits: ClusterLimits, known: Knowledge, ask: Ask, *, user: str, group
 
 def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, groups: frozenset[str]) -> Verdict:
     block = known.partitions.get(partition.name, {})
-    who, problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition.name)
-    partition_qos = block.get("QoS") if block.get("QoS") not in (None, "", "N/A") else None
-    lifted = associations.overridden(known, who)
-    verdict = Verdict(who=who, partition_qos=partition_qos)
-    verdict.problems += problems
-    verdict.problems += _closed(partition, block, ask, who, user, groups)
-    verdict.problems += _misfits(partition, block, ask, lifted)
+    verdict = Verdict(partition_qos=block.get("QoS") if block.get("QoS") not in (None, "", "N/A") else None)
+    who, _problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition.name)
+    before = [*_closed(partition, block, ask, who, user, groups)]
+    before += _misfits(partition, block, ask, associations.overridden(known, who))
+    _judge_account(verdict, known, ask, user, partition.name, before)
+    if (block.get("State") or partition.state).lower() == "down":
+        verdict.notes.append(f"partition {partition.name} is down now: the job waits until its staff bring it up")
+    _window(partition, block, known, ask, verdict)
+    return verdict
+
+
+def _judge_account(
+    verdict: Verdict, known: Knowledge, ask: Ask, user: str, partition: str | None, others: Sequence[str] | None
+) -> Verdict:
+    """Who pays, and the limits of that, into `verdict`; `others` are what else speaks against the request."""
+    who, problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition)
+    verdict.who = who
+    verdict.problems += [*problems, *(others or [])]
     everything = {
         "node": ask.nodes,
         "cpu": ask.nodes * ask.cpus_per_node,
@@ -114,18 +128,13 @@ def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, grou
     verdict.problems += associations.over_limits(
         known,
         who,
-        partition_qos,
+        verdict.partition_qos,
         asked=everything,
-        per_node={name: amount // max(ask.nodes, 1) for name, amount in everything.items()},
+        per_node={name: amount // ask.nodes for name, amount in everything.items()},
         time_seconds=None if ask.time_minutes is None else ask.time_minutes * 60,
     )
-    if (block.get("State") or partition.state).lower() == "down":
-        verdict.notes.append(f"partition {partition.name} is down now: the job waits until its staff bring it up")
-    _window(partition, block, known, ask, verdict)
-    charged = ", ".join(
-        f"{what} {value}" for what, value in (("account", who.account), ("QOS", who.qos)) if value is not None
-    )
-    verdict.facts.insert(0, f"partition {partition.name}" + (f", {charged}" if charged else ""))
+    named = (("partition", partition), ("account", who.account), ("QOS", who.qos))
+    verdict.facts.append(", ".join(f"{what} {value}" for what, value in named if value is not None))
     return verdict
 
 
@@ -199,6 +208,8 @@ def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: f
     most = parse.parse_count(block.get("MaxCPUsPerNode", ""))
     if most is not None and ask.cpus_per_node > most:
         yield f"resources.cpus_per_rank: {ask.cpus_per_node} CPUs a node asked, partition {name} allows at most {most}."
+    if partition.hidden_nodes:
+        return
     # A node has to have the GPUs, the cores and the memory at once; fewer nodes than asked can be of the right kind.
     wanted, gpu_type = min(ask.nodes, total), ask.gpu_type
     features = _features(ask)

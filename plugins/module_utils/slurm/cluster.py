@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import containers, knowledge, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
@@ -16,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
     NodeGroup,
     Partition,
     clock,
+    from_rules,
     limits,
 )
 
@@ -109,6 +115,20 @@ def _accounting(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
     return {"available": answer.rc == 0, "type": kind, "message": "" if answer.rc == 0 else answer.complaint}
 
 
+Found = TypeVar("Found")
+
+
+def _told(slurm: Slurm, what: str, ask: Callable[[], Found], otherwise: Found) -> Found:
+    """An answer that a site may close to its users (PrivateData): then a warning. Silence is an error, as ever."""
+    try:
+        return ask()
+    except (SlurmUnavailable, SlurmMissing):
+        raise
+    except SlurmError as error:
+        slurm.note(f"{what} are not told here: {error.message}")
+        return otherwise
+
+
 def describe(slurm: Slurm) -> dict[str, object]:
     """Everything that cluster_info returns. Raises `SlurmUnavailable` when no controller answers."""
     controllers = parse.parse_ping(slurm.attempt("scontrol", "ping").stdout)
@@ -120,16 +140,20 @@ def describe(slurm: Slurm) -> dict[str, object]:
             controllers=controllers,
         )
     config = parse.parse_config(slurm.call("scontrol", "show", "config").stdout)
-    shown = slurm.call("scontrol", "--all", "--oneliner", "show", "partition").stdout
-    blocks = {block.get("PartitionName", ""): block for block in parse.parse_blocks(shown.replace("\n", "\n\n"))}
-    found = limits(slurm)
+    blocks = knowledge.parse_partitions(
+        _told(
+            slurm, "partitions", lambda: slurm.call("scontrol", "--all", "--oneliner", "show", "partition").stdout, ""
+        )
+    )
+    found = _told(slurm, "nodes", lambda: limits(slurm), from_rules(blocks))
+    none: dict[str, int] = {}
     return {
         "cluster": config.get("ClusterName", ""),
         "version": config.get("SLURM_VERSION", ""),
         "controllers": controllers,
         "default_partition": found.default.name if found.default else None,
         "partitions": [_partition_result(p, blocks.get(p.name, {})) for p in found.partitions],
-        "node_states": _node_states(slurm),
+        "node_states": _told(slurm, "states of the nodes", lambda: _node_states(slurm), none),
         "features": _features(found.partitions),
         "gpu_types": _gpu_types(found.partitions),
         "accounting": _accounting(slurm, config),

@@ -92,12 +92,14 @@ class Knowledge:
 
 def whoami() -> tuple[str, frozenset[str]]:
     """The user's name and the names of all groups that this host knows him in."""
-    entry = pwd.getpwuid(os.getuid())
     names = set()
-    for number in {*os.getgroups(), entry.pw_gid}:
+    for number in {*os.getgroups(), os.getgid()}:
         with contextlib.suppress(KeyError):
             names.add(grp.getgrgid(number).gr_name)
-    return entry.pw_name, frozenset(names)
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name, frozenset(names)
+    except KeyError:
+        return str(os.getuid()), frozenset(names)
 
 
 class _Asking:

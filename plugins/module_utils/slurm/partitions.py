@@ -52,10 +52,12 @@ class Partition:
     min_nodes: int
     max_nodes: int | None
     groups: tuple[NodeGroup, ...]
+    # How many nodes it has where the site hides what they are (PrivateData=nodes): `groups` is empty then.
+    hidden_nodes: int = 0
 
     @property
     def total_nodes(self) -> int:
-        return sum(group.count for group in self.groups)
+        return self.hidden_nodes or sum(group.count for group in self.groups)
 
     @property
     def available_nodes(self) -> int:
@@ -111,6 +113,26 @@ def parse_limits(text: str) -> tuple[ClusterLimits, list[str]]:
             )
         )
     return ClusterLimits(tuple(partitions)), warnings
+
+
+def from_rules(blocks: Mapping[str, Mapping[str, str]]) -> ClusterLimits:
+    """What `scontrol show partition` alone says, where sinfo is closed to the user (PrivateData=nodes)."""
+    return ClusterLimits(
+        tuple(
+            Partition(
+                name=name,
+                default=block.get("Default") == "YES",
+                state=block.get("State", "UP").lower(),
+                max_time=parse.parse_duration(block.get("MaxTime", "")),
+                default_time=parse.parse_duration(block.get("DefaultTime", "")),
+                min_nodes=parse.parse_count(block.get("MinNodes", "")) or 1,
+                max_nodes=parse.parse_count(block.get("MaxNodes", "")),
+                groups=(),
+                hidden_nodes=parse.parse_count(block.get("TotalNodes", "")) or 0,
+            )
+            for name, block in blocks.items()
+        )
+    )
 
 
 def limits(slurm: Slurm) -> ClusterLimits:

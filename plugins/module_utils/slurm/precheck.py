@@ -8,7 +8,7 @@ accounts, QOS) is remembered for ten minutes under state_root and lets a launch 
 asked afresh. Under check mode `sbatch --test-only` has the last word: it uses up a job id, and knows the site's
 job_submit plugin, but it does not see AllowAccounts and AllowQos of a partition, its state DOWN, a time limit over the
 partition's or the association's (Slurm 22.05, EnforcePartLimits=NO). A real sbatch refuses all that --test-only does
-but too many nodes, which is arithmetic; so it is not asked twice there.
+but too many nodes, which is arithmetic; so it is not asked twice there, unless the site hides its nodes (PrivateData).
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
     admission,
     associations,
@@ -30,7 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Informed, Knowledge, whoami
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
 
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
 # Slurm names a date this far off, and farther, for a job that a limit holds for ever.
@@ -78,8 +83,17 @@ class Checks:
 
         `building`: something is missing, so that the store must be writable.
         """
-        found = limits(self.slurm)
+        refused, found = "", None
+        try:
+            found = limits(self.slurm)
+        except (SlurmUnavailable, SlurmMissing):
+            raise
+        except SlurmError as error:
+            # PrivateData=nodes or partitions: a site may close sinfo to its users.
+            refused = error.message
         known = self.informed.recall()
+        if refused:
+            found = from_rules(known.partitions) if known.partitions else None
         verdict = self._judge(found, known)
         if verdict.problems and self.informed.from_memory:
             known = self.informed.afresh()
@@ -93,15 +107,17 @@ class Checks:
             checked.problems += self._too_many(known, verdict)
         if self.container:
             checked.problems += containers.check(self.slurm, **self.container)
-        if self.check_mode and script is not None and not checked.problems:
-            self._last_word(script, checked)
+        # Where the nodes are hidden Slurm alone can say that there are too few: sbatch itself would not.
+        if (self.check_mode or refused) and script is not None and not checked.problems:
+            refused = "" if self._last_word(script, checked) else refused
+        checked.unknown += [f"nodes: {refused}"] if refused else []
         for sentence in checked.notes:
             self.slurm.note(sentence)
         if checked.unknown:
             self.slurm.note("not checked before the submission: " + "; ".join(checked.unknown))
         return checked
 
-    def _judge(self, found: ClusterLimits, known: Knowledge) -> admission.Verdict:
+    def _judge(self, found: ClusterLimits | None, known: Knowledge) -> admission.Verdict:
         return admission.judge(found, known, self.ask, user=self.user, groups=self.groups)
 
     def reasons(self) -> str:
@@ -130,7 +146,8 @@ class Checks:
         pairs = (line.strip().partition("|") for line in said.stdout.splitlines() if line.strip())
         return over([(account, qos) for account, _pipe, qos in pairs])
 
-    def _last_word(self, script: str, checked: Checked) -> None:
+    def _last_word(self, script: str, checked: Checked) -> bool:
+        """Slurm's own judgement into `checked`; whether there was one."""
         said = self.slurm.attempt("sbatch", "--test-only", stdin=script)
         start = _WOULD_START.search(f"{said.stdout}\n{said.stderr}")
         moment = parse.parse_epoch(start[1]) if start else None
@@ -144,8 +161,10 @@ class Checks:
                 checked.facts.append(f"Slurm would start it at {when} on {start[2]} (sbatch --test-only)")
         elif said.silent:
             checked.unknown.append(f"Slurm's own word: sbatch --test-only {said.complaint}")
+            return False
         elif said.rc != 0:
             checked.problems.append(f"Slurm says (sbatch --test-only): {said.complaint}.")
+        return True
 
 
 def raise_for(problems: list[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import admission, associations, knowledge, partitions
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.precheck import Checks
@@ -297,6 +298,37 @@ def test_sources_that_are_silent_are_named_and_refuse_nobody(tmp_path: Path) -> 
     fake.answers["sacctmgr"] = said(timed_out=True, rc=124)
     fake.answers["scontrol"] = [config, said("")]
     assert "accounts of nobody: sacctmgr gave no answer" in checks(fake, tmp_path).run().unknown
+
+
+CLOSED = said(stderr="slurm_load_node: Access/permission denied\n", rc=1)
+
+
+def test_a_site_that_hides_its_nodes_is_judged_by_what_it_shows(tmp_path: Path) -> None:
+    """PrivateData=nodes closes sinfo, PrivateData=partitions scontrol's partitions too."""
+    answer = said(stderr="allocation failure: Requested node configuration is not available\n", rc=1)
+    asked = {"partition": "gated", "time_minutes": 20.0, "nodes": 2, "account": "physics", "cpus_per_node": 99}
+    made = checks(cluster(sinfo=CLOSED, sbatch=answer), tmp_path, **asked)
+    assert made.run("#!/bin/sh\n").problems == [
+        "resources.qos: normal, but partition gated takes only high.",
+        "resources.nodes: 2 asked, partition gated has 1.",
+        "resources.time: 00:20:00 asked, partition gated allows at most 00:10:00.",
+    ]
+    assert "nodes: " in made.slurm.notes[0] and "Access/permission denied" in made.slurm.notes[0]
+    # What the site's own scheduler has judged is not unknown.
+    made = checks(cluster(sinfo=CLOSED, sbatch=answer), tmp_path)
+    (problem,) = made.run("#!/bin/sh\n").problems
+    assert problem.startswith("Slurm says (sbatch --test-only): allocation failure: Requested node configuration")
+    assert made.slurm.notes == []
+    config = said("AccountingStorageEnforce = limits\nAccountingStorageType = accounting_storage/slurmdbd\n")
+    start = said(stderr="sbatch: Job 7 to start at 2000 using 1 processors on nodes node01 in partition short\n")
+    nothing = cluster(sinfo=CLOSED, scontrol=[config, CLOSED], sbatch=start)
+    checked = checks(nothing, tmp_path, partition=None, time_minutes=31.0, account="physics").run("#!/bin/sh\n")
+    assert checked.problems == [
+        "resources.time: 00:31:00 asked, the association of account physics allows at most 00:30:00."
+    ]  # fmt: skip
+    assert [sentence.split(":")[0] for sentence in checked.unknown] == ["who may use a partition", "nodes"]
+    with pytest.raises(SlurmUnavailable):
+        checks(cluster(sinfo=NO_CONTROLLER), tmp_path).run()
 
 
 START = "sbatch: Job 7 to start at {} using 1 processors on nodes node[01-02] in partition short\n"

@@ -251,6 +251,19 @@ def test_what_the_user_may_charge_is_told_where_it_is_enforced() -> None:
     assert slurm.commands == 9
 
 
+def test_what_a_site_hides_is_a_warning() -> None:
+    closed = said(stderr="slurm_load_partitions: Access/permission denied\n", rc=1)
+    answers = [said(recorded("ping_up.txt")), said(recorded("scontrol_config.txt"))]
+    slurm = described(scontrol=[*answers, said(recorded("scontrol_partition_rules.txt"))], sinfo=closed).slurm()
+    found = cluster.describe(slurm)
+    partitions = found["partitions"]
+    assert isinstance(partitions, list)
+    assert [(one["name"], one["total_nodes"], one["max_time"]) for one in partitions][2] == ("gated", 1, "00:10:00")
+    assert found["default_partition"] == "batch" and found["node_states"] == {}
+    assert len(slurm.notes) == 2 and "Access/permission denied" in slurm.notes[0]
+    assert cluster.describe(described(scontrol=[*answers, closed], sinfo=closed).slurm())["partitions"] == []
+
+
 def test_accounting_that_does_not_answer_is_told_not_raised() -> None:
     found = cluster.describe(described(sacctmgr=NO_CONTROLLER).slurm())
     accounting = found["accounting"]
