@@ -76,7 +76,7 @@ class ActionModule(LaunchAction):
             ref.update(sources.get(ref["kind"], {}))
         result["plan"] = prepared.lines
         result["variables"] = prepared.variables
-        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.runtime_dir))
+        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.refs[0].path))
         return result
 
     def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:

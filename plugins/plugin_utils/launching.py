@@ -20,7 +20,7 @@ from datetime import date
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import explain
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import explain, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
@@ -39,14 +39,19 @@ RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "background.sh",
     "container.sh",
+    "disk.py",
     "enter.sh",
     "job.sh",
     "node.sh",
     "outcome.py",
+    "owner.py",
+    "pack.py",
     "preflight.py",
     "preflight.sh",
     "rank.sh",
     "restart.sh",
+    "stage.py",
+    "stage.sh",
 )
 
 
@@ -100,7 +105,7 @@ def prepare(
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
-        fabrics=job.settings.fabrics,
+        settings=job.settings,
         caches=caches,
         adopted_key=adopted.key if adopted else None,
         conda=adopted is not None and adopted.kind == "conda",
@@ -144,6 +149,8 @@ def prepare(
             "sources": _sources_on_nodes(spec),
         },
         "container": container_request(spec),
+        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     lines = summary(made) + _sources(snapshot, built, job)

@@ -117,6 +117,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from parallelism.findings(spec)
     yield from life.findings(spec.checkpoint, spec.resources.time, spec.resources.sbatch)
     yield from container.findings(spec)
+    yield from _staging(spec)
 
 
 def _program(spec: LaunchSpec) -> Iterator[Finding]:
@@ -222,6 +223,24 @@ def _threads(spec: LaunchSpec) -> Iterator[Finding]:
                     f"resources.cpus_per_rank to {threads}, or leave the variable out (L5)"
                 ),
             )
+
+
+def _staging(spec: LaunchSpec) -> Iterator[Finding]:
+    if spec.preflight.stage != "always":
+        return
+    if not spec.preflight.enabled:
+        yield (
+            ["preflight.stage", "preflight.enabled"],
+            "preflight.stage: always needs the preflight, which does the copying; leave preflight.enabled out",
+        )
+    if spec.container.runtime != "none":
+        yield (
+            ["preflight.stage", "container.runtime"],
+            (
+                f"preflight.stage: always has no effect with container.runtime {spec.container.runtime}, which mounts "
+                "code and environment from shared storage; leave it out"
+            ),
+        )
 
 
 def _artifact(spec: LaunchSpec) -> Iterator[Finding]:

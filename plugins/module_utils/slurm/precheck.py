@@ -36,6 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Informed, Knowledge, whoami
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
 # Slurm names a date this far off, and farther, for a job that a limit holds for ever.
@@ -165,6 +166,12 @@ class Checks:
         elif said.rc != 0:
             checked.problems.append(f"Slurm says (sbatch --test-only): {said.complaint}.")
         return True
+
+
+def of(request: Request, slurm: Slurm, *, check_mode: bool, clock: Callable[[], float]) -> Checks:
+    """The checks of a submission."""
+    where, container = request.places, request.container
+    return Checks(slurm, request.limits, where=where, container=container, check_mode=check_mode, clock=clock)
 
 
 def raise_for(problems: list[str]) -> None:

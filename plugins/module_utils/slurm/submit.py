@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
 
-Before sbatch an intent is journalled in a generation directory that only one submitter can create (rename of a whole
-directory). A submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is
-submitted again. Should two jobs of one generation exist all the same, `singleton` orders them and the claim that the
-job itself takes admits one. While slurmctld is silent nothing is submitted.
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
+submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
+Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import precheck
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import owners, packing, precheck
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -61,7 +60,7 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
-        self._passed: precheck.Checks | None = None
+        self._checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -77,10 +76,13 @@ class Launcher:
             # Nobody should wait for an environment to be built for a job that is refused then.
             costly = any(ref["kind"] == "environment" for ref in missing)
             checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
+            if checked:
+                owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
                 return {**result, **({"checks": checked.result()} if checked else {})}
+            packing.keep(self.request)
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -191,21 +193,10 @@ class Launcher:
     def _check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
-        checks = self._checks()
-        checked = checks.run(script, building=building)
+        self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+        checked = self._checks.run(script, building=building)
         precheck.raise_for(checked.problems)
-        self._passed = checks
         return checked
-
-    def _checks(self) -> precheck.Checks:
-        return precheck.Checks(
-            self.slurm,
-            self.request.limits,
-            where=self.request.places,
-            container=self.request.container,
-            check_mode=self.check_mode,
-            clock=self.clock,
-        )
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
@@ -287,18 +278,19 @@ class Launcher:
                 stream.write(lines)
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        owners.register(self.slurm, self.request, run)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
-            if self._passed:
-                self._passed.informed.keep()
+            if self._checks:
+                self._checks.informed.keep()
             return self._result("submitted", run, previous, job_id=submitted.job_id)
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            reasons = self._checks().reasons()
+            reasons = self._checks.reasons() if self._checks else ""
             raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.
