@@ -117,8 +117,8 @@ options:
   slurm:
     description:
       - Which Slurm the lab runs. V(host) is what is installed on this machine.
-      - V(24.11) and V(26.05) come with Debian 13 and with Debian unstable. Head and nodes then have a root file system of
-        that Debian, with its Python, munge and MariaDB. It needs O(way=realistic).
+      - V(24.11) and V(26.05) come with Debian 13 and with Debian unstable. Head and nodes then have a root file system
+        of that Debian, with its Python, munge and MariaDB. It needs O(way=realistic).
       - Such a root is built once, by C(mmdebstrap) out of the Debian archive that the C(apt) of this machine uses, and
         kept below C(/var/lib/rankzero-lab/.roots) for all labs. Nothing of Slurm has to be installed on this machine.
       - The head still has the host's C(/root), C(/home), C(/tmp), C(/opt) and other directories that belong to no

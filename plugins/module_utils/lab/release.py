@@ -41,12 +41,12 @@ PACKAGES = (
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 # What a head of another release does not take from the host: the directories of a distribution, and what is the lab's.
-# Everything else in / (homes, /tmp, /opt, /srv, further file systems) is the host's, as on a head with the host's Slurm.
+# Everything else in / (homes, /tmp, /opt, further file systems) is the host's, as on a head with the host's Slurm.
 OWN_DIRECTORIES = (
     *("bin", "boot", "etc", "lib", "lib32", "lib64", "libx32", "run", "sbin", "sys", "usr", "var"),
     *("bin.usr-is-merged", "lib.usr-is-merged", "sbin.usr-is-merged", "lost+found", "shared"),
 )
-# How the host's own clients reach their package indexes, and whom they trust: the head gets them where the host has them.
+# How the host's clients reach their package indexes, and whom they trust: copied to the head where the host has them.
 CLIENT_SETTINGS = ("/etc/pip.conf", "/etc/uv/uv.toml", "/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -98,7 +98,9 @@ def build_argv(release: Release, target: str, mirror: str, apt_options: Sequence
 
 
 # Names under which Debian's own archives are configured; "-updates" and "-security" ones do not carry whole suites.
-_DEBIAN = frozenset("oldoldstable oldstable stable testing unstable sid bullseye bookworm trixie forky duke".split())
+_DEBIAN = frozenset(
+    {"oldoldstable", "oldstable", "stable", "testing", "unstable", "sid", "bullseye", "bookworm", "trixie", "forky"}
+)
 
 
 def pick_mirror(targets: str) -> str:

@@ -134,8 +134,8 @@ def _mirror(wanted: Release) -> str:
     mirror = release.pick_mirror(targets)
     if not mirror:
         raise RootUnavailable(
-            f"slurm: {wanted.version} is built from Debian's {wanted.suite}, and the apt of this machine names no Debian"
-            " archive; use slurm=host, or a Debian machine",
+            f"slurm: {wanted.version} is built from Debian's {wanted.suite}, and the apt of this machine names no"
+            " Debian archive; use slurm=host, or a Debian machine",
             "no-mirror",
         )
     return mirror
@@ -240,11 +240,8 @@ def account_files(lab: Lab) -> dict[str, str]:
         for user in pwd.getpwall()
         if _person(user.pw_uid)
     ]
-    groups = [
-        f"{group.gr_name}:x:{group.gr_gid}:{','.join(group.gr_mem)}"
-        for group in grp.getgrall()
-        if _person(group.gr_gid)
-    ]
+    people = [group for group in grp.getgrall() if _person(group.gr_gid)]
+    groups = [f"{group.gr_name}:x:{group.gr_gid}:{','.join(group.gr_mem)}" for group in people]
     return {
         "passwd": "\n".join([*_lines(f"{lab.root}/etc/passwd"), *users]) + "\n",
         "group": "\n".join([*_lines(f"{lab.root}/etc/group"), *groups]) + "\n",

@@ -16,6 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import layout
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.modules import lab_cluster
 
+# What is done with a lab, not what it is.
+NOT_THE_LABS = ("state", "prune")
 ROLE = Path(__file__).parents[3] / "roles" / "lab_cluster"
 
 
@@ -61,7 +63,7 @@ def test_the_realistic_way_needs_root() -> None:
 
 def test_another_slurm_needs_the_realistic_way() -> None:
     layout.check(lab(slurm="24.11"), uid=0)
-    with pytest.raises(RankzeroError, match="slurm: '24.11' is not allowed; .* needs way=realistic"):
+    with pytest.raises(RankzeroError, match=r"slurm: '24\.11' is not allowed; .* needs way=realistic"):
         layout.check(lab(slurm="24.11", way="simple"), uid=1000)
 
 
