@@ -259,6 +259,8 @@ def test_a_purged_run_directory_ends_the_job_unrun(site: Site) -> None:
     assert site.ended(launch["job_id"]) == "FAILED"
     # A newer slurmd makes the directories of a job's log; nothing else may come back.
     back = [path for path in run.rglob("*") if path.is_file()]
-    assert back in ([], [run / "logs" / f"job.{launch['job_id']}.log"]), "a directory that was removed is not made again"
+    assert back in ([], [run / "logs" / f"job.{launch['job_id']}.log"]), (
+        "a directory that was removed is not made again"
+    )
     assert not site.host_path(f"{site.lab.shared_inside}/launch/never").exists()
     assert site.launch(job)["launch_state"] == "submitted"
