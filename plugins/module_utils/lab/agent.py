@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import kernel
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, kernel
 
 # ---- set-up operations ------------------------------------------------------------------------------------------
 
@@ -144,6 +144,8 @@ SETUP: dict[str, Callable[..., None]] = {
     "root_overlay": _root_overlay,
     "root_skeleton": _root_skeleton,
     "sysfs": _sysfs,
+    "join_cgroups": cgroups.join,
+    "mount_cgroups": cgroups.mount,
     "hostname": socket.sethostname,
     "pivot": kernel.pivot_root,
 }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few system calls that Python 3.9 to 3.11 do not offer: mount(2), pivot_root(2), setns(2), prctl(2)."""
+"""The few system calls that Python 3.9 to 3.11 do not offer: mount(2), pivot_root(2), setns(2), unshare(2), prctl(2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import platform
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, CLONE_NEWCGROUP = 0x40000000, 0x02000000
 _PR_SET_CHILD_SUBREAPER = 36
 # pivot_root has no wrapper in the C library.
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41}
@@ -50,6 +50,11 @@ def pivot_root(new_root: str) -> None:
 def setns(descriptor: int, kind: int) -> None:
     """Move this thread into the namespace behind `descriptor`."""
     _checked(_libc.setns(descriptor, kind), "setns")
+
+
+def unshare(kind: int) -> None:
+    """Leave the namespace of this kind for a new one."""
+    _checked(_libc.unshare(kind), "unshare")
 
 
 def become_subreaper() -> None:
