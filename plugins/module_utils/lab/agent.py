@@ -144,6 +144,7 @@ SETUP: dict[str, Callable[..., None]] = {
     "root_overlay": _root_overlay,
     "root_skeleton": _root_skeleton,
     "sysfs": _sysfs,
+    "eldest_mounts": kernel.eldest_mounts,
     "join_cgroups": cgroups.join,
     "mount_cgroups": cgroups.mount,
     "hostname": socket.sethostname,

@@ -188,6 +188,7 @@ def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
     root = lab.path("nodes", name, "root")
     enforced = profile.on(host.features, "cgroups")
     setup: list[list[Any]] = [
+        *([["eldest_mounts"]] if profile.on(host.features, "private_tmp") else []),
         *([["join_cgroups", f"{lab.group}/{name}"]] if enforced else []),
         ["root_overlay", root, lab.path("nodes", name, "disk")],
         ["mount", "proc", f"{root}/proc"],
