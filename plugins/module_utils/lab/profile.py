@@ -136,8 +136,8 @@ def with_user(text: str, line: str) -> str:
 def user_files(passwd: str, group: str) -> dict[str, str]:
     """The lab's /etc/passwd and /etc/group, from the machine's."""
     return {
-        "passwd": with_user(passwd, f"{USER}:x:{UID}:{UID}:user of the lab:{HOME}:/bin/bash"),
-        "group": with_user(group, f"{USER}:x:{UID}:"),
+        "passwd": with_user(passwd, f"{USER}:*:{UID}:{UID}:user of the lab:{HOME}:/bin/bash"),
+        "group": with_user(group, f"{USER}:*:{UID}:"),
     }
 
 

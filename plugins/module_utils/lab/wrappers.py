@@ -28,6 +28,8 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         + 'if [ "$#" -eq 0 ]; then echo "usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
         + _enter(lab, host, "head"),
         "bin/sh": _HEADER.format(what="a shell on the head, with sh's own arguments; for ansible_shell_executable")
+        # Ansible's become calls the shell a second time, inside.
+        + (f'[ "$(id -u)" != {profile.UID} ] || exec /bin/sh "$@"\n' if lab.site else "")
         + 'set -- /bin/sh "$@"\n'
         + _enter(lab, host, "head"),
         "bin/node": _HEADER.format(what="run a command on a node of the lab: node NAME COMMAND [ARGUMENT...]")
