@@ -60,20 +60,21 @@ options:
     description:
       - What kind of site the lab plays. V(friendly) stands in nobody's way.
       - V(site) does what real sites do. Control groups hold jobs to their cores, memory and devices; C(/tmp) is private
-        to a job; C(/shared) comes over a network file system that caches, on the head too; an ordinary user (C(labuser),
-        account C(research)) owns it; jobs without an account are rejected, comments rewritten, requeues off unless asked
-        for; one sees one's own jobs only; QOS have limits; one partition preempts the other.
-      - V(site) needs the realistic way, and the packages C(sshfs) and C(openssh-sftp-server). The result C(features) says
-        what this machine cannot do.
+        to a job; C(/shared) comes over a network file system that caches, on the head too; an ordinary user
+        (C(labuser), account C(research)) owns it; jobs without an account are rejected, comments rewritten, requeues
+        off unless asked for; one sees one's own jobs only; QOS have limits; one partition preempts the other.
+      - V(site) needs the realistic way and the packages C(sshfs) and C(openssh-sftp-server). The result C(features)
+        says what this machine cannot do.
     type: str
     choices: [friendly, site]
     default: friendly
   cpus:
     description:
-      - Cores that each node advertises. 16 by default; the machine may have fewer.
-      - With O(profile=site) as many as the machine has, and not more, because ranks are bound to real ones. All nodes
-        share them.
+      - Cores that each node advertises. V(0) is 16; the machine may have fewer.
+      - With O(profile=site) V(0) is as many as the machine has, and more are refused, because ranks are bound to real
+        ones. All nodes share them.
     type: int
+    default: 0
   memory:
     description: Memory that each node advertises, in MiB. The machine may have less.
     type: int
@@ -83,8 +84,9 @@ options:
     type: int
     default: 8
   gpu_type:
-    description: The GPUs' type, as in C(gpu:h100:8). None by default, V(h100) with O(profile=site).
+    description: The GPUs' type, as in C(gpu:h100:8). Empty is none, with O(profile=site) it is V(h100).
     type: str
+    default: ""
   accounting:
     description: V(slurmdbd) runs slurmdbd on a MariaDB of its own. V(none) has no accounting, C(sacct) then fails.
     type: str
@@ -103,10 +105,11 @@ options:
   partitions:
     description:
       - Partitions. Each has all nodes. The first is the default unless another says so.
-      - V([{name: batch, default: true}, {name: short, max_time: "01:00:00"}]) by default. With O(profile=site)
-        C(batch) (a day, 15 s of grace) and C(urgent) (an hour), which preempts it.
+      - Where none is given there are C(batch) and C(short) (an hour). With O(profile=site) there are C(batch) (a day,
+        15 s of grace) and C(urgent) (an hour), which preempts it.
     type: list
     elements: dict
+    default: []
     suboptions:
       name:
         description: Name.
@@ -270,16 +273,17 @@ ARGUMENTS = {
     "way": {"type": "str", "choices": ["auto", "realistic", "simple"], "default": "auto"},
     "nodes": {"type": "int", "default": 8},
     "profile": {"type": "str", "choices": list(PROFILES), "default": "friendly"},
-    "cpus": {"type": "int"},
+    "cpus": {"type": "int", "default": 0},
     "memory": {"type": "int", "default": 64000},
     "gpus": {"type": "int", "default": 8},
-    "gpu_type": {"type": "str"},
+    "gpu_type": {"type": "str", "default": ""},
     "accounting": {"type": "str", "choices": list(ACCOUNTING), "default": "slurmdbd"},
     "job_comments": {"type": "bool", "default": False},
     "internet": {"type": "bool", "default": True},
     "partitions": {
         "type": "list",
         "elements": "dict",
+        "default": [],
         "options": {
             "name": {"type": "str", "required": True},
             "max_time": {"type": "str", "default": "UNLIMITED"},

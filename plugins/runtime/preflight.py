@@ -41,9 +41,10 @@ def publish(path, document):
 
 
 def read(path):
-    """A published document, or None. Listing the folder first: a network file system may remember it as missing."""
+    """A published document, or None. Never asked for before it is listed: network file systems remember a miss."""
     try:
-        os.listdir(os.path.dirname(path))
+        if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+            return None
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
     except (OSError, ValueError):

@@ -119,7 +119,7 @@ def lab_of(name: str, **options: object) -> layout.Lab:
         "name": name, "directory": "", "way": "auto", "nodes": 8, "cpus": 16, "memory": 64000, "gpus": 8,
         "accounting": "slurmdbd", "job_comments": False, "internet": True,
         "partitions": [{"name": "batch", "default": True}, {"name": "short", "max_time": "01:00:00"}],
-        "slurm_conf": [], "binds": [], "profile": "friendly", "gpu_type": None,
+        "slurm_conf": [], "binds": [], "profile": "friendly", "gpu_type": "",
     }  # fmt: skip
     return layout.from_options({**settings, **options})
 

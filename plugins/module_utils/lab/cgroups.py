@@ -53,7 +53,7 @@ def obstacle(found: Mapping[str, str]) -> str:
 
 
 def own_group(text: str, controller: str) -> str:
-    """The group of a process below its hierarchy's mount point, "" for the top, out of a /proc/PID/cgroup text. Pure."""
+    """A process's group below the mount point of its hierarchy, out of a /proc/PID/cgroup text ("": the top). Pure."""
     for line in text.splitlines():
         _number, names, path = line.split(":", 2)
         if controller in names.split(","):
@@ -62,7 +62,7 @@ def own_group(text: str, controller: str) -> str:
 
 
 def join(name: str) -> None:
-    """Move this process into group `name` (LAB/NODE, made here) of every hierarchy; it becomes the root that it sees."""
+    """Move this process into group `name` (LAB/NODE, made here) of every hierarchy; it sees that one as the root."""
     found = mounted()
     with open("/proc/self/cgroup", encoding="utf-8") as stream:
         own = stream.read()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few system calls that Python 3.9 to 3.11 do not offer: mount(2), pivot_root(2), setns(2), unshare(2), prctl(2)."""
+"""The few system calls that Python 3.9 does not offer: mount(2), pivot_root(2), setns(2), unshare(2), prctl(2)."""
 
 from __future__ import annotations
 

@@ -237,17 +237,15 @@ def _line_problems(option: str, lines: Sequence[str]) -> list[str]:
 def from_options(options: Mapping[str, Any]) -> Lab:
     """A Lab from the module's options, for the user who runs this.
 
-    `way` may be auto and `directory` empty; `cpus`, `gpu_type` and `partitions` may be None: the profile decides.
+    `way` may be auto and `directory` empty; where `cpus`, `gpu_type` or `partitions` is empty, the profile decides.
     """
     uid = os.getuid()
     fields = dict(options)
     site = fields["profile"] == "site"
-    if fields["cpus"] is None:
-        fields["cpus"] = processors() if site else 16
-    if fields["gpu_type"] is None:
-        fields["gpu_type"] = "h100" if site else ""
-    if fields["partitions"] is None:
-        fields["partitions"] = [dataclasses.asdict(one) for one in (SITE_PARTITIONS if site else DEFAULT_PARTITIONS)]
+    fields["cpus"] = fields["cpus"] or (processors() if site else 16)
+    fields["gpu_type"] = fields["gpu_type"] or ("h100" if site else "")
+    usual = SITE_PARTITIONS if site else DEFAULT_PARTITIONS
+    fields["partitions"] = fields["partitions"] or [dataclasses.asdict(partition) for partition in usual]
     if fields["way"] == "auto":
         fields["way"] = "realistic" if uid == 0 else "simple"
     home = pwd.getpwuid(uid).pw_dir

@@ -75,7 +75,9 @@ def settings(lab: Lab, features: Features) -> list[tuple[str, object]]:
     if not lab.site:
         return []
     enforced = on(features, "cgroups")
-    tasks = [name for name, feature in (("task/cgroup", "cgroups"), ("task/affinity", "affinity")) if on(features, feature)]
+    tasks = [
+        name for name, feature in (("task/cgroup", "cgroups"), ("task/affinity", "affinity")) if on(features, feature)
+    ]
     pairs: list[tuple[str, object]] = [
         ("ProctrackType", "proctrack/cgroup" if enforced else "proctrack/linuxproc"),
         ("TaskPlugin", ",".join(tasks) or "task/none"),

@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """/shared as a file system that comes over the network and caches what it has seen (profile site).
 
-The head serves the lab's shared directory by SFTP; the head, as login nodes do, and every node mount it with sshfs. Names,
-attributes and the absence of names are remembered for CACHE_SECONDS, as NFS remembers them: a file that was missing stays
-missing that long, a file that has grown keeps its old size. link() and rename() work; link counts and inode numbers are
-not kept, and file locks hold on one machine only. No ssh takes part: sshfs speaks to the server's port directly, which
-needs no keys and no encryption inside the lab's own network.
+The head serves the lab's shared directory by SFTP; every node mounts it with sshfs, and so does the head, as login
+nodes do. Names, attributes and the absence of names are remembered for CACHE_SECONDS, as NFS remembers them: a file
+that was missing stays missing that long, a file that has grown keeps its old size. link() and rename() work; link
+counts and inode numbers are not kept, and file locks hold on one machine only. No ssh takes part: sshfs speaks to the
+server's port directly, which needs no keys and no encryption inside the lab's own network.
 
 All that arrives at the server is done in the name of the lab's user, root's writes too (as exports with all_squash).
 """
@@ -78,4 +78,4 @@ def main(arguments: list[str]) -> int:
         client = listener.accept()[0]
         with client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            subprocess.Popen([program], stdin=client, stdout=client, cwd="/")
+            subprocess.Popen([program], stdin=client.fileno(), stdout=client.fileno(), cwd="/")

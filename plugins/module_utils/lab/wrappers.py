@@ -117,8 +117,7 @@ def inventory(lab: Lab) -> str:
         "    lab:\n"
         "      ansible_connection: local\n"
         f"      ansible_shell_executable: {json.dumps(lab.path('bin', 'sh'))}\n"
-        "      ansible_python_interpreter: /usr/bin/python3\n" + _become(lab) +
-        "  vars:\n"
+        "      ansible_python_interpreter: /usr/bin/python3\n" + _become(lab) + "  vars:\n"
         "    launch_cluster:\n"
         f"      state_root: {json.dumps(lab.shared_inside + '/rankzero/state')}\n"
         f"      store_root: {json.dumps(lab.shared_inside + '/rankzero/store')}\n"

@@ -129,7 +129,7 @@ def test_the_modules_options_are_documented_with_their_defaults() -> None:
 
 
 def test_the_role_and_the_module_agree() -> None:
-    own = {"install", "packages", "directory"}  # directory: empty in the role, not given to the module
+    own = {"install", "packages", "site_packages", "directory"}  # directory: empty in the role, not given to the module
     ours = {name: value for name, value in role_defaults().items() if name not in own}
     assert ours == {name: entry["default"] for name, entry in lab_cluster.ARGUMENTS.items() if name != "directory"}
 
