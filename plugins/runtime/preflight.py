@@ -178,6 +178,9 @@ def examine(arguments, own):
 
 def node(arguments):
     number = int(os.environ["SLURM_NODEID"])
+    # It is bound as the node's first rank will be; to look around it may use all that the job has here.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     own, head_file = interfaces(), os.path.join(arguments.folder, "head.addresses")
     if number == 0:
         publish(head_file, own)
