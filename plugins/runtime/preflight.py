@@ -41,9 +41,10 @@ def publish(path, document):
 
 
 def read(path):
-    """A published document, or None. Listing the folder first: a network file system may remember it as missing."""
+    """A published document, or None. Never asked for before it is listed: network file systems remember a miss."""
     try:
-        os.listdir(os.path.dirname(path))
+        if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+            return None
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
     except (OSError, ValueError):
@@ -177,6 +178,9 @@ def examine(arguments, own):
 
 def node(arguments):
     number = int(os.environ["SLURM_NODEID"])
+    # It is bound as the node's first rank will be; to look around it may use all that the job has here.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     own, head_file = interfaces(), os.path.join(arguments.folder, "head.addresses")
     if number == 0:
         publish(head_file, own)

@@ -23,10 +23,12 @@ USERS = {"munge": 700, "mysql": 701}
 
 PACKAGES = (
     "ca-certificates",
+    "fuse3",
     "iproute2",
     "liblua5.4-0",  # opened at run time by job_submit/lua
     "mariadb-server",
     "munge",
+    "openssh-sftp-server",
     "procps",
     "python3",
     "python3-venv",
@@ -36,6 +38,7 @@ PACKAGES = (
     "slurmctld",
     "slurmd",
     "slurmdbd",
+    "sshfs",
 )
 # Nobody reads manuals in there.
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
