@@ -252,6 +252,7 @@ rankzero_launch() {
 rankzero_end() {
     rankzero_verdict=0
     rankzero_after_early
+    rankzero_after_preemption
     # shellcheck disable=SC2154 # restart.sh sets it
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
     [ -z "$rankzero_again" ] || rankzero_requeue

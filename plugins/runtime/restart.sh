@@ -44,9 +44,34 @@ rankzero_after_early() {
     elif [ -n "${RANKZERO_PROGRESS:-}" ] && rankzero_stands_still; then
         rankzero_message+="no progress: $RANKZERO_PROGRESS (checkpoint.progress) is the same after attempt $rankzero_before and attempt $((RANKZERO_ATTEMPT + 1))"
     else
-        rankzero_again=yes
+        rankzero_again=yes rankzero_why="stopped by the signal before the time limit"
         rankzero_message="requeued: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_MAX_RESTARTS + 1)) follows"
     fi
+}
+
+# A preempted job has its partition's GraceTime: Slurm sends TERM to the ranks, but not to this script. A script that then
+# ends by itself would make the job FAILED, and Slurm would not requeue it: so it does that here, where the job may be
+# requeued at all. Sets the same variables as rankzero_after_early.
+rankzero_after_preemption() {
+    local job since preempted
+    [ -z "$rankzero_again" ] && [[ $rankzero_ended_by == @(program|signal) ]] || return 0
+    job=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$SLURM_JOB_ID" 2> /dev/null) || return 0
+    preempted=${job#* PreemptTime=} since=${job#* StartTime=}
+    # An attempt before this one may have been the preempted one. Times are written so that text compares.
+    [[ ${preempted%% *} == [0-9]* && ! ${preempted%% *} < ${since%% *} ]] || return 0
+    if [ "$rankzero_ended_by$rankzero_exit_code" = program0 ] && [ -n "${RANKZERO_ARTIFACT_PATH:-}" ] \
+        && "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" proven "$RANKZERO_RUN_DIR"; then
+        return 0
+    fi
+    rankzero_ended_by=signal
+    rankzero_why="preempted by a job of a higher priority"
+    rankzero_message="$rankzero_why; "
+    case $job in
+        *" Requeue=1 "*)
+            rankzero_again=yes
+            rankzero_message+="requeued: attempt $((RANKZERO_ATTEMPT + 2)) follows" ;;
+        *) rankzero_message+="not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)" ;;
+    esac
 }
 
 # Whether the file that shows progress is as the last attempt before left it; keeps what this one leaves. A file that is
@@ -73,5 +98,5 @@ rankzero_requeue() {
     fi
     rankzero_again=''
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
-        "stopped by the signal before the time limit; Slurm did not requeue the job: $said"
+        "$rankzero_why; Slurm did not requeue the job: $said"
 }
