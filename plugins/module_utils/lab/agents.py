@@ -174,6 +174,8 @@ def _own_root(lab: Lab, root: str) -> list[list[Any]]:
     return [
         ["root_overlay", root, lab.path("head", "disk"), lab.root],
         ["host_entries", root, list(release.OWN_DIRECTORIES)],
+        # Ansible puts files for other users there.
+        ["bind", "/var/tmp", f"{root}/var/tmp"],
         ["bind", lab.directory, f"{root}{lab.directory}"],
         *(["bind", bind, f"{root}{bind}"] for bind in lab.binds),
         *_accounts(lab, root),
