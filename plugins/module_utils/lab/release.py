@@ -27,6 +27,7 @@ PACKAGES = (
     "iproute2",
     "liblua5.4-0",  # opened at run time by job_submit/lua
     "mariadb-server",
+    "mount",
     "munge",
     "openssh-sftp-server",
     "procps",
@@ -38,7 +39,7 @@ PACKAGES = (
     "slurmctld",
     "slurmd",
     "slurmdbd",
-    "sshfs",
+    "sshfs",  # with fuse3 and the server above, what a share over the network needs
 )
 # Nobody reads manuals in there.
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
