@@ -22,7 +22,7 @@ _CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
 class Host:
     """What the configuration needs to know about the machine: only the simple way uses hostname, user and ports.
 
-    `features`: what the machine can do for the lab's profile, as profile.probe says it.
+    `features`: what the machine can do for the lab's profile, as profile.probe says it. `sftp_server`: the program.
     """
 
     hostname: str
@@ -30,6 +30,7 @@ class Host:
     port_block: int = 0
     socket_directory: str = ""
     features: dict[str, bool | str] = dataclasses.field(default_factory=dict)
+    sftp_server: str = ""
 
     @property
     def munge_socket(self) -> str:
