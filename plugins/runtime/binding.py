@@ -91,11 +91,11 @@ def problems(node, tasks, wanted):
 
 
 def bound(nodes, gpus):
-    """The lines of the table. `gpus`: how many a rank was promised; where it is none, those that are seen are shown."""
+    """The lines of the table. `gpus`: how many a rank was promised; without any, none are shown."""
     alike = {}
     for node, tasks in nodes.items():
         words = [
-            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={shown(seen)}" if gpus or seen else "")
+            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={shown(seen)}" if gpus else "")
             for number, (_task, cpus, _online, seen) in enumerate(tasks)
         ]
         alike.setdefault(" ".join(words), []).append(node)

@@ -24,6 +24,7 @@ import sys
 import time
 
 POLL_SECONDS = 0.25
+REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
 MISSING_ARTIFACT_EXIT = 65  # EX_DATAERR of sysexits.h: the program ended well and left no valid result
 COMPARE = {
     "lt": operator.lt,
@@ -88,11 +89,19 @@ def finite(text):
     return number
 
 
+def listed(path):
+    """Whether a file's folder names it."""
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path))
+    except OSError:
+        return False
+
+
 def look(path):
     """What tells one state of a file from the next: (modification time, size, inode); None while it is not there."""
     try:
         # A network file system remembers that a file was missing: it is never asked for before it is listed.
-        if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+        if not listed(path):
             return None
         status = os.stat(path)
     except OSError:
@@ -114,12 +123,16 @@ def read(path, keep):
 
 def settled(run_dir, artifact):
     """`inspect`, sure of what it says. A network file system may show the file as it was some time ago: what seems
-    invalid is looked at once more under a name that nobody has asked for yet.
+    invalid is looked at once more under a name that nobody has asked for yet. And where somebody on this node has asked
+    for the file before it was there, it seems missing for a while, although its folder names it.
     """
     report = inspect(run_dir, artifact)
     if report["valid"]:
         return report
     path = report["path"]
+    deadline = time.monotonic() + REMEMBERED_SECONDS
+    while listed(path) and not os.path.lexists(path) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
     other = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.seen")
     try:
         os.link(os.path.realpath(path), other)

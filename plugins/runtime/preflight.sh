@@ -16,7 +16,7 @@ rankzero_preflight() {
     "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
         /bin/bash "$RANKZERO_RUNTIME/binding.sh" python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
-        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
+        --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
         --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" < /dev/null &
     rankzero_step=$!
     (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &

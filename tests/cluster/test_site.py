@@ -28,6 +28,13 @@ for n in 0 1 2 7; do (: < /dev/nvidia$n) 2>&1 | sed 's/.*nvidia/nvidia/'; done
 echo the last word
 """
 EATS = 'import sys; sys.stdout.write("eats\\n"); sys.stdout.flush(); x = bytearray(600 << 20); print(len(x))'
+#: What the inventory of the lab says of its host.
+BECOME = {
+    "ansible_become": True,
+    "ansible_become_method": "ansible.builtin.su",
+    "ansible_become_user": profile.USER,
+    "ansible_pipelining": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +119,6 @@ def test_an_ordinary_user_launches_waits_and_reads_every_log(site: Site, feature
 def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dict[str, bool | str]) -> None:
     needs(features, "cgroups", "affinity", "job_submit")
     common = {"time": "00:05:00", "memory": "300M"}
-    two = {"launcher": {"ranks_per_node": 2}}
     jobs = {
         "nobody": site.job("true", name="nobody", resources={**common, "account": None}),
         "unknown": site.job("true", name="unknown", resources={**common, "account": "nonsense"}),
@@ -122,7 +128,7 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
             "true",
             name="bound",
             resources=common,
-            **{"launcher": {**two["launcher"], "srun": {"cpu-bind": "map_cpu:1"}}},
+            launcher={"ranks_per_node": 2, "srun": {"cpu-bind": "map_cpu:1"}},
         ),
         "blind": site.job(
             "true",
@@ -132,13 +138,7 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
         ),
         "eats": site.job(["python3", "-c", EATS], name="eats", resources=common),
     }
-    become = {
-        "ansible_become": True,
-        "ansible_become_method": "ansible.builtin.su",
-        "ansible_become_user": profile.USER,
-        "ansible_pipelining": True,
-    }
-    played = site.play_many({host: {"launch_job": job, **become} for host, job in jobs.items()}, wait=True)
+    played = site.play_many({host: {"launch_job": job, **BECOME} for host, job in jobs.items()}, wait=True)
     assert played.rc == 2
     assert "this site charges every job to an account: give --account" in played.refused("nobody")
     assert "Invalid account or account/partition combination" in played.refused("unknown")
@@ -149,9 +149,37 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
     for host in messages:
         assert not list((site.run_dir(played.launch(host)) / "logs" / "0").glob("rank-*")), "no rank started"
     (waited,) = played.results("rankzero.slurm.job_wait", "eats")
-    assert waited["state"] == "OUT_OF_MEMORY", waited
-    assert "memory" in waited["msg"], waited["msg"]
+    assert "(first: task 0 on node0" in waited["message"] and ", Out Of Memory)" in waited["message"], waited
+    steps = user(site, "sacct", "--noheader", "--jobs", waited["job_id"], "--format=State%20").split()
+    assert "OUT_OF_MEMORY" in steps, steps
     assert "eats" in rank_logs(site.run_dir(played.launch("eats")))["rank-0000.log"]
+
+
+def test_a_result_from_another_node_is_proven_whatever_this_one_remembers(
+    site: Site, features: dict[str, bool | str]
+) -> None:
+    """R5: the verdict is written on the first node; here it has asked for the result too early, by name or by size."""
+    needs(features, "network_share")
+    told = 'until ls | grep -qx "$1"; do sleep 0.1; done'
+    asks = {"missing": "! cat result.json", "partial": "wc -c < result.json"}
+    writes = {"missing": ":", "partial": "printf '{\"loss\"' > result.json"}
+    jobs = {}
+    for what, ask in asks.items():
+        line = f"""
+told() {{ {told}; }}
+if [ $RANK = 0 ]; then told first; {ask}; touch asked; told done
+else {writes[what]}; touch first; told asked; printf '{{"loss": 1.0}}' > result.json; touch done; fi
+"""
+        resources = {"nodes": 2, "time": "00:05:00", "memory": "300M"}
+        job = site.job(line, name=what, resources=resources, artifact={"require": {"loss": {"lt": 2}}})
+        jobs[what] = {"launch_job": job, **BECOME}
+    played = site.play_many(jobs, wait=True)
+    assert played.rc == 0, played.output
+    for what in jobs:
+        outcome = site.outcome(played.launch(what))
+        assert (outcome["success"], outcome["artifact"]["bytes"]) == (True, len('{"loss": 1.0}')), outcome
+        work = site.run_dir(played.launch(what)) / "work"
+        assert sorted(path.name for path in work.iterdir()) == ["README", "asked", "done", "first", "result.json"]
 
 
 def test_the_early_signal_and_preemption_both_lead_to_the_very_step(site: Site) -> None:

@@ -150,9 +150,7 @@ def _head(lab: Lab, host: Host, python: str) -> dict[str, Any]:
         services["slurmdbd"] = _slurmdbd(lab, socket, host.user)
     if profile.on(host.features, "network_share"):
         command = [python, "-I", "-S", "-B", lab.path("lib", "fileserver"), lab.address("head"), str(sharing.PORT)]
-        services[sharing.SERVER] = _service(
-            lab, [*command, sharing.server_program(lab)], f"{logs}/fileserver.log", profile.USER
-        )
+        services[sharing.SERVER] = _service(lab, [*command, host.sftp_server], f"{logs}/fileserver.log", profile.USER)
         services[sharing.MOUNT] = _service(lab, sharing.mount_argv(lab), f"{logs}/shared.log")
     return {
         "name": "head",

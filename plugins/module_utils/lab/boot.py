@@ -49,7 +49,7 @@ def settle_host(lab: Lab) -> Host:
     user = "slurm" if lab.realistic else pwd.getpwuid(uid).pw_name
     block = 0 if lab.realistic else _free_block(lab)
     hostname = socket.gethostname().partition(".")[0]
-    return Host(hostname, user, block, lab.socket_directory(uid), profile.probe(lab))
+    return Host(hostname, user, block, lab.socket_directory(uid), profile.probe(lab), sharing.server_program(lab))
 
 
 def _free_block(lab: Lab) -> int:

@@ -121,12 +121,13 @@ def missing_packages(lab: Lab) -> list[str]:
             needed.update(_ACCOUNTING)
         if lab.site:
             needed.update(_SITE)
-            if not sharing.server_program(lab):
-                needed["sftp-server"] = "openssh-sftp-server"
     elif not roots.cached(release.RELEASES[lab.slurm]):
         needed["mmdebstrap"] = "mmdebstrap"
     path = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-    return sorted({package for program, package in needed.items() if shutil.which(program, path=path) is None})
+    missing = {package for program, package in needed.items() if shutil.which(program, path=path) is None}
+    if lab.site and not sharing.server_program(lab):
+        missing.add("openssh-sftp-server")
+    return sorted(missing)
 
 
 def leftovers(lab: Lab) -> list[processes.Identity]:

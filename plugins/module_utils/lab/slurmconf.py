@@ -24,7 +24,7 @@ _NO_CGROUPS = "CgroupPlugin=disabled\n"
 class Host:
     """What the configuration needs to know about the machine: only the simple way uses hostname, user and ports.
 
-    `features`: what the machine can do for the lab's profile, as profile.probe says it.
+    `features`: what the machine can do for the lab's profile, as profile.probe says it. `sftp_server`: the program.
     """
 
     hostname: str
@@ -32,6 +32,7 @@ class Host:
     port_block: int = 0
     socket_directory: str = ""
     features: dict[str, bool | str] = dataclasses.field(default_factory=dict)
+    sftp_server: str = ""
 
     @property
     def munge_socket(self) -> str:

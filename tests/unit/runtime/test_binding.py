@@ -62,14 +62,18 @@ def test_nodes_that_are_alike_share_a_line_before_the_verdict(tmp_path: Path) ->
         (
             [said(0, "n1", "0"), said(1, "n1", "1-2")],
             {},
-            "n1: task 0 is bound to 1 CPU (0) for 2 that the job asked for (resources.cpus_per_rank, "
-            "launcher.srun.cpu-bind)",
+            (
+                "n1: task 0 is bound to 1 CPU (0) for 2 that the job asked for (resources.cpus_per_rank, "
+                "launcher.srun.cpu-bind)"
+            ),
         ),
         (
             [said(0, "n1", "0-1", "GPU-1a"), said(1, "n1", "2-3", "GPU-1a,GPU-2b")],
             {"gpus": 2},
-            "n1: task 0 sees 1 GPU (GPU-1a) for 2 that the job asked for (resources.gpus_per_node, "
-            "launcher.srun.gpu-bind)",
+            (
+                "n1: task 0 sees 1 GPU (GPU-1a) for 2 that the job asked for (resources.gpus_per_node, "
+                "launcher.srun.gpu-bind)"
+            ),
         ),
         (
             [said(0, "n1", "0-1"), said(1, "n1", "0-1")],
