@@ -68,10 +68,17 @@ rankzero_after_preemption() {
     rankzero_message="$rankzero_why; "
     case $job in
         *" Requeue=1 "*)
-            rankzero_again=yes
+            rankzero_slurm_requeues || rankzero_again=yes
             rankzero_message+="requeued: attempt $((RANKZERO_ATTEMPT + 2)) follows" ;;
         *) rankzero_message+="not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)" ;;
     esac
+}
+
+# Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once more, after
+# the next attempt's success, for a requeue of ours. Seen on 24.11 and 26.05; 22.05 does not do it.
+rankzero_slurm_requeues() {
+    [[ "$(scontrol --version 2> /dev/null)" =~ \ ([0-9]+)\.0*([0-9]+) ]] \
+        && ((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] >= 2411))
 }
 
 # Whether the file that shows progress is as the last attempt before left it; keeps what this one leaves. A file that is

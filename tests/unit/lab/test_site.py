@@ -43,7 +43,7 @@ OWN = "9:name=systemd:/\n4:memory:/group/of mine\n3:cpu,cpuset:/\n0::/\n"
 
 def site(**options: object) -> Lab:
     """A lab of the module's options, profile site."""
-    given = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name != "state"}
+    given = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name not in ("state", "prune")}
     return layout.from_options({**given, "way": "realistic", "directory": "/x", "profile": "site", **options})
 
 
