@@ -56,10 +56,25 @@ options:
     description: Number of nodes, 1 to 64.
     type: int
     default: 8
+  profile:
+    description:
+      - What kind of site the lab plays. V(friendly) stands in nobody's way.
+      - V(site) does what real sites do. Control groups hold jobs to their cores, memory and devices; C(/tmp) is private
+        to a job; C(/shared) comes over a network file system that caches, on the head too; an ordinary user
+        (C(labuser), account C(research)) owns it; jobs without an account are rejected, comments rewritten, requeues
+        off unless asked for; one sees one's own jobs only; QOS have limits; one partition preempts the other.
+      - V(site) needs the realistic way and the packages C(sshfs) and C(openssh-sftp-server). The result C(features)
+        says what this machine cannot do.
+    type: str
+    choices: [friendly, site]
+    default: friendly
   cpus:
-    description: Cores that each node advertises. The machine may have fewer.
+    description:
+      - Cores that each node advertises. V(0) is 16; the machine may have fewer.
+      - With O(profile=site) V(0) is as many as the machine has, and more are refused, because ranks are bound to real
+        ones. All nodes share them.
     type: int
-    default: 16
+    default: 0
   memory:
     description: Memory that each node advertises, in MiB. The machine may have less.
     type: int
@@ -68,6 +83,10 @@ options:
     description: Fake GPUs a node, 0 to 16. They are devices that Slurm allocates and that nothing can compute on.
     type: int
     default: 8
+  gpu_type:
+    description: The GPUs' type, as in C(gpu:h100:8). Empty is none, with O(profile=site) it is V(h100).
+    type: str
+    default: ""
   accounting:
     description: V(slurmdbd) runs slurmdbd on a MariaDB of its own. V(none) has no accounting, C(sacct) then fails.
     type: str
@@ -84,10 +103,13 @@ options:
     type: bool
     default: true
   partitions:
-    description: Partitions. Each has all nodes. The first is the default unless another says so.
+    description:
+      - Partitions. Each has all nodes. The first is the default unless another says so.
+      - Where none is given there are C(batch) and C(short) (an hour). With O(profile=site) there are C(batch) (a day,
+        15 s of grace) and C(urgent) (an hour), which preempts it.
     type: list
     elements: dict
-    default: [{name: batch, default: true}, {name: short, max_time: "01:00:00"}]
+    default: []
     suboptions:
       name:
         description: Name.
@@ -101,6 +123,14 @@ options:
         description: Take jobs that name no partition.
         type: bool
         default: false
+      priority:
+        description: Jobs of a partition of higher priority preempt those of a lower one. 1 to 65533.
+        type: int
+        default: 1
+      grace_time:
+        description: Seconds between the signal and the end of a preempted job.
+        type: int
+        default: 0
   slurm_conf:
     description: Lines to add to C(slurm.conf), each C(Key=Value).
     type: list
@@ -242,6 +272,27 @@ pruned:
   type: list
   elements: str
   sample: ["24.11-0123456789ab"]
+profile:
+  description: What kind of site it plays, V(friendly) or V(site).
+  returned: success
+  type: str
+  sample: site
+user:
+  description: The ordinary user of a lab of profile V(site), empty for others.
+  returned: success
+  type: str
+  sample: labuser
+features:
+  description: What the lab enforces. Each is V(true), or the reason why this machine or profile does not.
+  returned: success
+  type: dict
+  sample:
+    cgroups: true
+    affinity: true
+    private_tmp: true
+    job_submit: true
+    network_share: true
+    nfs: this kernel has no NFS client (nfs) and no server (nfsd); sshfs plays the part
 cluster_name:
   description: Slurm's name of the cluster.
   returned: success
@@ -254,7 +305,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import STATES, apply
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import ACCOUNTING, from_options
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import ACCOUNTING, PROFILES, from_options
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import CHOICES, HOST
 
 ARGUMENTS = {
@@ -263,20 +314,24 @@ ARGUMENTS = {
     "directory": {"type": "path"},
     "way": {"type": "str", "choices": ["auto", "realistic", "simple"], "default": "auto"},
     "nodes": {"type": "int", "default": 8},
-    "cpus": {"type": "int", "default": 16},
+    "profile": {"type": "str", "choices": list(PROFILES), "default": "friendly"},
+    "cpus": {"type": "int", "default": 0},
     "memory": {"type": "int", "default": 64000},
     "gpus": {"type": "int", "default": 8},
+    "gpu_type": {"type": "str", "default": ""},
     "accounting": {"type": "str", "choices": list(ACCOUNTING), "default": "slurmdbd"},
     "job_comments": {"type": "bool", "default": False},
     "internet": {"type": "bool", "default": True},
     "partitions": {
         "type": "list",
         "elements": "dict",
-        "default": [{"name": "batch", "default": True}, {"name": "short", "max_time": "01:00:00"}],
+        "default": [],
         "options": {
             "name": {"type": "str", "required": True},
             "max_time": {"type": "str", "default": "UNLIMITED"},
             "default": {"type": "bool", "default": False},
+            "priority": {"type": "int", "default": 1},
+            "grace_time": {"type": "int", "default": 0},
         },
     },
     "slurm_conf": {"type": "list", "elements": "str", "default": []},

@@ -38,6 +38,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "background.sh",
+    "binding.py",
+    "binding.sh",
     "container.sh",
     "disk.py",
     "enter.sh",

@@ -35,13 +35,18 @@ rankzero_publish() {
 # an error, so the return code is ignored and the file read back by content. Returns 1 where it is another job's, 2 where
 # it can be neither taken nor read.
 rankzero_claim() {
-    local mine owner='' temporary
+    local mine owner='' temporary attempt
     mine="$RANKZERO_GENERATION ${SLURM_CLUSTER_NAME:-cluster} $SLURM_JOB_ID"
     temporary="$RANKZERO_RUN_DIR/.claim.$SLURM_JOB_ID.$$"
     printf '%s\n' "$mine" > "$temporary" || return 2
     ln "$temporary" "$RANKZERO_RUN_DIR/claim" 2>/dev/null
     rm -f "$temporary"
-    read -r owner < "$RANKZERO_RUN_DIR/claim"
+    # This node may have asked for it before it was there, and be told for up to a minute more that it is missing.
+    for ((attempt = 0; attempt < 14; attempt++)); do
+        read -r owner < "$RANKZERO_RUN_DIR/claim" && [ -n "$owner" ] && break
+        [ "$(find "$RANKZERO_RUN_DIR" -maxdepth 1 -name claim)" ] || break
+        sleep 5
+    done 2> /dev/null
     [ -n "$owner" ] || return 2
     [ "$owner" = "$mine" ]
 }
@@ -273,6 +278,7 @@ rankzero_launch() {
 rankzero_end() {
     rankzero_verdict=0
     rankzero_after_early
+    rankzero_after_preemption
     # shellcheck disable=SC2154 # restart.sh sets it
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
     rankzero_unstage

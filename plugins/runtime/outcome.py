@@ -24,6 +24,7 @@ import sys
 import time
 
 POLL_SECONDS = 0.25
+REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
 MISSING_ARTIFACT_EXIT = 65  # EX_DATAERR of sysexits.h: the program ended well and left no valid result
 COMPARE = {
     "lt": operator.lt,
@@ -88,11 +89,20 @@ def finite(text):
     return number
 
 
+def listed(path):
+    """Whether a file's folder names it."""
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path))
+    except OSError:
+        return False
+
+
 def look(path):
     """What tells one state of a file from the next: (modification time, size, inode); None while it is not there."""
     try:
-        # A network file system may remember that the file was missing; listing its folder asks again.
-        os.listdir(os.path.dirname(path))
+        # A network file system remembers that a file was missing: it is never asked for before it is listed.
+        if not listed(path):
+            return None
         status = os.stat(path)
     except OSError:
         return None
@@ -111,9 +121,32 @@ def read(path, keep):
     return b"".join(chunks) if keep else None, digest.hexdigest(), size
 
 
-def inspect(run_dir, artifact):
+def settled(run_dir, artifact):
+    """`inspect`, sure of what it says. A network file system may show the file as it was some time ago: what seems
+    invalid is looked at once more under a name that nobody has asked for yet. And where somebody on this node has asked
+    for the file before it was there, it seems missing for a while, although its folder names it.
+    """
+    report = inspect(run_dir, artifact)
+    if report["valid"]:
+        return report
+    path = report["path"]
+    deadline = time.monotonic() + REMEMBERED_SECONDS
+    while listed(path) and not os.path.lexists(path) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    other = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.seen")
+    try:
+        os.link(os.path.realpath(path), other)
+    except OSError:
+        return report
+    try:
+        return {**inspect(run_dir, artifact, other), "path": path}
+    finally:
+        os.unlink(other)
+
+
+def inspect(run_dir, artifact, path=None):
     """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors."""
-    path = os.path.join(run_dir, "work", artifact["path"])
+    path = path or os.path.join(run_dir, "work", artifact["path"])
     report = {"path": path, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
     before = look(path)
     try:
@@ -176,7 +209,7 @@ def watch(arguments):
 
 def proven(arguments):
     artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
-    return 0 if artifact and inspect(arguments.run_dir, artifact)["valid"] else 1
+    return 0 if artifact and settled(arguments.run_dir, artifact)["valid"] else 1
 
 
 # What srun says when a task ends badly, as it happens (srun(1), --kill-on-bad-exit).
@@ -225,7 +258,7 @@ def finish(arguments):
     except (OSError, ValueError, KeyError) as error:
         print(f"[rankzero] contract.json cannot be read: {error}")
         return MISSING_ARTIFACT_EXIT
-    report = inspect(arguments.run_dir, artifact) if artifact else None
+    report = settled(arguments.run_dir, artifact) if artifact else None
     program_code, first = arguments.exit_code, ""
     if arguments.ended_by == "program" and program_code != 0:
         first_code, first = first_to_end(arguments.run_dir, arguments.job_id, arguments.attempt)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What each node has, before any rank starts (P4), and the network interface that all of them share (E4).
 
-    preflight.py node  FOLDER NODE,NODE,... --cpus N --gpus N ...   on each node: writes FOLDER/<node>.json
+    preflight.py node  FOLDER NODE,NODE,... --code PATH --gpus N ...   on each node: writes FOLDER/<node>.json
     preflight.py judge FOLDER NODE,NODE,... --budget SECONDS        on the first: prints a line a node and the verdict
 
 `judge` exits 0 when every node is fine and prints `interface NAME` last where there is a common one; else it exits 1
@@ -47,9 +47,10 @@ def publish(path, document):
 
 
 def read(path):
-    """A published document, or None. Listing the folder first: a network file system may remember it as missing."""
+    """A published document, or None. Never asked for before it is listed: network file systems remember a miss."""
     try:
-        os.listdir(os.path.dirname(path))
+        if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+            return None
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
     except (OSError, ValueError):
@@ -188,16 +189,10 @@ def examine(arguments, own, lacks=()):
     if arguments.tool:
         check("apptainer", os.access(arguments.tool, os.X_OK), f"the command {arguments.tool} is not here")
     check("run", os.access(run_dir, os.W_OK), f"{run_dir} is not writable")
-    cpus = len(os.sched_getaffinity(0))
-    columns["cpus"] = str(cpus)
-    # A lab may promise more CPUs than the machine has: what counts is whether the job is bound to fewer than it could.
-    if cpus < min(arguments.cpus, os.cpu_count() or 1):
-        problems.append(f"{cpus} CPUs for {arguments.cpus} that the job asked for")
+    # What each rank gets of them is said, and judged, by binding.py.
+    columns["cpus"] = str(len(os.sched_getaffinity(0)))
     if arguments.gpus:
-        gpus = gpus_seen()
-        columns["gpus"] = str(gpus)
-        if gpus < arguments.gpus:
-            problems.append(f"{gpus} GPUs for {arguments.gpus} that the job asked for")
+        columns["gpus"] = str(gpus_seen())
     columns["if"] = ",".join(sorted(own, key=lambda name: (not fast(name), name))) or "none"
     columns["free"] = f"{shutil.disk_usage(run_dir).free >> 30}G" if os.path.isdir(run_dir) else "unknown"
     columns.update(found)
@@ -206,6 +201,9 @@ def examine(arguments, own, lacks=()):
 
 def node(arguments):
     number = int(os.environ["SLURM_NODEID"])
+    # It is bound as the node's first rank will be; to look around it may use all that the job has here.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     own, head_file = interfaces(), os.path.join(arguments.folder, "head.addresses")
     if number == 0:
         publish(head_file, own)
@@ -264,7 +262,6 @@ def main():
     parser.add_argument("--image", default="")
     parser.add_argument("--mounts", default="")
     parser.add_argument("--tool", default="")
-    parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--gpus", type=int, default=0)
     arguments = parser.parse_args()
     return node(arguments) if arguments.command == "node" else judge(arguments)

@@ -14,9 +14,9 @@ rankzero_preflight() {
     rankzero_names=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
     mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
     "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
-        python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
+        /bin/bash "$RANKZERO_RUNTIME/binding.sh" python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
-        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
+        --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
         --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" \
         --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}" < /dev/null &
     rankzero_step=$!
@@ -33,9 +33,20 @@ rankzero_preflight() {
     rankzero_table=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/preflight.py" judge "$rankzero_checks" \
         "$rankzero_names" --budget "$1")
     rankzero_code=$?
+    rankzero_bindings
     printf '%s\n' "$rankzero_table" | tee "$rankzero_checks/table" | sed 's/^/[preflight] /'
     [ "$rankzero_code" = 0 ] || rankzero_refuse setup 69 "preflight: ${rankzero_table##*$'\n'}"
     case ${rankzero_table##*$'\n'} in
         "interface "*) export RANKZERO_INTERFACE=${rankzero_table##*"interface "} ;;
     esac
+}
+
+# Puts into the table what each rank is bound to; too few is an error like any other (L11).
+rankzero_bindings() {
+    local tasks=1
+    [ "$RANKZERO_LAUNCHER" != srun ] || tasks=$RANKZERO_RANKS_PER_NODE
+    rankzero_table=$(printf '%s\n' "$rankzero_table" | "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/binding.py" \
+        "$rankzero_checks/step.log" --verdict "$rankzero_code" --tasks-per-node "$tasks" \
+        --cpus-per-task "$((RANKZERO_CPUS_PER_NODE / tasks))" --gpus "$RANKZERO_GPUS_PER_NODE")
+    rankzero_code=$?
 }

@@ -44,7 +44,7 @@ rankzero_after_early() {
     elif [ -n "${RANKZERO_PROGRESS:-}" ] && rankzero_stands_still; then
         rankzero_message+="no progress: $RANKZERO_PROGRESS (checkpoint.progress) is the same after attempt $rankzero_before and attempt $((RANKZERO_ATTEMPT + 1))"
     else
-        rankzero_again=yes
+        rankzero_again=yes rankzero_why="stopped by the signal before the time limit"
         rankzero_message="requeued: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_MAX_RESTARTS + 1)) follows"
     fi
 }
@@ -57,6 +57,38 @@ rankzero_own_checkpoint() {
     code=$?
     [ "$code" = 0 ] || rankzero_refuse setup "$code" "checkpoint.dir: ${said##*$'\n'}"
     rankzero_say "checkpoint.dir: $said"
+}
+
+# A preempted job has its partition's GraceTime: Slurm sends TERM to the ranks, but not to this script. A script that then
+# ends by itself would make the job FAILED, and Slurm would not requeue it: so it does that here, where the job may be
+# requeued at all. Sets the same variables as rankzero_after_early.
+rankzero_after_preemption() {
+    local job since preempted
+    [ -z "$rankzero_again" ] && [[ $rankzero_ended_by == @(program|signal) ]] || return 0
+    job=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$SLURM_JOB_ID" 2> /dev/null) || return 0
+    preempted=${job#* PreemptTime=} since=${job#* StartTime=}
+    # An attempt before this one may have been the preempted one. Times are written so that text compares.
+    [[ ${preempted%% *} == [0-9]* && ! ${preempted%% *} < ${since%% *} ]] || return 0
+    if [ "$rankzero_ended_by$rankzero_exit_code" = program0 ] && [ -n "${RANKZERO_ARTIFACT_PATH:-}" ] \
+        && "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" proven "$RANKZERO_RUN_DIR"; then
+        return 0
+    fi
+    rankzero_ended_by=signal
+    rankzero_why="preempted by a job of a higher priority"
+    rankzero_message="$rankzero_why; "
+    case $job in
+        *" Requeue=1 "*)
+            rankzero_slurm_requeues || rankzero_again=yes
+            rankzero_message+="requeued: attempt $((RANKZERO_ATTEMPT + 2)) follows" ;;
+        *) rankzero_message+="not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)" ;;
+    esac
+}
+
+# Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once more, after
+# the next attempt's success, for a requeue of ours. Seen on 24.11 and 26.05; 22.05 does not do it.
+rankzero_slurm_requeues() {
+    [[ "$(scontrol --version 2> /dev/null)" =~ \ ([0-9]+)\.0*([0-9]+) ]] \
+        && ((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] >= 2411))
 }
 
 # Whether the file that shows progress is as the last attempt before left it; keeps what this one leaves. A file that is
@@ -83,5 +115,5 @@ rankzero_requeue() {
     fi
     rankzero_again=''
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
-        "stopped by the signal before the time limit; Slurm did not requeue the job: $said"
+        "$rankzero_why; Slurm did not requeue the job: $said"
 }

@@ -52,6 +52,8 @@ def options() -> Iterator[dict[str, object]]:
             "lab_cluster_cpus": 3,
             "lab_cluster_memory": 3000,
             "lab_cluster_gpus": 5,
+            "lab_cluster_gpu_type": "a100",
+            "lab_cluster_profile": "friendly",  # site: tests/cluster/test_site.py
             "lab_cluster_accounting": "slurmdbd",
             "lab_cluster_job_comments": True,
             "lab_cluster_internet": False,
@@ -69,7 +71,7 @@ def test_every_option_reaches_the_cluster(options: dict[str, object]) -> None:
     assert recap(playbook(**options))["changed"] == 1
     lab = LabCluster(lab_of(NAME, directory=options["lab_cluster_directory"], nodes=2, way=options["lab_cluster_way"]))
     shown = lab.head(["sinfo", "--noheader", "--format=%P|%l|%D|%c|%m|%G"]).stdout.splitlines()
-    assert sorted(shown) == ["first|infinite|2|3|3000|gpu:5", "second*|7:00|2|3|3000|gpu:5"]
+    assert sorted(shown) == ["first|infinite|2|3|3000|gpu:a100:5", "second*|7:00|2|3|3000|gpu:a100:5"]
     job, _ = lab.run_job("--nodes=2", "--comment=kept", script="true")
     assert job == "4000"
     sacct = ["sacct", "-X", "--noheader", "--parsable2", "--format=Comment", f"--jobs={job}"]
@@ -117,3 +119,8 @@ def test_a_package_that_does_not_exist_is_looked_for(options: dict[str, object])
     assert "rankzero-no-such-package" in done.stdout + done.stderr
     assert done.returncode != 0
     assert recap(playbook("--check", **{**options, "lab_cluster_packages": ["no-such"], "lab_cluster_install": False}))
+    # Profile site needs more than the others.
+    more = {"lab_cluster_packages": ["coreutils"], "lab_cluster_site_packages": ["rankzero-no-such-either"]}
+    done = playbook("--check", **{**options, **more, "lab_cluster_profile": "site", "lab_cluster_cpus": 0})
+    assert done.returncode != 0
+    assert "rankzero-no-such-either" in done.stdout + done.stderr

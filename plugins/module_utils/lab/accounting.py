@@ -9,7 +9,7 @@ import os
 import pwd
 import shutil
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, roots, slurmconf
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, profile, roots, slurmconf
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -54,8 +54,8 @@ def start(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
     start_slurmdbd(lab, host, agent, pid)
     marker = lab.path("db", "cluster-registered")
     if not os.path.exists(marker):
-        command = ["sacctmgr", "--immediate", "--quiet", "add", "cluster", lab.cluster_name]
-        control.must([*control.enter(lab, "head"), *command])
+        for command in [["add", "cluster", lab.cluster_name], *profile.account_commands(lab)]:
+            control.must([*control.enter(lab, "head"), "sacctmgr", "--immediate", "--quiet", *command])
         with open(marker, "w", encoding="utf-8"):
             pass
 

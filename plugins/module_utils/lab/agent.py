@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import kernel
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, kernel
 
 # ---- set-up operations ------------------------------------------------------------------------------------------
 
@@ -158,6 +158,9 @@ SETUP: dict[str, Callable[..., None]] = {
     "host_entries": _host_entries,
     "copy": _copy,
     "sysfs": _sysfs,
+    "eldest_mounts": kernel.eldest_mounts,
+    "join_cgroups": cgroups.join,
+    "mount_cgroups": cgroups.mount,
     "hostname": socket.sethostname,
     "pivot": kernel.pivot_root,
 }

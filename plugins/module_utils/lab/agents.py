@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, profile, release, sharing
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -58,7 +58,7 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, dict[str, Any]]:
     """Agent name -> configuration. `python` is the interpreter that runs the agents."""
     if not lab.realistic:
         return {SUPERVISOR: _simple(lab, host)}
-    configs = {"head": _head(lab, host)}
+    configs = {"head": _head(lab, host, python)}
     configs.update({name: _node(lab, host, name) for name in lab.node_names})
     configs[SUPERVISOR] = _supervisor(lab, host, python, list(configs))
     return configs
@@ -122,13 +122,14 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> dict[str
     }
 
 
-def _head(lab: Lab, host: Host) -> dict[str, Any]:
+def _head(lab: Lab, host: Host, python: str) -> dict[str, Any]:
     root = lab.path("head", "root")
     setup: list[list[Any]] = [
         *(_own_root(lab, root) if lab.root else _host_root(lab, root)),
         ["sysfs", f"{root}/sys"],
         *_run_directory(lab, root),
-        ["bind", lab.shared, f"{root}/shared"],
+        _shared(lab, host, root),
+        *_users(lab, root),
         ["bind", lab.path("etc", "slurm"), f"{root}/etc/slurm"],
         ["bind", lab.path("etc", "munge"), f"{root}/etc/munge"],
         *(["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in sorted(static_files(lab))),
@@ -147,6 +148,10 @@ def _head(lab: Lab, host: Host) -> dict[str, Any]:
         socket = "/run/mysqld/mysqld.sock"
         services["mariadbd"] = _service(lab, _mariadbd_argv(lab, "mysql", socket), f"{logs}/mariadbd.log", "mysql")
         services["slurmdbd"] = _slurmdbd(lab, socket, host.user)
+    if profile.on(host.features, "network_share"):
+        command = [python, "-I", "-S", "-B", lab.path("lib", "fileserver"), lab.address("head"), str(sharing.PORT)]
+        services[sharing.SERVER] = _service(lab, [*command, host.sftp_server], f"{logs}/fileserver.log", profile.USER)
+        services[sharing.MOUNT] = _service(lab, sharing.mount_argv(lab), f"{logs}/shared.log")
     return {
         "name": "head",
         "socket": socket_path(host, "head"),
@@ -199,15 +204,20 @@ def _munged(lab: Lab, directory: str) -> dict[str, Any]:
 
 def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
     root = lab.path("nodes", name, "root")
+    enforced = profile.on(host.features, "cgroups")
     setup: list[list[Any]] = [
+        *([["eldest_mounts"]] if profile.on(host.features, "private_tmp") else []),
+        *([["join_cgroups", f"{lab.group}/{name}"]] if enforced else []),
         ["root_overlay", root, lab.path("nodes", name, "disk"), lab.root or "/"],
         *(_accounts(lab, root) if lab.root else []),
         ["mount", "proc", f"{root}/proc"],
         ["sysfs", f"{root}/sys"],
+        *(_cgroups(lab, root) if enforced else []),
         *_device_directory(lab, root),
         ["tmpfs", f"{root}/tmp", lab.marker, "mode=1777"],
         *_run_directory(lab, root),
-        ["bind", lab.shared, f"{root}/shared"],
+        _shared(lab, host, root),
+        *_users(lab, root),
         ["bind", lab.path("etc", "slurm"), f"{root}/etc/slurm"],
         ["bind", lab.path("etc", "munge"), f"{root}/etc/munge"],
         ["bind", lab.path("log", name), f"{root}/var/log/slurm"],
@@ -224,15 +234,30 @@ def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
         ["pivot", root],
         ["mkdir", "/run/munge", 0o755, "munge"],
     ]
-    return {
-        "name": name,
-        "socket": socket_path(host, name),
-        "setup": setup,
-        "services": {
-            "munged": _munged(lab, "/var/log/munge"),
-            "slurmd": _service(lab, [_SLURMD, "-D"], "/var/log/slurm/slurmd.out"),
-        },
+    services = {
+        "munged": _munged(lab, "/var/log/munge"),
+        "slurmd": _service(lab, [_SLURMD, "-D"], "/var/log/slurm/slurmd.out"),
     }
+    if profile.on(host.features, "network_share"):
+        services[sharing.MOUNT] = _service(lab, sharing.mount_argv(lab), "/var/log/slurm/shared.log")
+    return {"name": name, "socket": socket_path(host, name), "setup": setup, "services": services}
+
+
+def _shared(lab: Lab, host: Host, root: str) -> list[Any]:
+    """/shared: the lab's directory itself, or the place where it is mounted over the network once there is one."""
+    if profile.on(host.features, "network_share"):
+        return ["mkdir", f"{root}/shared"]
+    return ["bind", lab.shared, f"{root}/shared"]
+
+
+def _users(lab: Lab, root: str) -> list[list[Any]]:
+    if not lab.site or lab.root:  # a root of its own has got them already
+        return []
+    return [["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in ("group", "passwd")]
+
+
+def _cgroups(lab: Lab, root: str) -> list[list[Any]]:
+    return [["tmpfs", f"{root}{cgroups.MOUNT_POINT}", lab.marker, "mode=755"], ["mount_cgroups", root]]
 
 
 def _device_directory(lab: Lab, root: str) -> list[list[Any]]:

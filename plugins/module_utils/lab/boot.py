@@ -27,7 +27,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     control,
     network,
     processes,
+    profile,
     roots,
+    sharing,
     slurmconf,
     wrappers,
 )
@@ -47,7 +49,7 @@ def settle_host(lab: Lab) -> Host:
     user = "slurm" if lab.realistic else pwd.getpwuid(uid).pw_name
     block = 0 if lab.realistic else _free_block(lab)
     hostname = socket.gethostname().partition(".")[0]
-    return Host(hostname, user, block, lab.socket_directory(uid))
+    return Host(hostname, user, block, lab.socket_directory(uid), profile.probe(lab), sharing.server_program(lab))
 
 
 def _free_block(lab: Lab) -> int:
@@ -79,6 +81,8 @@ def write_directory(lab: Lab, host: Host) -> None:
         os.makedirs(lab.path(name), exist_ok=True)
     os.chmod(lab.directory, 0o755)
     _directory(lab.shared, 0o1777 if lab.realistic else 0o755)
+    if lab.site:
+        _site_directory(lab)
     _directory(lab.path("state"), 0o755, owner)
     _directory(host.socket_directory, 0o755)
     for name in ["head", *lab.node_names]:
@@ -91,7 +95,7 @@ def write_directory(lab: Lab, host: Host) -> None:
     for name, text in slurmconf.render(lab, host).items():
         private = name == "slurmdbd.conf"
         write_file(lab.path("etc", "slurm", name), text, 0o600 if private else 0o644, owner if private else None)
-    for name, text in {**agents.static_files(lab), **(roots.account_files(lab) if lab.root else {})}.items():
+    for name, text in {**agents.static_files(lab), **_user_files(lab)}.items():
         write_file(lab.path("etc", name), text)
     for name, config in agents.render(lab, host, interpreter()).items():
         write_file(agents.config_path(lab, name), json.dumps(config, indent=1) + "\n")
@@ -103,6 +107,27 @@ def write_directory(lab: Lab, host: Host) -> None:
         _fake_devices(lab)
     if lab.accounting == "slurmdbd":
         write_file(lab.path("etc", "grants.sql"), accounting.grants(host.user))
+
+
+def _user_files(lab: Lab) -> dict[str, str]:
+    """/etc/passwd and /etc/group where they are not the host's own: of another release, or with the lab's user."""
+    if lab.root:
+        users = roots.account_files(lab)
+    else:
+        with open("/etc/passwd", encoding="utf-8") as passwd, open("/etc/group", encoding="utf-8") as group:
+            users = {"passwd": passwd.read(), "group": group.read()}
+    if lab.site:
+        users = profile.user_files(users["passwd"], users["group"])
+    return users if lab.root or lab.site else {}
+
+
+def _site_directory(lab: Lab) -> None:
+    """The home of the lab's user. Everything on /shared is hers: nobody else writes there through the network."""
+    home = lab.shared + profile.HOME[len(lab.shared_inside) :]
+    os.makedirs(home, exist_ok=True)
+    for path in (lab.shared, os.path.dirname(home), home):
+        os.chmod(path, 0o755)
+        os.chown(path, profile.UID, profile.UID)
 
 
 def _directory(path: str, mode: int, owner: tuple[int, int] | None = None) -> None:
@@ -198,6 +223,7 @@ def start_daemons(lab: Lab, host: Host) -> None:
         head = wait_for_agent(lab, host, "head")
         database = pool.submit(accounting.initialise, lab)
         network.batch(head.pid, network.head_batch(lab))
+        _share_on_head(lab, host, control.agent(host, "head"), head.pid)
         if lab.internet:
             control.agent(host, agents.SUPERVISOR).start("internet")
         database.result()
@@ -214,6 +240,25 @@ def _furnish_nodes(lab: Lab, host: Host, head: processes.Identity, names: list[s
     network.connect(lab, head.pid, pids)
     for name, pid in pids.items():
         start_munged(lab, host, control.agent(host, name), pid, name)
+        _share_on_node(lab, host, name, pid)
+
+
+def _share_on_head(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    """The server of /shared, and the head's own mount of it."""
+    if profile.on(host.features, "network_share"):
+        agent.start(sharing.SERVER)
+        control.wait_for_service(lab, agent, sharing.SERVER, "head", lambda: sharing.PORT in control.ports(pid))
+        _mount_shared(lab, agent, pid, "head")
+
+
+def _share_on_node(lab: Lab, host: Host, name: str, pid: int) -> None:
+    if profile.on(host.features, "network_share"):
+        _mount_shared(lab, control.agent(host, name), pid, name)
+
+
+def _mount_shared(lab: Lab, agent: control.Agent, pid: int, where: str) -> None:
+    agent.start(sharing.MOUNT)
+    control.wait_for_service(lab, agent, sharing.MOUNT, where, lambda: sharing.mounted(pid, lab.shared_inside))
 
 
 def start_node(lab: Lab, host: Host, name: str) -> None:
@@ -231,7 +276,9 @@ def mend(lab: Lab, host: Host) -> None:
     supervisor = control.agent(host, agents.SUPERVISOR)
     if lab.internet:
         supervisor.start("internet")
-    _start_head(lab, host, control.agent(host, "head"), control.agent(host, "head").identity().pid)
+    head = control.agent(host, "head")
+    _share_on_head(lab, host, head, head.identity().pid)
+    _start_head(lab, host, head, head.identity().pid)
     for name in lab.node_names:
         agent = control.agent(host, name)
         if supervisor.running(name) and not network.plugged(agent.identity().pid):
@@ -239,6 +286,7 @@ def mend(lab: Lab, host: Host) -> None:
         if not supervisor.running(name):
             start_node(lab, host, name)
         start_munged(lab, host, agent, agent.identity().pid, name)
+        _share_on_node(lab, host, name, agent.identity().pid)
         agent.start("slurmd")
 
 

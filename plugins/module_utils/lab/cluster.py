@@ -23,11 +23,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     agents,
     boot,
+    cgroups,
     control,
     library,
     processes,
+    profile,
     release,
     roots,
+    sharing,
     slurmconf,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, check
@@ -37,6 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 STATES = ("present", "stopped", "restarted", "absent")
 _PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client"}
 _REALISTIC = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
+_SITE = {"sshfs": "sshfs", "setpriv": "util-linux", "su": "login"}
 _ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
 
 
@@ -54,6 +58,7 @@ class Report:
     before: str = ""
     after: str = ""
     repaired: list[str] = dataclasses.field(default_factory=list)
+    features: dict[str, bool | str] = dataclasses.field(default_factory=dict)
 
     def results(self) -> dict[str, object]:
         """The module's results."""
@@ -72,6 +77,9 @@ class Report:
             "nodes": self.lab.node_names,
             "cluster_name": self.lab.cluster_name,
             "slurm": self.lab.slurm,
+            "profile": self.lab.profile,
+            "user": profile.USER if self.lab.site else "",
+            "features": self.features,
             "diff": {
                 "before": f"state: {self.was}\n{self.before}",
                 "after": f"state: {self.now}\n{self.after}",
@@ -111,10 +119,15 @@ def missing_packages(lab: Lab) -> list[str]:
         needed.update(_PROGRAMS)
         if lab.accounting == "slurmdbd":
             needed.update(_ACCOUNTING)
+        if lab.site:
+            needed.update(_SITE)
     elif not roots.cached(release.RELEASES[lab.slurm]):
         needed["mmdebstrap"] = "mmdebstrap"
     path = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-    return sorted({package for program, package in needed.items() if shutil.which(program, path=path) is None})
+    missing = {package for program, package in needed.items() if shutil.which(program, path=path) is None}
+    if lab.site and not sharing.server_program(lab):
+        missing.add("openssh-sftp-server")
+    return sorted(missing)
 
 
 def leftovers(lab: Lab) -> list[processes.Identity]:
@@ -176,13 +189,16 @@ def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
                 " choose another, or open it (chmod a+x)"
             )
     if check_mode:
-        return _judge(lab, state)
+        report = _judge(lab, state)
+        report.features = profile.probe(lab)
+        return report
     with locked(lab.directory):
         if os.path.isdir(_going(lab)):  # a removal that was killed
             shutil.rmtree(_going(lab))
         report = _judge(lab, state)
         if report.changed:
             report.repaired = _change(lab, state, report.was)
+        report.features = profile.probe(lab)
         if report.now == "absent":
             os.unlink(f"{lab.directory}.lock")
             with contextlib.suppress(OSError):  # not empty: other labs live there
@@ -269,6 +285,9 @@ def _stop(lab: Lab, known: Record | None, graceful: bool) -> int:
     if graceful and known is not None:
         _save_state(known.lab, known.host)
     processes.kill_all(_marks(lab))
+    busy = cgroups.sweep(lab.group)
+    if busy:
+        raise RankzeroError(f"lab {lab.name}: control groups do not go away: {', '.join(busy)}; look into them")
     return len(before)
 
 

@@ -1,18 +1,21 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few system calls that Python 3.9 to 3.11 do not offer: mount(2), pivot_root(2), setns(2), prctl(2)."""
+"""The few system calls that Python 3.9 does not offer: mount(2), pivot_root(2), setns(2), unshare(2), prctl(2)."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
+import struct
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, CLONE_NEWCGROUP, CLONE_NEWNS = 0x40000000, 0x02000000, 0x00020000
+NS_GET_MNTNS_ID = 0x8008B705  # ioctl_ns(2), since Linux 6.11
 _PR_SET_CHILD_SUBREAPER = 36
 # pivot_root has no wrapper in the C library.
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41}
@@ -50,6 +53,36 @@ def pivot_root(new_root: str) -> None:
 def setns(descriptor: int, kind: int) -> None:
     """Move this thread into the namespace behind `descriptor`."""
     _checked(_libc.setns(descriptor, kind), "setns")
+
+
+def unshare(kind: int) -> None:
+    """Leave the namespace of this kind for a new one."""
+    _checked(_libc.unshare(kind), "unshare")
+
+
+def eldest_mounts() -> None:
+    """A mount namespace that counts as older than any that is made after it.
+
+    Only the file of a younger one can be bind mounted, which is how job_container/tmpfs keeps a job's /tmp. Linux 6.18
+    tells the age by a number of which every CPU has a stock of its own: the namespace is made where they are lowest.
+    """
+    allowed = os.sched_getaffinity(0)
+    ages = {}
+    try:
+        for cpu in allowed:
+            os.sched_setaffinity(0, {cpu})
+            unshare(CLONE_NEWNS)
+            descriptor = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                ages[struct.unpack("Q", fcntl.ioctl(descriptor, NS_GET_MNTNS_ID, bytes(8)))[0]] = cpu
+            except OSError:  # an older kernel has one stock for all
+                return
+            finally:
+                os.close(descriptor)
+        os.sched_setaffinity(0, {ages[min(ages)]})
+        unshare(CLONE_NEWNS)
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def become_subreaper() -> None:

@@ -26,20 +26,27 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 WAYS = ("realistic", "simple")
 ACCOUNTING = ("slurmdbd", "none")
+PROFILES = ("friendly", "site")
 MOST_NODES = 64  # one machine carries them all; addresses and ports are planned for this many
 SOCKET_LIMIT = 100  # a unix socket's path must fit into 108 bytes; some head-room for the file name's variants
 
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """A partition of all nodes. `max_time` is written as slurm.conf wants it (minutes or D-HH:MM:SS)."""
+    """A partition of all nodes. `max_time` is written as slurm.conf wants it (minutes or D-HH:MM:SS).
+
+    Jobs of a higher `priority` preempt those of a lower one, which then have `grace_time` seconds.
+    """
 
     name: str
     max_time: str = "UNLIMITED"
     default: bool = False
+    priority: int = 1
+    grace_time: int = 0
 
 
 DEFAULT_PARTITIONS = (Partition("batch", "UNLIMITED", True), Partition("short", "01:00:00"))
+SITE_PARTITIONS = (Partition("batch", "1-00:00:00", True, grace_time=15), Partition("urgent", "01:00:00", priority=10))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +66,24 @@ class Lab:
     partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS
     slurm_conf: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
+    profile: str = "friendly"
+    gpu_type: str = ""
     slurm: str = release.HOST
 
     @property
     def root(self) -> str:
         """The root file system of head and nodes where it is not the host's; "" where it is."""
         return release.RELEASES[self.slurm].root if self.slurm in release.RELEASES else ""
+
+    @property
+    def site(self) -> bool:
+        """Whether this is a lab of profile site; see profile.py."""
+        return self.profile == "site"
+
+    @property
+    def group(self) -> str:
+        """The name of the lab's control groups."""
+        return f"rankzero-lab-{self._hash:08x}"
 
     @property
     def realistic(self) -> bool:
@@ -129,6 +148,11 @@ class Lab:
 _INTERFACES = ("eth0", "ib0")
 
 
+def processors() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def default_directory(name: str, uid: int, home: str) -> str:
     """Where an instance lives when nothing else is said."""
     return f"/var/lib/rankzero-lab/{name}" if uid == 0 else f"{home}/.local/share/rankzero-lab/{name}"
@@ -169,6 +193,14 @@ def check(lab: Lab, uid: int) -> None:
         problems.append(
             _problem("slurm", lab.slurm, "another Slurm than the host's needs way=realistic, which needs root")
         )
+    if lab.site and not lab.realistic:
+        problems.append(_problem("profile", lab.profile, "it needs nodes of their own: way=realistic, as root"))
+    if lab.site and lab.cpus > processors():
+        problems.append(
+            _problem("cpus", lab.cpus, f"profile site binds ranks to real cores; this machine has {processors()}")
+        )
+    if not re.match(r"[A-Za-z0-9_.-]*\Z", lab.gpu_type):
+        problems.append(_problem("gpu_type", lab.gpu_type, "use letters, digits, '_', '.' and '-', such as h100"))
     problems.extend(_partition_problems(lab.partitions))
     problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
     for bind in lab.binds:
@@ -191,6 +223,14 @@ def _partition_problems(partitions: Sequence[Partition]) -> list[str]:
             problems.append(
                 _problem("partitions.max_time", partition.max_time, "use UNLIMITED, minutes, HH:MM:SS or D-HH:MM:SS")
             )
+        if partition.priority not in range(1, 65534) or partition.grace_time < 0:
+            problems.append(
+                _problem(
+                    "partitions",
+                    f"priority {partition.priority}, grace_time {partition.grace_time}",
+                    "a priority is 1 to 65533, a grace_time 0 or more seconds",
+                )
+            )
     names = [partition.name for partition in partitions]
     if len(set(names)) != len(names) or not names:
         problems.append(_problem("partitions", names, "give at least one, each name once"))
@@ -208,9 +248,17 @@ def _line_problems(option: str, lines: Sequence[str]) -> list[str]:
 
 
 def from_options(options: Mapping[str, Any]) -> Lab:
-    """A Lab from the module's options (`way` may be auto, `directory` may be empty), for the user who runs this."""
+    """A Lab from the module's options, for the user who runs this.
+
+    `way` may be auto and `directory` empty; where `cpus`, `gpu_type` or `partitions` is empty, the profile decides.
+    """
     uid = os.getuid()
     fields = dict(options)
+    site = fields["profile"] == "site"
+    fields["cpus"] = fields["cpus"] or (processors() if site else 16)
+    fields["gpu_type"] = fields["gpu_type"] or ("h100" if site else "")
+    usual = SITE_PARTITIONS if site else DEFAULT_PARTITIONS
+    fields["partitions"] = fields["partitions"] or [dataclasses.asdict(partition) for partition in usual]
     if fields["way"] == "auto":
         fields["way"] = "realistic" if uid == 0 else "simple"
     home = pwd.getpwuid(uid).pw_dir

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 
 CONTROLLER_PORT, DATABASE_PORT, NODE_PORT = 6817, 6819, 6818  # Slurm's own defaults
 
@@ -21,12 +22,17 @@ _NO_CGROUPS = "CgroupPlugin=disabled\n"
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What the configuration needs to know about the machine: only the simple way uses hostname, user and ports."""
+    """What the configuration needs to know about the machine: only the simple way uses hostname, user and ports.
+
+    `features`: what the machine can do for the lab's profile, as profile.probe says it. `sftp_server`: the program.
+    """
 
     hostname: str
     user: str = "slurm"
     port_block: int = 0
     socket_directory: str = ""
+    features: dict[str, bool | str] = dataclasses.field(default_factory=dict)
+    sftp_server: str = ""
 
     @property
     def munge_socket(self) -> str:
@@ -36,6 +42,7 @@ class Host:
 def render(lab: Lab, host: Host) -> dict[str, str]:
     """File name -> text of everything that belongs into the lab's /etc/slurm (or <directory>/etc/slurm)."""
     files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": cgroup_conf(lab)}
+    files.update(profile.files(lab, host.features))
     if lab.accounting == "slurmdbd":
         files["slurmdbd.conf"] = _slurmdbd_conf(lab, host)
     return files
@@ -103,16 +110,24 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
     if lab.gpus:
         pairs.append(("GresTypes", "gpu"))
     pairs.extend(_accounting(lab, host))
-    lines = _text(pairs)
+    if any(partition.priority != lab.partitions[0].priority for partition in lab.partitions):
+        pairs += [("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE")]
+    # What the profile says stands in the place of what is said above, or is added.
+    lines = _text(list({**dict(pairs), **dict(profile.settings(lab, host.features))}.items()))
     lines.append(_node_line(lab, host))
     for number, partition in enumerate(lab.partitions):
         default = partition.default or (number == 0 and not any(other.default for other in lab.partitions))
         lines.append(
             f"PartitionName={partition.name} Nodes=ALL Default={'YES' if default else 'NO'}"
-            f" MaxTime={partition.max_time} State=UP"
+            f" MaxTime={partition.max_time} State=UP{_preemption(partition)}"
         )
     lines.extend(lab.slurm_conf)
     return "\n".join(lines) + "\n"
+
+
+def _preemption(partition: Partition) -> str:
+    words = f" PriorityTier={partition.priority}" if partition.priority != 1 else ""
+    return words + (f" GraceTime={partition.grace_time}" if partition.grace_time else "")
 
 
 def _accounting(lab: Lab, host: Host) -> list[tuple[str, object]]:
@@ -149,7 +164,7 @@ def _node_line(lab: Lab, host: Host) -> str:
         line += f" NodeAddr=127.0.0.1 NodeHostname={host.hostname} Port={ports}"
     line += f" CPUs={lab.cpus} Sockets=1 CoresPerSocket={lab.cpus} ThreadsPerCore=1 RealMemory={lab.memory}"
     if lab.gpus:
-        line += f" Gres=gpu:{lab.gpus}"
+        line += f" Gres=gpu:{lab.gpu_type + ':' if lab.gpu_type else ''}{lab.gpus}"
     return line + " State=UNKNOWN"
 
 
@@ -158,7 +173,8 @@ def _gres_conf(lab: Lab) -> str:
     if not lab.gpus:
         return "# no GPUs\n"
     directory = "/dev" if lab.realistic else lab.path("dev")
-    return f"Name=gpu File={directory}/nvidia{_bracket(0, lab.gpus - 1)}\n"
+    kind = f" Type={lab.gpu_type}" if lab.gpu_type else ""
+    return f"Name=gpu{kind} File={directory}/nvidia{_bracket(0, lab.gpus - 1)}\n"
 
 
 def _slurmdbd_conf(lab: Lab, host: Host) -> str:

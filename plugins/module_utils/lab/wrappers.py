@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -28,6 +29,8 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         + 'if [ "$#" -eq 0 ]; then echo "usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
         + _enter(lab, host, "head"),
         "bin/sh": _HEADER.format(what="a shell on the head, with sh's own arguments; for ansible_shell_executable")
+        # Ansible's become calls the shell a second time, inside.
+        + (f'[ "$(id -u)" != {profile.UID} ] || exec /bin/sh "$@"\n' if lab.site else "")
         + 'set -- /bin/sh "$@"\n'
         + _enter(lab, host, "head"),
         "bin/node": _HEADER.format(what="run a command on a node of the lab: node NAME COMMAND [ARGUMENT...]")
@@ -40,6 +43,14 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
     }
     if lab.realistic and lab.internet:
         scripts["lib/internet"] = _python(lab, python, "internet", "sys.argv[1:]")
+    if profile.on(host.features, "network_share"):
+        scripts["lib/fileserver"] = _python(lab, python, "sharing", "sys.argv[1:]")
+    if lab.site:
+        scripts["bin/user"] = (
+            _HEADER.format(what="run a command on the head as the lab's user: user COMMAND [ARGUMENT...]")
+            + 'if [ "$#" -eq 0 ]; then echo "usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
+            + f'exec {shlex.quote(lab.path("bin", "head"))} {shlex.join(profile.become_user())} "$@"\n'
+        )
     return scripts
 
 
@@ -89,6 +100,18 @@ def _enter(lab: Lab, host: Host, where: str) -> str:
     )
 
 
+def _become(lab: Lab) -> str:
+    """On a site lab Ansible works as the lab's user, as it would after logging in there."""
+    if not lab.site:
+        return ""
+    return (
+        "      ansible_become: true\n"
+        "      ansible_become_method: ansible.builtin.su\n"
+        f"      ansible_become_user: {profile.USER}\n"
+        "      ansible_pipelining: true\n"
+    )
+
+
 def inventory(lab: Lab) -> str:
     """An inventory whose group slurm_login is the lab's head, as YAML."""
     return (
@@ -98,9 +121,9 @@ def inventory(lab: Lab) -> str:
         "    lab:\n"
         "      ansible_connection: local\n"
         f"      ansible_shell_executable: {json.dumps(lab.path('bin', 'sh'))}\n"
-        "      ansible_python_interpreter: /usr/bin/python3\n"
-        "  vars:\n"
+        "      ansible_python_interpreter: /usr/bin/python3\n" + _become(lab) + "  vars:\n"
         "    launch_cluster:\n"
         f"      state_root: {json.dumps(lab.shared_inside + '/rankzero/state')}\n"
         f"      store_root: {json.dumps(lab.shared_inside + '/rankzero/store')}\n"
+        + (f"      resources: {{account: {profile.ACCOUNT}}}\n" if lab.site else "")
     )

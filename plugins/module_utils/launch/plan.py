@@ -122,7 +122,7 @@ def plan(
         topology=shape,
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape) + (container.step if container else ()),
-        probe=_probe(shape),
+        probe=_probe(spec, shape),
         life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
         argv=_argv(spec, python),
         variables=exported,
@@ -194,20 +194,47 @@ def _step(spec: LaunchSpec, shape: Topology) -> Options:
         ("kill-on-bad-exit", "1"),
         ("export", "ALL"),
     ]
-    if shape.launcher == "torchrun" and "cpu-bind" not in spec.launcher.srun:
-        # The one task of a node starts all its ranks: they share the task's CPUs (L11).
-        options.append(("cpu-bind", "none"))
+    if "cpu-bind" not in spec.launcher.srun:
+        options.append(_cpu_bind(shape))
     options += [(name, value) for name, value in sorted(spec.launcher.srun.items()) if value is not False]
     return tuple(options)
 
 
-def _probe(shape: Topology) -> tuple[tuple[str, str], ...]:
-    """srun's options for the preflight: one task a node, with all the CPUs that the node's ranks will have (L11)."""
+def _cpu_bind(shape: Topology) -> tuple[str, str]:
+    """Each rank of srun keeps to its own cores, near each other. Under torchrun the one task of a node starts all its
+    ranks: they share the task's CPUs (L11)."""
+    return ("cpu-bind", "none" if shape.launcher == "torchrun" else "cores")
+
+
+# Options of srun that decide what a task is bound to: the preflight is placed as the ranks will be.
+_BINDING = (
+    "accel-bind",
+    "cores-per-socket",
+    "cpu-bind",
+    "distribution",
+    "gpu-bind",
+    "gpus-per-task",
+    "hint",
+    "mem-bind",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
+    "ntasks-per-socket",
+    "sockets-per-node",
+    "threads-per-core",
+    "tres-bind",
+)
+
+
+def _probe(spec: LaunchSpec, shape: Topology) -> tuple[tuple[str, str], ...]:
+    """srun's options for the preflight: the ranks' own size and binding, so that it sees what they will have (L11)."""
+    given = {name: value for name, value in spec.launcher.srun.items() if name in _BINDING and value is not False}
     return (
         ("nodes", str(shape.nodes)),
-        ("ntasks", str(shape.nodes)),
-        ("ntasks-per-node", "1"),
-        ("cpus-per-task", str(shape.cpus_per_node)),
+        ("ntasks", str(shape.tasks)),
+        ("ntasks-per-node", str(shape.tasks_per_node)),
+        ("cpus-per-task", str(shape.cpus_per_task)),
+        *(() if "cpu-bind" in given else (_cpu_bind(shape),)),
+        *((name, str(value)) for name, value in sorted(given.items())),
     )
 
 

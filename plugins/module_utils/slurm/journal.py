@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+
 JOURNAL = "journal.jsonl"
 
 
@@ -56,7 +58,7 @@ class RunDirectory:
     def events(self) -> list[dict[str, Any]]:
         """The journal's whole lines, oldest first."""
         events = []
-        for line in _text(self.file(JOURNAL)).splitlines():
+        for line in fresh.text_of(self.file(JOURNAL)).splitlines():
             try:
                 event = json.loads(line)
             except ValueError:
@@ -67,7 +69,7 @@ class RunDirectory:
 
     def claim(self) -> Claim | None:
         """The claim, once a job has taken it."""
-        parts = _text(self.file("claim")).split()
+        parts = fresh.text_of(self.file("claim")).split()
         if len(parts) == 3 and parts[0].isascii() and parts[0].isdigit():
             return Claim(int(parts[0]), parts[1], parts[2])
         return None
@@ -122,17 +124,9 @@ def generations(runs_dir: str) -> list[RunDirectory]:
     ]
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
 def _object(path: str) -> dict[str, Any] | None:
     try:
-        document = json.loads(_text(path))
+        document = json.loads(fresh.text_of(path))
     except ValueError:
         return None
     return document if isinstance(document, dict) else None

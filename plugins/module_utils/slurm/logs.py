@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
 CHECKED = 1024
@@ -79,6 +80,8 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
         for name in sorted(names):
             full = os.path.join(folder, name)
             path = os.path.relpath(full, logs_dir)
+            # A log that was looked at while it grew would end where it ended then.
+            fresh.sync(full)
             try:
                 status = os.lstat(full)
             except OSError:

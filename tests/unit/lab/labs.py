@@ -9,11 +9,15 @@ import json
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, network, slurmconf, wrappers
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import SITE_PARTITIONS, Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 GOLDEN = Path(__file__).parent / "golden"
 PYTHON = "/usr/bin/python3"
+
+ENFORCED: dict[str, bool | str] = dict.fromkeys(
+    ("cgroups", "affinity", "private_tmp", "job_submit", "network_share"), True
+)
 
 LABS = {
     "realistic": (Lab("lab", "/var/lib/rankzero-lab/lab"), Host("vm", "slurm", 0, "/var/lib/rankzero-lab/lab/run")),
@@ -37,6 +41,23 @@ LABS = {
     "newer": (
         Lab("newer", "/srv/newer", nodes=2, gpus=0, binds=("/data",), slurm="26.05"),
         Host("vm", "slurm", 0, "/srv/newer/run"),
+    ),
+    "site": (
+        Lab(
+            "site",
+            "/var/lib/rankzero-lab/site",
+            nodes=2,
+            cpus=2,
+            profile="site",
+            gpu_type="h100",
+            partitions=SITE_PARTITIONS,
+            internet=False,
+        ),
+        Host("vm", "slurm", 0, "/var/lib/rankzero-lab/site/run", ENFORCED, "/usr/lib/openssh/sftp-server"),
+    ),
+    "site-that-cannot": (
+        Lab("poor", "/srv/poor", nodes=1, cpus=2, gpus=0, profile="site", accounting="none", internet=False),
+        Host("vm", "slurm", 0, "/srv/poor/run", dict.fromkeys(ENFORCED, "this machine cannot")),
     ),
     "simple": (
         Lab("lab", "/home/user/.local/share/rankzero-lab/lab", way="simple", nodes=2, gpus=2, job_comments=True),

@@ -138,7 +138,8 @@ def test_the_modules_options_are_documented_with_their_defaults() -> None:
 
 
 def test_the_role_and_the_module_agree() -> None:
-    own = {"install", "packages", "root_packages", "directory"}  # directory: empty in the role, not given to the module
+    # directory: empty in the role, not given to the module
+    own = {"install", "packages", "root_packages", "site_packages", "directory"}
     ours = {name: value for name, value in role_defaults().items() if name not in own}
     assert ours == {name: entry["default"] for name, entry in lab_cluster.ARGUMENTS.items() if name != "directory"}
 

@@ -144,6 +144,54 @@ def test_a_requeue_that_slurm_refuses_is_the_end(site: Site) -> None:
     assert outcome["message"].endswith("Slurm did not requeue the job: Requested operation is presently disabled")
 
 
+NOT_ASKED = "not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)"
+
+
+def preempted(requeue: int, preempted: str = "2026-01-01T10:00:05") -> str:
+    """A scontrol under which the job that runs since 10:00:00 was preempted (or an attempt before this one was)."""
+    said = f"JobId=1 Requeue={requeue} Restarts=0 StartTime=2026-01-01T10:00:00 PreemptTime={preempted} Suspend=0"
+    return (
+        'case "$*" in *hostnames*) echo "$3" | tr , "\\n" ;; '
+        'requeue*) echo "scontrol $*" >> "$RANKZERO_RUN_DIR/../said" ;; '
+        f'*) echo "{said}" ;; esac'
+    )
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "code", "success", "message"),
+    [
+        (preempted(1), 0, False, "preempted by a job of a higher priority; requeued: attempt 2 follows"),
+        (preempted(1), 143, False, "preempted by a job of a higher priority; requeued: attempt 2 follows"),
+        (
+            preempted(0),
+            0,
+            False,
+            f"preempted by a job of a higher priority; {NOT_ASKED}",
+        ),
+        (preempted(1, "None"), 3, False, "the program ended with exit code 3"),
+        (preempted(1, "2026-01-01T09:59:59"), 0, True, "the program ended with exit code 0"),
+    ],
+)
+def test_ranks_that_end_in_the_grace_of_a_preemption(
+    site: Site, scontrol: str, code: int, success: bool, message: str
+) -> None:
+    """Slurm tells the ranks only; a script that ended by itself then would make the job FAILED."""
+    site.functions["scontrol"] = scontrol
+    job = site.job({"shell": f"exit {code}", "preflight": {"enabled": False}})
+    job.finish()
+    outcome = job.outcome()
+    assert (outcome["success"], outcome["message"]) == (success, message)
+    requeues = job.run.parent / "said"
+    assert requeues.exists() == ("; requeued" in message)
+
+
+def test_a_proven_result_is_a_success_also_when_preempted(site: Site) -> None:
+    site.functions["scontrol"] = preempted(1)
+    job = site.job({"shell": 'echo "{\\"loss\\": 1.0}" > result.json', "artifact": ARTIFACT})
+    assert job.finish() == 0
+    assert job.outcome()["success"]
+
+
 def test_a_cancelled_job_does_not_requeue_itself(site: Site) -> None:
     """TERM is scancel's, the time limit's and preemption's: Slurm decides then."""
     job = restarting(site)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import signal
@@ -364,3 +365,25 @@ def test_what_an_earlier_attempt_left_in_the_log_says_nothing_of_this_one(run: P
     assert finish(run, exit_code=143)[1]["exit_code"] == 5
     (run / "logs" / "job.7.log").write_text(SRUN_SAYS, encoding="utf-8")
     assert finish(run, exit_code=0)[1]["success"] is True
+
+
+def test_what_seems_invalid_is_read_again_under_a_new_name(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may show a file as it was; tests/cluster/test_site.py has one that does."""
+    found = importlib.util.spec_from_file_location("outcome", PROGRAM)
+    assert found and found.loader
+    outcome = importlib.util.module_from_spec(found)
+    found.loader.exec_module(outcome)
+    leave(run, '{"loss": 1.0}')
+    artifact = {"path": "result.json", "format": "json", "require": {}}
+    true, names = outcome.inspect, []
+
+    def stale(run_dir: str, asked: dict[str, Any], path: str | None = None) -> dict[str, Any]:
+        names.append(path)
+        report: dict[str, Any] = true(run_dir, asked, path)
+        return report if path else {**report, "valid": False, "errors": ["is still being written"]}
+
+    monkeypatch.setattr(outcome, "inspect", stale)
+    report = outcome.settled(str(run), artifact)
+    assert report["valid"] and report["path"] == str(run / "work" / "result.json")
+    assert len(names) == 2 and names[0] is None
+    assert os.listdir(run / "work") == ["result.json"], "nothing is left"

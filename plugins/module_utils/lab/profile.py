@@ -1,0 +1,152 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Profile `site`: what real sites do that a friendly lab hides. Slurm's settings, the site's rules, its user. Pure but
+for `probe`, which asks this machine what it can do.
+
+slurm.conf(5), cgroup.conf(5), job_container.conf(5), sacctmgr(1); job_submit.lua: Slurm's guide to job submit plugins.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, sharing
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+
+Features = Mapping[str, "bool | str"]
+
+# The ordinary user of a site lab. She exists on its head and nodes only, and owns everything on /shared.
+USER, UID = "labuser", 60001
+HOME = f"/shared/home/{USER}"
+ACCOUNT, OTHER_ACCOUNT = "research", "teaching"
+# Where distributions keep Slurm's plugins.
+_PLUGINS = ("/usr/lib/*/slurm*", "/usr/lib/slurm*", "/usr/lib64/slurm*")
+
+_LUA = """\
+-- Written by rankzero.slurm. Sites do such things: jobs are charged to an account, and comments are the site's.
+function slurm_job_submit(job, partitions, uid)
+   if job.account == nil then
+      slurm.log_user("this site charges every job to an account: give --account")
+      return slurm.ERROR
+   end
+   job.comment = "checked by the site"
+   return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+   return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
+"""
+
+
+def probe(lab: Lab) -> dict[str, bool | str]:
+    """What this machine lets a lab enforce: True, or the reason why not. Every lab names all of them."""
+    if not lab.site:
+        reason = "profile friendly does not do this"
+        return dict.fromkeys(("cgroups", "affinity", "private_tmp", "job_submit", "network_share", "nfs"), reason)
+    with open("/proc/filesystems", encoding="utf-8") as stream:
+        filesystems = stream.read()
+    return {
+        "cgroups": cgroups.obstacle(cgroups.mounted()) or True,
+        "affinity": _plugin(lab, "task_affinity") or True,
+        "private_tmp": _plugin(lab, "job_container_tmpfs") or True,
+        "job_submit": _plugin(lab, "job_submit_lua") or True,
+        "network_share": sharing.obstacle(filesystems) or True,
+        "nfs": sharing.nfs_obstacle(filesystems),
+    }
+
+
+def _plugin(lab: Lab, name: str) -> str:
+    # A root of its own has them all; it may not be built yet.
+    found = bool(lab.root) or any(glob.glob(f"{place}/{name}.so") for place in _PLUGINS)
+    return "" if found else f"Slurm's plugin {name} is not installed (package slurm-wlm-basic-plugins)"
+
+
+def on(features: Features, name: str) -> bool:
+    """Whether a lab has a feature."""
+    return features.get(name) is True
+
+
+def settings(lab: Lab, features: Features) -> list[tuple[str, object]]:
+    """Settings of slurm.conf that take the place of the friendly ones, or are added."""
+    if not lab.site:
+        return []
+    enforced = on(features, "cgroups")
+    tasks = [
+        name for name, feature in (("task/cgroup", "cgroups"), ("task/affinity", "affinity")) if on(features, feature)
+    ]
+    pairs: list[tuple[str, object]] = [
+        ("ProctrackType", "proctrack/cgroup" if enforced else "proctrack/linuxproc"),
+        ("TaskPlugin", ",".join(tasks) or "task/none"),
+        # A job that did not ask for it is not requeued, and nobody sees what others run.
+        ("JobRequeue", 0),
+        ("PrivateData", "jobs,accounts,usage"),
+    ]
+    if on(features, "private_tmp"):
+        pairs += [("JobContainerType", "job_container/tmpfs"), ("PrologFlags", "Contain")]
+    if on(features, "job_submit"):
+        pairs.append(("JobSubmitPlugins", "lua"))
+    if lab.accounting == "slurmdbd":
+        pairs.append(("AccountingStorageEnforce", "associations,limits,qos"))
+    return pairs
+
+
+def files(lab: Lab, features: Features) -> dict[str, str]:
+    """Further files beside slurm.conf, or others in the place of friendly ones."""
+    found: dict[str, str] = {}
+    if not lab.site:
+        return found
+    if on(features, "cgroups"):
+        found["cgroup.conf"] = (
+            "CgroupPlugin=cgroup/v1\n"
+            + ("" if lab.root else "CgroupAutomount=no\n")
+            + f"CgroupMountpoint={cgroups.MOUNT_POINT}\n"
+            "ConstrainCores=yes\n"
+            "ConstrainRAMSpace=yes\n"
+            f"ConstrainDevices={'yes' if lab.gpus else 'no'}\n"
+        )
+    if on(features, "private_tmp"):
+        found["job_container.conf"] = "AutoBasePath=true\nBasePath=/var/spool/job_container\n"
+    if on(features, "job_submit"):
+        found["job_submit.lua"] = _LUA
+    return found
+
+
+def account_commands(lab: Lab) -> list[list[str]]:
+    """sacctmgr's arguments for the site's accounts, its limits by QOS, and its user. Once in the life of a database."""
+    if not lab.site:
+        return []
+    both = f"{ACCOUNT},{OTHER_ACCOUNT}"
+    return [
+        ["add", "account", both, "Description=lab", "Organization=lab"],
+        ["modify", "qos", "normal", "set", "MaxSubmitJobsPerUser=200", "Flags=DenyOnLimit"],
+        ["add", "qos", "debug", "MaxWall=00:10:00", "MaxJobsPerUser=2", "Flags=DenyOnLimit"],
+        ["add", "user", USER, f"Account={ACCOUNT}", f"DefaultAccount={ACCOUNT}", "QOS=normal,debug"],
+    ]
+
+
+def with_user(text: str, line: str) -> str:
+    """A passwd or group file with the lab's user; entries that have the same name or number make room."""
+    name, _x, number = line.split(":")[:3]
+    kept = [entry for entry in text.splitlines() if entry.split(":")[0] != name and entry.split(":")[2:3] != [number]]
+    return "\n".join([*kept, line]) + "\n"
+
+
+def user_files(passwd: str, group: str) -> dict[str, str]:
+    """The lab's /etc/passwd and /etc/group, from the machine's."""
+    return {
+        "passwd": with_user(passwd, f"{USER}:*:{UID}:{UID}:user of the lab:{HOME}:/bin/bash"),
+        "group": with_user(group, f"{USER}:*:{UID}:"),
+    }
+
+
+def become_user() -> Sequence[str]:
+    """The argv prefix that makes of root on the head or a node the lab's user, as after a login."""
+    return (
+        "setpriv", f"--reuid={UID}", f"--regid={UID}", "--init-groups",
+        "env", f"HOME={HOME}", f"USER={USER}", f"LOGNAME={USER}",
+    )  # fmt: skip

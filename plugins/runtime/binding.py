@@ -1,0 +1,130 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the ranks are bound to: CPUs and GPUs of each task, out of what binding.sh said in the preflight step (L11).
+
+    binding.py LOG --verdict CODE --tasks-per-node N --cpus-per-task N --gpus N < TABLE
+
+Prints the preflight's table with a line more for each layout (nodes that are alike share one), in the order of a node's
+tasks: `bound node01,node02 0:cpus=0-11,gpus=0-7 1:cpus=12-23,gpus=0-7`. The table's verdict CODE is the exit code, or 1
+where a task has too few: then the last line says so for each. A node that said nothing is not judged here. Standard
+library only.
+"""
+
+import argparse
+import re
+import sys
+
+LINE = re.compile(r"^(?:\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
+
+
+def members(text):
+    """The numbers of a list as the kernel writes it (0-3,8); empty where it is none."""
+    found = set()
+    for part in text.split(","):
+        first, _dash, last = part.partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()):
+            found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def compact(numbers):
+    """{0, 1, 2, 5} as 0-2,5; what are no numbers (GPU-2f3c...) as they are."""
+    spans = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def devices(text):
+    """The GPUs that a task sees, as a list of names."""
+    return [] if text == "none" else [name for name in text.split(",") if name]
+
+
+def shown(names):
+    return (
+        compact({int(name) for name in names}) if all(name.isdecimal() for name in names) else ",".join(names)
+    ) or "none"
+
+
+def counted(number, what):
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def layouts(said):
+    """{node: [(task, CPUs, machine's CPUs, GPUs)]} by task; a task that spoke twice is believed the last time."""
+    latest = {
+        int(task): (node, members(cpus), members(online), devices(gpus)) for task, node, cpus, online, gpus in said
+    }
+    nodes = {}
+    for task, (node, *rest) in sorted(latest.items()):
+        nodes.setdefault(node, []).append((task, *rest))
+    return nodes
+
+
+def problems(node, tasks, wanted):
+    """What is too little on a node, a sentence each. Where a lab promises more CPUs than there are, all are enough."""
+    found = []
+    for task, cpus, online, gpus in tasks:
+        if cpus and len(cpus) < min(wanted.cpus_per_task, len(online)):
+            found.append(
+                f"{node}: task {task} is bound to {counted(len(cpus), 'CPU')} ({compact(cpus)}) for "
+                f"{wanted.cpus_per_task} that the job asked for (resources.cpus_per_rank, launcher.srun.cpu-bind)"
+            )
+        if len(gpus) < wanted.gpus:
+            found.append(
+                f"{node}: task {task} sees {counted(len(gpus), 'GPU')} ({shown(gpus)}) for {wanted.gpus} that the job "
+                "asked for (resources.gpus_per_node, launcher.srun.gpu-bind)"
+            )
+    together = set().union(*(cpus for _task, cpus, _online, _gpus in tasks))
+    enough = min(wanted.cpus_per_task * wanted.tasks_per_node, len(tasks[0][2]))
+    if not found and together and len(together) < enough and len(tasks) == wanted.tasks_per_node:
+        few = f"{counted(len(together), 'CPU')} ({compact(together)})"
+        found.append(
+            f"{node}: its {counted(len(tasks), 'task')} share {few} for {enough} that the job asked for "
+            "(launcher.srun.cpu-bind)"
+        )
+    return found
+
+
+def bound(nodes, gpus):
+    """The lines of the table. `gpus`: how many a rank was promised; without any, none are shown."""
+    alike = {}
+    for node, tasks in nodes.items():
+        words = [
+            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={shown(seen)}" if gpus else "")
+            for number, (_task, cpus, _online, seen) in enumerate(tasks)
+        ]
+        alike.setdefault(" ".join(words), []).append(node)
+    return [f"bound {','.join(names)} {words}" for words, names in alike.items()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("log")
+    parser.add_argument("--verdict", type=int, required=True)
+    parser.add_argument("--tasks-per-node", type=int, required=True)
+    parser.add_argument("--cpus-per-task", type=int, required=True)
+    parser.add_argument("--gpus", type=int, default=0)
+    wanted = parser.parse_args()
+    try:
+        with open(wanted.log, encoding="utf-8", errors="replace") as stream:
+            nodes = layouts(LINE.findall(stream.read()))
+    except OSError:
+        nodes = {}
+    table = sys.stdin.read().splitlines()
+    # The last line is the verdict: what is wrong, or the interface that all share.
+    at = len(table) - 1 if table and (wanted.verdict or table[-1].startswith("interface ")) else len(table)
+    table[at:at] = bound(nodes, wanted.gpus)
+    bad = [problem for node, tasks in nodes.items() for problem in problems(node, tasks, wanted)]
+    if bad and not wanted.verdict:
+        table.append("; ".join(bad))
+    print("\n".join(table))
+    return wanted.verdict or int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
