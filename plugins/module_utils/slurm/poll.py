@@ -111,10 +111,13 @@ def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_
                 f'for f in $(ls "$d" 2>/dev/null | grep -xF {" ".join(f"-e {name}" for name in FILES)}); do '
                 f'printf "%s file {index} %s\\n" "$m" "$f"; cat "$d/$f"; echo; done'
             ),
-            'a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1); l="$d/logs/$a/rank-0000.log"',
-            'if [ -n "$a" ] && ls "$d/logs/$a" | grep -qxF rank-0000.log; then',
+            'a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1); l=',
+            # The rank to follow says so itself. One that could not, or an older run, has its name at least.
+            'for n in $(ls -A "$d/logs/${a:-none}" 2>/dev/null | grep -xF -e .live -e rank-0000.log | sort -r); do',
+            '[ ! -f "$d/logs/$a/$n" ] || l="$d/logs/$a/$n"; done',
+            'if [ -n "$l" ]; then',
             # Its size is asked anew where stat can do that; nobody minds where it cannot.
-            'stat --cached=never "$l" >/dev/null 2>&1',
+            'stat --dereference --cached=never "$l" >/dev/null 2>&1',
             f's=$(wc -c < "$l"); s=$((s + 0)); o={target.offset}',
             # Another attempt has another log; a log that shrank was written anew.
             f'[ "$a" = {attempt} ] || o=0; [ "$o" -le "$s" ] || o=0',
