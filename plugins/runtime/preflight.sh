@@ -13,8 +13,9 @@ rankzero_preflight() {
     # shellcheck disable=SC2154 # job.sh sets it
     rankzero_names=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
     mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
-    "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
-        /bin/bash "$RANKZERO_RUNTIME/binding.sh" python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
+    # shellcheck disable=SC2153 # the rendered script sets RANKZERO_CODE
+    "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append /bin/bash "$RANKZERO_RUNTIME/binding.sh" \
+        python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
         --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
         --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" \

@@ -192,4 +192,5 @@ def test_only_missing_packages_are_installed(
     assert [line.split("--no-install-recommends ")[1].split() for line in asked[1:]] == (
         [installed] if installed else []
     )
-    assert "name=rankzero.slurm.lab_cluster tasks_from=packages" in (tmp_path / "role").read_text(encoding="utf-8")
+    role = (tmp_path / "role").read_text(encoding="utf-8")
+    assert "name=rankzero.slurm.lab_cluster tasks_from=packages" in role and "lab_cluster_profile=site" in role
