@@ -43,7 +43,8 @@ OWN = "9:name=systemd:/\n4:memory:/group/of mine\n3:cpu,cpuset:/\n0::/\n"
 
 def site(**options: object) -> Lab:
     """A lab of the module's options, profile site."""
-    given = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name not in ("state", "prune")}
+    options_of_labs = {name for name in lab_cluster.ARGUMENTS if name not in ("state", "prune")}
+    given = {name: lab_cluster.ARGUMENTS[name].get("default") for name in options_of_labs}
     return layout.from_options({**given, "way": "realistic", "directory": "/x", "profile": "site", **options})
 
 
@@ -166,7 +167,7 @@ def test_the_server_gives_each_client_a_program_of_its_own(tmp_path: Path) -> No
         port = probe.getsockname()[1]
     code = f"import sys; from {sharing.__name__} import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, "127.0.0.1", str(port), str(program)]
-    with subprocess.Popen(command, env={**os.environ}) as server:
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}) as server:
         try:
             said = []
             for word in ("one", "two"):
