@@ -35,8 +35,11 @@ RUNTIME_FILES = (
     "background.sh",
     "container.sh",
     "enter.sh",
+    "inside.py",
+    "inside.sh",
     "job.sh",
     "node.sh",
+    "oci.py",
     "outcome.py",
     "preflight.py",
     "preflight.sh",
@@ -113,7 +116,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "gpu_type": spec.resources.gpu_type,
             "cpus_per_node": made.topology.cpus_per_node,
         },
-        "container": container_request(spec),
+        "container": container_request(spec, made.container, made.runs_dir()),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

@@ -6,15 +6,35 @@
 # What a batch script does for ranks that run in a container, all of it outside: enter.sh is the part inside. Sourced by
 # the rendered script after job.sh; never run alone.
 
+# Where the container stands in the job's header as well: whether this script is on the node, as it has to be, and rid of
+# what the user's login would set (Slurm reads it for a job whose --export is NONE).
+rankzero_container_outside() {
+    local name
+    if ! command -v srun > /dev/null || ! command -v scontrol > /dev/null; then
+        rankzero_say "the batch script itself is in the image, where Slurm's commands are not: set container.level to step"
+        exit 78
+    fi
+    for name in $(compgen -e); do
+        case $name in
+            SLURM*|RANKZERO_*|CUDA_*|NVIDIA_*|ROCR_*|HIP_*|GPU_*|ZE_*|HOME|USER|PATH|TMPDIR|HOSTNAME|PWD|SHLVL|_) ;;
+            *) unset "$name" 2> /dev/null ;;
+        esac
+    done
+}
+
 # Before the preflight. $1: the runtime; the rest: variables whose value here wins over the image's.
 rankzero_container() {
     # A site's module may set these for everybody: they would put the preflight into a container, too.
     # shellcheck disable=SC2086
-    unset ${!PYXIS_CONTAINER_@}
+    unset ${!PYXIS_CONTAINER_@} ${!_SLURM_SPANK_OPTION_pyxis_@}
     if [ "$1" = apptainer ]; then
         RANKZERO_APPTAINER=$(command -v apptainer || command -v singularity) \
             || rankzero_refuse setup 78 "neither apptainer nor singularity is in PATH on $(uname -n): name its module in setup.modules"
         export RANKZERO_APPTAINER
+    fi
+    if [ "$1" = oci ]; then
+        # What a node makes for its container is mounted here, seen by nobody else.
+        mkdir -p "$RANKZERO_RUN_DIR/.container" || rankzero_refuse setup 73 "cannot create $RANKZERO_RUN_DIR/.container"
     fi
     # The image's values beat those of the job, and hooks of the image set some more: a file survives both.
     export RANKZERO_CONTAINER_ENV="$RANKZERO_RUN_DIR/.container-$RANKZERO_ATTEMPT.env"
