@@ -262,8 +262,11 @@ def main():
     parser.add_argument("--runtime", default="")
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--gpus", type=int, default=0)
-    parser.add_argument("--enter", nargs=argparse.REMAINDER, default=[])
-    arguments = parser.parse_args()
+    # The words that enter the container come last and as they are: options and dashes of their own are among them.
+    given = sys.argv[1:]
+    end = given.index("--enter") if "--enter" in given else len(given)
+    arguments = parser.parse_args(given[:end])
+    arguments.enter = given[end + 1 :]
     return node(arguments) if arguments.command == "node" else judge(arguments)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 from tests import images
-from tests.unit.runtime.harness import CODE_KEY, Job, Site, wait_for
+from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
 
 sys.path.insert(0, RUNTIME)
 import oci  # noqa: E402
@@ -231,13 +232,14 @@ def test_the_preflight_names_the_node_and_what_is_wrong_inside(
     else:
         site.environment()
         spec["environment"] = {"mode": "venv"}
+        # It starts on the node, and lacks a library in the image.
+        python = site.store / "environments" / ENVIRONMENT_KEY / "bin" / "python"
+        python.write_text(python.read_text().replace("\n", "\n[ ! -e /in-the-image ] || exit 127\n", 1))
         environment = True
     mounts = [f"{tmp_path}/stale:/usr/lib/stale"] if breaks == "stale" else []
     given = {**spec, "container": {"runtime": "oci", "image": str(root), "mounts": mounts}}
     made = site.job(given, environment=environment)
     assert made.finish(nodes="node1") == 69, made.log()
-    import re
-
     assert re.search(message, made.outcome()["message"]), made.outcome()["message"]
     assert not list((made.run / "logs" / "0").glob("rank-*"))
 
