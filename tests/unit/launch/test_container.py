@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import re
 IMAGE = "/images/torch.sqsh"
 PYXIS = {"runtime": "pyxis", "image": IMAGE}
 APPTAINER = {"runtime": "apptainer", "image": "/images/torch.sif"}
+OCI = {"runtime": "oci", "image": "/images/torch"}
 
 
 def problems(container: dict[str, Any], **data: Any) -> list[str]:
@@ -63,19 +64,34 @@ def step(container: dict[str, Any], **data: Any) -> dict[str, str | bool]:
         ({}, None),
         (PYXIS, None),
         (APPTAINER, None),
-        ({"runtime": "oci"}, "container.runtime: must be one of none, pyxis, apptainer; not 'oci'"),
+        (OCI, None),
+        ({"runtime": "docker"}, "container.runtime: must be one of none, pyxis, apptainer, oci; not 'docker'"),
+        (
+            {"runtime": "oci", "image": "docker.io#ubuntu"},
+            "container.image: 'docker.io#ubuntu' must be an absolute path on the cluster for oci",
+        ),
+        ({**OCI, "remap_root": True, "mounts": ["/d:/d:rprivate+nosuid"]}, None),
+        ({**PYXIS, "level": "job"}, None),
+        (
+            {**OCI, "level": "job"},
+            "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
+        ),
+        (
+            {"level": "job"},
+            "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
+        ),
         ({"runtime": "pyxis"}, "container.image: is required for container.runtime pyxis"),
         (
             {"image": IMAGE},
-            "container.image: has no effect without a container; set container.runtime to pyxis or apptainer",
+            "container.image: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
         ),
         (
             {"mounts": ["/d:/d"]},
-            "container.mounts: has no effect without a container; set container.runtime to pyxis or apptainer",
+            "container.mounts: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
         ),
         (
             {**APPTAINER, "remap_root": True},
-            "container.remap_root: is pyxis' own; under apptainer a rank is the user that submitted the job",
+            "container.remap_root: is of pyxis and oci; under apptainer a rank is the user that submitted the job",
         ),
         (
             {"runtime": "apptainer", "image": "torch.sif"},
@@ -127,8 +143,13 @@ def test_what_decides_behind_the_spec_is_refused() -> None:
 
 def test_the_preflight_cannot_import_from_an_image() -> None:
     assert problems(PYXIS, preflight={"imports": ["torch"]}) == [
-        "preflight.imports: the preflight looks at the nodes and not into the image; leave it out"
+        (
+            "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would be "
+            "extracted once more for it; leave it out"
+        )
     ]
+    for looked_into in (APPTAINER, OCI):
+        assert problems(looked_into, preflight={"imports": ["torch"]}) == []
     assert problems(PYXIS, preflight={"imports": ["torch"]}, environment={"mode": "venv"}) == []
 
 
@@ -181,7 +202,7 @@ def test_without_a_container_nothing_changes() -> None:
     assert made.container is None
     assert not [name for name, _value in made.step if "container" in name]
     assert "container" not in render_script(made)
-    assert request(made.spec) is None
+    assert request(made.spec, made.container, made.runs_dir()) is None
 
 
 def test_the_run_is_writable_and_all_else_of_ours_is_not() -> None:
@@ -202,12 +223,34 @@ def test_apptainer_gets_words_and_no_flags() -> None:
     assert not [name for name, _value in made.step if "container" in name]
     words = made.container.words
     assert words[0] == "exec" and words[-1] == "/images/torch.sif"
-    assert {"--bind=/d:/e:ro", "--pwd=/w", "--no-mount=home,cwd", "--writable-tmpfs"} <= set(words)
+    assert {"--bind=/d:/e:ro", "--pwd=/w", "--no-mount=home", "--no-mount=cwd", "--writable-tmpfs"} <= set(words)
     assert "--nv" not in words
-    assert re.search(
-        r'"\$RANKZERO_APPTAINER" exec .* \\\n    /bin/bash "\$RANKZERO_RUNTIME/enter.sh" "\$RANKZERO_RUNTIME/rank.sh"',
-        render_script(made),
+    text = render_script(made)
+    assert 'rankzero_enter=(\n    "$RANKZERO_APPTAINER"\n    exec\n' in text
+    assert (
+        '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/enter.sh" "$RANKZERO_RUNTIME/rank.sh"' in text
     )
+
+
+def test_oci_gets_words_and_no_flags() -> None:
+    made = planned(
+        {**OCI, "mounts": ["/d:/e:ro"], "writable": True, "remap_root": True, "mount_home": True}, command=["./train"]
+    )
+    assert made.container
+    assert not [name for name, _value in made.step + made.header if "container" in name]
+    words = made.container.words
+    assert words[0] == "--image=/images/torch" and words[-1] == "--"
+    assert {"--bind=/d:/e:ro", f"--pwd={made.runs_dir()}", "--home", "--writable", "--remap-root"} <= set(words)
+    assert "--nvidia" not in words
+    text = render_script(made)
+    assert 'python3 -I "$RANKZERO_RUNTIME/oci.py" --scratch="$RANKZERO_RUN_DIR/.container"' in text
+    assert '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/enter.sh"' in text
+
+
+@pytest.mark.parametrize(("gpu_type", "has"), [(None, True), ("h100", True), ("mi300x", False)])
+def test_oci_brings_the_drivers_libraries_of_nvidia_only(gpu_type: str | None, has: bool) -> None:
+    made = planned(OCI, resources={"gpus_per_node": 1, **({"gpu_type": gpu_type} if gpu_type else {})})
+    assert made.container and ("--nvidia" in made.container.words) is has
 
 
 @pytest.mark.parametrize(("gpu_type", "flag"), [(None, "--nv"), ("h100", "--nv"), ("mi300x", "--rocm")])
@@ -218,7 +261,8 @@ def test_apptainer_is_told_about_gpus(gpu_type: str | None, flag: str) -> None:
 
 def test_the_home_is_mounted_only_where_asked() -> None:
     with_home = planned({**APPTAINER, "mount_home": True}).container
-    assert with_home and "--no-mount=cwd" in with_home.words and "HOME" in with_home.variables
+    assert with_home and {"--no-mount=cwd", "--no-mount=home"} & set(with_home.words) == {"--no-mount=cwd"}
+    assert "HOME" in with_home.variables
     assert step({**PYXIS, "mount_home": True})["container-mount-home"] is True
 
 
@@ -230,7 +274,19 @@ def test_torchrun_itself_runs_inside() -> None:
 def test_the_summary_and_the_request_name_it() -> None:
     made = planned({**APPTAINER}, setup={"modules": ["apptainer"]})
     assert any(line.endswith("in /images/torch.sif by apptainer") for line in summary(made))
-    assert request(made.spec) == {"runtime": "apptainer", "own_setup": True}
+    assert request(made.spec, made.container, made.runs_dir()) == {
+        "runtime": "apptainer",
+        "own_setup": True,
+        "options": [],
+        "level": "step",
+        "image": "/images/torch.sif",
+        "sources": [],
+        "runs_dir": made.runs_dir(),
+    }
+    made = planned({**PYXIS, "level": "job", "image": "ubuntu", "mounts": ["/d:/e"], "env": ["A"]})
+    asked = request(made.spec, made.container, made.runs_dir())
+    assert asked and (asked["level"], asked["image"], asked["sources"]) == ("job", "", ["/d"])
+    assert asked["options"] == [name for name, _value in made.step if "container" in name]
 
 
 # --- the silent traps of pyxis, by number
@@ -268,6 +324,22 @@ def test_trap_2_no_flag_is_in_the_header_and_none_can_be_brought_there() -> None
             assert problems(PYXIS, **{section: {name: {flag: "x"}}}) == [
                 f"{where}.{flag}: may not be given here; use the section container, which puts it on the ranks' step"
             ]
+
+
+def test_trap_2_at_the_level_of_the_job_the_header_has_the_flags_and_the_script_stays_on_the_node() -> None:
+    made = planned({**PYXIS, "level": "job", "mounts": ["/a#b:/a#b"]})
+    header = dict(made.header)
+    flags = {name: value for name, value in made.step if "container" in name}
+    # The step has them, too: nothing hangs on what Slurm hands down from a job to its steps.
+    assert flags and {name: header[name] for name in flags} == flags
+    assert header["export"] == "NONE" and dict(made.step)["export"] == "ALL"
+    assert [dict(planned({**PYXIS, "level": level}).header)["export"] for level in ("step", "job")] == ["NIL", "NONE"]
+    text = render_script(made)
+    lines = [line for line in text.splitlines() if line.startswith("#SBATCH") and "container" in line]
+    assert len(lines) == len(flags)
+    # sbatch would take what follows a # for a comment.
+    assert any("/a\\#b:/a\\#b" in line for line in lines)
+    assert text.index("rankzero_container_outside") < text.index("rankzero_begin")
 
 
 def test_trap_4_a_container_never_has_a_name() -> None:
