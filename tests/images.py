@@ -16,7 +16,17 @@ from pathlib import Path
 #: What the ranks' wrapper needs, what the tests look with, and a Python.
 PROGRAMS = ("bash", "sh", "base64", "cat", "env", "id", "ls", "sleep", "stat", "touch", "uname")
 #: Of the Python's library; tests import nothing of the rest.
-LEFT_OUT = ("__pycache__", "test", "idlelib", "tkinter", "ensurepip", "lib2to3", "config-*", "dist-packages", "pydoc_data")
+LEFT_OUT = (
+    "__pycache__",
+    "test",
+    "idlelib",
+    "tkinter",
+    "ensurepip",
+    "lib2to3",
+    "config-*",
+    "dist-packages",
+    "pydoc_data",
+)
 
 
 def _copy(source: str, root: Path) -> None:
@@ -42,7 +52,10 @@ def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
     (root / "var" / "run").symlink_to("/run")
     programs = [found for name in PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))]
     library = subprocess.run(
-        [python, "-I", "-c", "import os; print(os.path.dirname(os.__file__))"], capture_output=True, text=True, check=True
+        [python, "-I", "-c", "import os; print(os.path.dirname(os.__file__))"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
     shutil.copytree(library, root / library.lstrip("/"), ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=False)
     extensions = [str(path) for path in Path(library, "lib-dynload").glob("*.so")]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the job's Python finds in its container (C3, C4, P4): versions, and packages of the code that the image has, too.
+"""What the job's Python finds in its container (C3, C4, P4): versions, and packages of the code that the image has.
 
     inside.py CODE [IMPORT ...]       prints one JSON object {columns, problems} as its last line
 
@@ -37,8 +37,8 @@ def shadowed(code):
             origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
             if origin and not origin.startswith(os.path.realpath(code) + os.sep):
                 found.append(
-                    "the package {} comes from {}, not from the job's code: uninstall it in the image, or set "
-                    "env.PYTHONPATH".format(name, origin)
+                    f"the package {name} comes from {origin}, not from the job's code: uninstall it in the image, or "
+                    "set env.PYTHONPATH"
                 )
     return found
 
@@ -52,7 +52,7 @@ def main():
         try:
             columns[name] = str(getattr(importlib.import_module(name), "__version__", "ok"))
         except Exception as error:  # whatever a package does when it is imported
-            problems.append("cannot import {}: {}".format(name, error))
+            problems.append(f"cannot import {name}: {error}")
     print(json.dumps({"columns": columns, "problems": problems}))
 
 

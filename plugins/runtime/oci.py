@@ -8,8 +8,8 @@
 
 One container for a node and step, which all its tasks share, as pyxis has it. The first task of the node lets crun make
 it around a shell that only waits; every task then enters its namespaces and *becomes* the program. So signals and exit
-codes arrive as without a container, Slurm's cgroups and devices stand, and nothing is left to be cleared away: what crun
-writes lies in a file system in memory which nobody but the container sees, and which ends with it.
+codes arrive as without a container, Slurm's cgroups and devices stand, and nothing is left to be cleared away: what
+crun writes lies in a file system in memory which nobody but the container sees, and which ends with it.
 
 The image is never written: an overlay lies over it, in the same memory. Ordinary users get user namespaces, in which
 they are themselves (or root, with --remap-root). Standard library only; Python >= 3.9.
@@ -34,7 +34,7 @@ import time
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_BIND, MS_REC, MS_UNBINDABLE, MS_SLAVE = 0x1000, 0x4000, 0x20000, 0x80000
-# Once a node's container is there its other tasks join at once; a node that loads its image over a slow network takes this.
+# Once a node's container is there its other tasks join at once; an image on a slow network takes longer.
 JOIN_SECONDS = 300.0
 POLL_SECONDS = 0.05
 FAILED = 78
@@ -68,7 +68,7 @@ def mount(source, target, kind, flags=0, data=None):
 
 
 def image_of(folder):
-    """(root folder, variables) of an image: an OCI bundle (config.json, and the root that it names) or a root itself."""
+    """(root folder, variables) of an image: an OCI bundle (config.json and the root that it names) or a root."""
     config = os.path.join(folder, "config.json")
     root, variables = folder, {}
     if os.path.exists(config):
@@ -250,7 +250,7 @@ def configuration(options, merged, mounts):
 
 
 def isolate(uid, gid):
-    """A mount namespace of this process's own, which the node's later mounts reach; as a user, one to be root in, too."""
+    """A mount namespace of this process's own, which the node's later mounts reach; for a user, one to be root in."""
     try:
         call("unshare", CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
         if uid:
@@ -259,8 +259,8 @@ def isolate(uid, gid):
                     stream.write(text)
     except OSError as error:
         raise Failure(
-            f"an ordinary user may make no namespaces on this node ({error.strerror}): its administrators have to allow "
-            "user namespaces (sysctl user.max_user_namespaces), or use another container.runtime"
+            f"an ordinary user may make no namespaces on this node ({error.strerror}): its administrators have to "
+            "allow user namespaces (sysctl user.max_user_namespaces), or use another container.runtime"
         ) from error
     mount("none", "/", None, MS_REC | MS_SLAVE)
 

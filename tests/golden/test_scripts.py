@@ -130,7 +130,12 @@ SPECS: dict[str, dict[str, Any]] = {
         "name": "in-oci",
         "command": ["train.py", "it's"],
         "resources": {"nodes": 2, "gpus_per_node": 4},
-        "container": {"runtime": "oci", "image": "/project/images/torch", "mounts": ["/data:/data:ro"], "writable": True},
+        "container": {
+            "runtime": "oci",
+            "image": "/project/images/torch",
+            "mounts": ["/data:/data:ro"],
+            "writable": True,
+        },
     },
     "container-pyxis-job-level": {
         "name": "as-enroot-sites",

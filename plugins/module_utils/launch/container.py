@@ -37,7 +37,8 @@ class Entry:
     """How the ranks get into their container: flags of the step (pyxis), or words before their command (the others).
 
     `header` are the flags of the job where they are asked for there, too. `words` are the command's own: what stands
-    before them is known on the node. `variables` are those whose value on the node wins over the image's; `cleared` those that must not reach it.
+    before them is known on the node. `variables` are those whose value on the node wins over the image's; `cleared`
+    those that must not reach it.
     """
 
     runtime: str
@@ -70,7 +71,10 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             if getattr(wanted, name):
                 yield (
                     [f"container.{name}", "container.runtime"],
-                    f"container.{name}: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
+                    (
+                        f"container.{name}: has no effect without a container; set container.runtime to pyxis, apptainer "
+                        "or oci"
+                    ),
                 )
         if wanted.level != "step":
             yield _level()
@@ -110,8 +114,8 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         yield (
             ["preflight.imports", "container.runtime"],
             (
-                "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would be "
-                "extracted once more for it; leave it out"
+                "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would "
+                "be extracted once more for it; leave it out"
             ),
         )
 
@@ -262,7 +266,11 @@ def _oci(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple[str, 
     """The words after runtime/oci.py and before the command."""
     wanted = spec.container
     words = [f"--image={wanted.image}", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
-    for option, given in (("home", wanted.mount_home), ("writable", wanted.writable), ("remap-root", wanted.remap_root)):
+    for option, given in (
+        ("home", wanted.mount_home),
+        ("writable", wanted.writable),
+        ("remap-root", wanted.remap_root),
+    ):
         if given:
             words.append(f"--{option}")
     # AMD's libraries are the image's own; its devices are there as all of the node's are.

@@ -150,8 +150,8 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("output", f"{run_dir}/logs/job.%j.log"),
         ("open-mode", "append"),
         ("chdir", run_dir),
-        # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting). With NONE pyxis leaves
-        # the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
+        # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting). With NONE pyxis
+        # leaves the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
         ("export", "NONE" if spec.container.level == "job" else "NIL"),
     ]
     options += life.header(spec.checkpoint)

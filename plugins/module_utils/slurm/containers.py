@@ -53,7 +53,7 @@ def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, dict[str, objec
     """What this host shows; `config` is Slurm's. What the nodes have may differ; a job looks there before its ranks."""
     folder = os.path.dirname(config.get("SLURM_CONF", ""))
     known = _options(slurm, "srun")
-    pyxis = {
+    pyxis: dict[str, object] = {
         "available": "container-image" in known,
         "version": _release(known),
         "job_level": bool(known) and "container-image" in _options(slurm, "sbatch"),

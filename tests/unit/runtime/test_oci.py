@@ -24,7 +24,7 @@ from tests import images
 from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
 
 sys.path.insert(0, RUNTIME)
-import oci  # noqa: E402
+import oci
 
 IMAGE_VALUES = {
     "PATH": "/usr/bin:/bin",
@@ -40,7 +40,9 @@ def why_not() -> str:
     """Why crun cannot be run for real here; empty where it can."""
     if not shutil.which("crun"):
         return "crun is not installed (a package of Debian and others)"
-    words = ["unshare", "--user", "--map-root-user", "--mount", "true"] if os.getuid() else ["unshare", "--mount", "true"]
+    words = (
+        ["unshare", "--user", "--map-root-user", "--mount", "true"] if os.getuid() else ["unshare", "--mount", "true"]
+    )
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return f"namespaces cannot be made here: {done.stderr.strip()}" if done.returncode else ""
 
@@ -77,7 +79,8 @@ def step_log(made: Job) -> str:
 
 @real
 def test_ranks_share_their_nodes_container_and_have_their_own_place(site: Site, image: Path) -> None:
-    code = "import json, os; print(json.dumps([os.stat('/proc/self/ns/mnt').st_ino, os.getcwd(), os.path.exists('/in-the-image')]))"
+    seen = "os.stat('/proc/self/ns/mnt').st_ino, os.getcwd(), os.path.exists('/in-the-image')"
+    code = f"import json, os; print(json.dumps([{seen}]))"
     made = job(
         site,
         image,
@@ -127,7 +130,8 @@ def test_mounts_root_and_home_are_as_the_job_says(site: Site, image: Path, tmp_p
     (tmp_path / "data" / "x").write_text("data")
     mounts = [f"{tmp_path}/data:/deep/in/it:ro", f"{tmp_path}/data:/var/run/data"]
     look = (
-        "cat /deep/in/it/x /run/data/x; touch /deep/in/it/y 2>/dev/null && echo wrote-ro; touch /run/data/z && echo wrote-rw; "
+        "cat /deep/in/it/x /run/data/x; touch /deep/in/it/y 2>/dev/null && echo wrote-ro; "
+        "touch /run/data/z && echo wrote-rw; "
         "touch /usr/new 2>/dev/null && echo wrote-root; id -u; ls -d /dev/shm /proc/self/status /sys/class; "
         "stat -c %a /dev/null; python3 -c 'import getpass, os, pwd; print(pwd.getpwuid(os.getuid()).pw_uid)'"
     )
@@ -208,8 +212,14 @@ def test_the_preflight_starts_the_container_and_says_what_is_in_it(site: Site, i
     [
         ("no bash", r"node1: the container does not start: .*/bin/bash.*crun did not start a container of "),
         ("no import", r"node1: the container: cannot import absent: No module named 'absent'$"),
-        ("stale", r"node1: the container: the package mine comes from /usr/lib/stale/mine/__init__.py, not from the job's"),
-        ("python", r"node1: the container does not start: .*the environment's Python \S+ does not start in the container"),
+        (
+            "stale",
+            r"node1: the container: the package mine comes from /usr/lib/stale/mine/__init__.py, not from the job's",
+        ),
+        (
+            "python",
+            r"node1: the container does not start: .*the environment's Python \S+ does not start in the container",
+        ),
     ],
 )
 def test_the_preflight_names_the_node_and_what_is_wrong_inside(
@@ -293,9 +303,7 @@ def test_the_place_of_a_mount_is_made_over_the_image_and_not_in_it(tmp_path: Pat
     assert (skeleton / "etc").stat().st_mode & 0o777 == 0o750
 
 
-@pytest.mark.parametrize(
-    ("text", "node", "count"), [("1", 0, 1), ("2(x3),1", 2, 2), ("2(x3),1", 3, 1), ("8,4", 1, 4)]
-)
+@pytest.mark.parametrize(("text", "node", "count"), [("1", 0, 1), ("2(x3),1", 2, 2), ("2(x3),1", 3, 1), ("8,4", 1, 4)])
 def test_tasks_of_a_node(text: str, node: int, count: int) -> None:
     assert oci.tasks_here(text, node) == count
 

@@ -133,7 +133,9 @@ def test_image_mounts_and_what_is_in_the_container_are_looked_at(
 ) -> None:
     image = tmp_path / "torch.sqsh"
     image.write_bytes(b"hsqs")
-    enter = container(tmp_path, """[ -z "${PYTHONPATH:-}" ] && echo noise && echo '{"columns": {"torch": "2"}, "problems": []}'""")
+    enter = container(
+        tmp_path, """[ -z "${PYTHONPATH:-}" ] && echo noise && echo '{"columns": {"torch": "2"}, "problems": []}'"""
+    )
     given = arguments(tmp_path, image=str(image), mounts=f"{tmp_path}:/", runtime="pyxis", enter=enter)
     columns, problems = preflight.examine(given, {})
     assert problems == []
