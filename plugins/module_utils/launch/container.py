@@ -72,8 +72,8 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 yield (
                     [f"container.{name}", "container.runtime"],
                     (
-                        f"container.{name}: has no effect without a container; set container.runtime to pyxis, apptainer "
-                        "or oci"
+                        f"container.{name}: has no effect without a container; set container.runtime to pyxis, "
+                        "apptainer or oci"
                     ),
                 )
         if wanted.level != "step":
