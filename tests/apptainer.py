@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real apptainer, unpacked from Debian unstable's packages beside this system and run in place with its own libraries.
+"""A real apptainer: Debian unstable's packages, unpacked beside this system and run in place with their own libraries.
 
 Only where this machine's own apt reaches a Debian archive; a test skips with the reason where it does not.
 """

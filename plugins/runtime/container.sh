@@ -52,17 +52,41 @@ rankzero_container_values() {
     done
 }
 
-# After the step. A node on which the container did not start can leave srun with exit code 0: every rank must have a log.
-# A network file system may show the last ones late, so that their absence is believed after half a minute only.
+# Sets rankzero_logged to how many ranks have begun a log, of whichever style of names.
+rankzero_count_logs() {
+    local file
+    rankzero_logged=0
+    # A pattern that finds nothing stays as it is.
+    for file in "$RANKZERO_LOGS"/rank-*.log "$RANKZERO_LOGS"/*.out; do
+        [ ! -e "$file" ] || rankzero_logged=$((rankzero_logged + 1))
+    done
+}
+
+# After the step, where it is not the program that has failed. A container that did not start leaves no rank, and what it
+# said in the step's log; a node on which it did not start can even leave srun with exit code 0: every rank must have a
+# log. A network file system may show the last ones late, so that their absence is believed after half a minute only.
 rankzero_container_proof() {
-    [ "$rankzero_exit_code" = 0 ] && [ "$rankzero_ended_by" = program ] || return 0
+    [ "$rankzero_ended_by" = program ] || return 0
+    if [ "$rankzero_exit_code" != 0 ]; then
+        rankzero_count_logs
+        [ "$rankzero_logged" = 0 ] || return 0
+        rankzero_ended_by=setup
+        # What pyxis, enroot, apptainer, our own part and Slurm's memory limit say, as far as each is known.
+        rankzero_message=$(grep -m 1 -E '\[ERROR\]|pyxis: .*(exist|fail|chdir|error)|FATAL|\[rankzero\]|[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' \
+            "$RANKZERO_LOGS/step.log" | cut -c 1-400)
+        case $rankzero_message in
+            *[Oo]ut?[Oo]f?[Mm]emory*|*oom?kill*|*OOM*)
+                rankzero_message+="; an image that is unpacked into memory counts against the step's: ask for more in resources.memory" ;;
+        esac
+        rankzero_message="no rank started in its container: ${rankzero_message:-see $RANKZERO_LOGS/step.log}"
+        return 0
+    fi
     for ((rankzero_look = 0; rankzero_look < 35; rankzero_look++)); do
-        rankzero_logged=("$RANKZERO_LOGS"/rank-*.log)
-        [ -e "${rankzero_logged[0]}" ] || rankzero_logged=()
-        [ "${#rankzero_logged[@]}" -lt "$RANKZERO_WORLD_SIZE" ] || return 0
+        rankzero_count_logs
+        [ "$rankzero_logged" -lt "$RANKZERO_WORLD_SIZE" ] || return 0
         sleep 1
     done
     rankzero_ended_by=setup rankzero_exit_code=70
     # shellcheck disable=SC2034 # job.sh puts it into the verdict
-    rankzero_message="${#rankzero_logged[@]} of $RANKZERO_WORLD_SIZE ranks started, although srun says success: the container did not start everywhere; see $RANKZERO_LOGS/step.log"
+    rankzero_message="$rankzero_logged of $RANKZERO_WORLD_SIZE ranks started, although srun says success: the container did not start everywhere; see $RANKZERO_LOGS/step.log"
 }

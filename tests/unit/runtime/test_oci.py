@@ -7,13 +7,13 @@ tests/cluster/test_launch_oci.py.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RU
 from tests import images
 from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
 
-sys.path.insert(0, RUNTIME)
-import oci
+_spec = importlib.util.spec_from_file_location("rankzero_oci", Path(RUNTIME) / "oci.py")
+assert _spec and _spec.loader
+oci = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(oci)
 
 IMAGE_VALUES = {
     "PATH": "/usr/bin:/bin",
