@@ -45,6 +45,7 @@ RUNTIME_FILES = (
     "preflight.sh",
     "rank.sh",
     "restart.sh",
+    "rootfs.py",
 )
 
 

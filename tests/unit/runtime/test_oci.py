@@ -261,9 +261,9 @@ def test_the_preflight_names_the_node_and_what_is_wrong_inside(
 
 def test_an_image_is_a_bundle_or_a_root(tmp_path: Path) -> None:
     (tmp_path / "rootfs" / "usr").mkdir(parents=True)
-    assert oci.image_of(str(tmp_path / "rootfs")) == (str(tmp_path / "rootfs"), {})
+    assert oci.rootfs.image_of(str(tmp_path / "rootfs")) == (str(tmp_path / "rootfs"), {})
     (tmp_path / "config.json").write_text('{"root": {"path": "rootfs"}, "process": {"env": ["A=b=c", "odd"]}}')
-    assert oci.image_of(str(tmp_path)) == (str(tmp_path / "rootfs"), {"A": "b=c"})
+    assert oci.rootfs.image_of(str(tmp_path)) == (str(tmp_path / "rootfs"), {"A": "b=c"})
     for text, why in (
         ("{", "is no configuration of an OCI bundle"),
         ("[]", "is no configuration of an OCI bundle"),
@@ -272,7 +272,7 @@ def test_an_image_is_a_bundle_or_a_root(tmp_path: Path) -> None:
     ):
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(oci.Failure, match=why):
-            oci.image_of(str(tmp_path))
+            oci.rootfs.image_of(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -284,14 +284,14 @@ def test_a_place_in_the_image_is_never_outside_of_it(tmp_path: Path, path: str, 
     (tmp_path / "var" / "run").symlink_to("/run")
     (tmp_path / "lib").symlink_to("usr/lib")
     (tmp_path / "up").symlink_to("../../..")
-    assert oci.inside(str(tmp_path), path) == found
+    assert oci.rootfs.inside(str(tmp_path), path) == found
 
 
 def test_links_that_go_round_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(oci.Failure, match="goes round"):
-        oci.inside(str(tmp_path), "/a/x")
+        oci.rootfs.inside(str(tmp_path), "/a/x")
 
 
 def test_the_place_of_a_mount_is_made_over_the_image_and_not_in_it(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_the_place_of_a_mount_is_made_over_the_image_and_not_in_it(tmp_path: Pat
     (root / "there").mkdir()
     skeleton.mkdir()
     for target, folder in (("/there", True), ("/etc/hosts", False), ("/a/b", True)):
-        oci.place_for(str(root), str(skeleton), target, folder)
+        oci.rootfs.place_for(str(root), str(skeleton), target, folder)
     assert sorted(str(path.relative_to(skeleton)) for path in skeleton.rglob("*")) == ["a", "a/b", "etc", "etc/hosts"]
     assert (skeleton / "etc").stat().st_mode & 0o777 == 0o750
 
@@ -329,7 +329,7 @@ def test_the_drivers_libraries_are_those_of_this_machines_kind() -> None:
         "\tlibc.so.6 (libc6,x86-64) => /lib/x86_64-linux-gnu/libc.so.6\n"
     )
     # The toolkit's own libraries are the image's; the driver's are the node's.
-    assert oci.nvidia_libraries(listing, "x86_64") == {
+    assert oci.rootfs.nvidia_libraries(listing, "x86_64") == {
         "libnvidia-ml.so.1": "/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
         "libcuda.so.1": "/lib/x86_64-linux-gnu/libcuda.so.1",
     }
@@ -338,8 +338,8 @@ def test_the_drivers_libraries_are_those_of_this_machines_kind() -> None:
 def test_a_user_that_the_image_does_not_know_gets_a_line(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh")
-    assert oci.users_file(str(tmp_path), "passwd", 0, "me:x:0:0::/:/bin/bash") is None
-    assert oci.users_file(str(tmp_path), "passwd", 7, "me:x:7:7::/:/bin/bash") == (
+    assert oci.rootfs.users_file(str(tmp_path), "passwd", 0, "me:x:0:0::/:/bin/bash") is None
+    assert oci.rootfs.users_file(str(tmp_path), "passwd", 7, "me:x:7:7::/:/bin/bash") == (
         "root:x:0:0::/root:/bin/sh\nme:x:7:7::/:/bin/bash\n"
     )
-    assert oci.users_file(str(tmp_path), "group", 7, "me:x:7:") == "me:x:7:\n"
+    assert oci.rootfs.users_file(str(tmp_path), "group", 7, "me:x:7:") == "me:x:7:\n"
