@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 #: `apptainer exec`: its options (an unknown one is an error), that image and bound folders must exist, the working
-#: directory, and that the image's variables beat the caller's (the image is a text file of NAME=VALUE lines). It makes
-#: no file system of its own: that the right folders are bound is seen in `words`, written beside the image.
+#: directory, and that the image's variables beat the caller's (the image is a text file of NAME=VALUE lines; one that
+#: looks like a SIF file may come first). It makes no file system of its own: that the right folders are bound is seen in
+#: `words`, written beside the image.
 APPTAINER = """\
 #!/usr/bin/python3
 import os, sys
@@ -37,7 +38,7 @@ image = words.pop(0)
 if not os.path.exists(image):
     sys.exit(f"FATAL: could not open image {image}: failed to retrieve path: no such file or directory")
 with open(image) as stream:
-    environment.update(line.rstrip("\\n").split("=", 1) for line in stream)
+    environment.update(line.rstrip("\\n").split("=", 1) for line in stream if "=" in line)
 try:
     with open(image + ".words", "x") as stream:
         stream.write("\\n".join(given))

@@ -194,7 +194,9 @@ def enter(namespaces):
 
 
 def tasks_here(text, node):
-    """How many tasks of the step this node has, of SLURM_STEP_TASKS_PER_NODE: `2(x3),1`."""
+    """How many tasks of the step this node has, of SLURM_STEP_TASKS_PER_NODE: `2(x3),1`. One outside of a step."""
+    if not text:
+        return 1
     counts = []
     for part in text.split(","):
         count, _, times = part.partition("(x")
@@ -253,7 +255,7 @@ def join(place):
 def go_inside(options, environ):
     """Make or join the node's container. Afterwards this process is in it."""
     local = int(environ.get("SLURM_LOCALID", 0))
-    here = tasks_here(environ.get("SLURM_STEP_TASKS_PER_NODE", "1"), int(environ.get("SLURM_NODEID", 0)))
+    here = tasks_here(environ.get("SLURM_STEP_TASKS_PER_NODE", ""), int(environ.get("SLURM_NODEID", 0)))
     place = meeting_place(environ)
     if local:
         enter(join(place))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -148,6 +149,15 @@ def test_mounts_root_and_home_are_as_the_job_says(site: Site, image: Path, tmp_p
     assert "wrote-root" in said and "\n0\n" in said
     # What is written goes with the container.
     assert not (image / "rootfs" / "usr" / "new").exists() and not (image / "rootfs" / "deep").exists()
+
+
+@real
+def test_a_mounted_home_is_home(site: Site, image: Path) -> None:
+    look = "import os; print(os.environ['HOME'], sorted(os.listdir(os.environ['HOME'])))"
+    made = job(site, image, {"command": ["python3", "-c", look]}, mount_home=True)
+    assert made.finish() == 0, made.log() + step_log(made)
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert (made.run / "logs" / "0" / "rank-0000.log").read_text().endswith(f"\n{home} {sorted(os.listdir(home))}\n")
 
 
 @real
@@ -305,7 +315,9 @@ def test_the_place_of_a_mount_is_made_over_the_image_and_not_in_it(tmp_path: Pat
     assert (skeleton / "etc").stat().st_mode & 0o777 == 0o750
 
 
-@pytest.mark.parametrize(("text", "node", "count"), [("1", 0, 1), ("2(x3),1", 2, 2), ("2(x3),1", 3, 1), ("8,4", 1, 4)])
+@pytest.mark.parametrize(
+    ("text", "node", "count"), [("1", 0, 1), ("2(x3),1", 2, 2), ("2(x3),1", 3, 1), ("8,4", 1, 4), ("", 3, 1)]
+)
 def test_tasks_of_a_node(text: str, node: int, count: int) -> None:
     assert oci.tasks_here(text, node) == count
 
