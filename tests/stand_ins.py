@@ -9,8 +9,8 @@ from pathlib import Path
 
 #: `apptainer exec`: its options (an unknown one is an error), that image and bound folders must exist, the working
 #: directory, and that the image's variables beat the caller's (the image is a text file of NAME=VALUE lines; one that
-#: looks like a SIF file may come first). It makes no file system of its own: that the right folders are bound is seen in
-#: `words`, written beside the image.
+#: looks like a SIF file may come first). It makes no file system of its own: that the right folders are bound is seen
+#: in `words`, written beside the image.
 APPTAINER = """\
 #!/usr/bin/python3
 import os, sys

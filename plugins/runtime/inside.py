@@ -47,7 +47,9 @@ def main():
     code, imports = sys.argv[1], sys.argv[2:]
     # Its own folder is no place of the job's.
     sys.path.pop(0)
-    columns, problems = {"python": platform.python_version()}, shadowed(code) if code else []
+    # A job that sets PYTHONPATH itself has decided what comes first.
+    looked_at = code and code in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    columns, problems = {"python": platform.python_version()}, shadowed(code) if looked_at else []
     for name in imports:
         try:
             columns[name] = str(getattr(importlib.import_module(name), "__version__", "ok"))

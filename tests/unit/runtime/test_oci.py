@@ -38,6 +38,16 @@ IMAGE_VALUES = {
     "HOME": "/image/home",
 }
 
+#: An editable install that goes before every path, as some build tools make it.
+EDITABLE = """\
+import importlib.util, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mine":
+            return importlib.util.spec_from_file_location(name, "/usr/lib/python3/dist-packages/mine/__init__.py")
+sys.meta_path.insert(0, Finder())
+"""
+
 
 def why_not() -> str:
     """Why crun cannot be run for real here; empty where it can."""
@@ -226,7 +236,7 @@ def test_the_preflight_starts_the_container_and_says_what_is_in_it(site: Site, i
         ("no import", r"node1: the container: cannot import absent: No module named 'absent'$"),
         (
             "stale",
-            r"node1: the container: the package mine comes from /usr/lib/stale/mine/__init__.py, not from the job's",
+            r"node1: the container: the package mine comes from \S+/dist-packages/mine/__init__.py, not from the job's",
         ),
         (
             "python",
@@ -249,8 +259,7 @@ def test_the_preflight_names_the_node_and_what_is_wrong_inside(
         for folder in (site.code / "mine", tmp_path / "stale" / "mine"):
             folder.mkdir(parents=True)
             (folder / "__init__.py").touch()
-        # An editable install that goes before every path, as some build tools make it.
-        spec["env"] = {"PYTHONPATH": "/usr/lib/stale"}
+        (tmp_path / "stale" / "sitecustomize.py").write_text(EDITABLE)
     else:
         site.environment()
         spec["environment"] = {"mode": "venv"}
@@ -258,7 +267,7 @@ def test_the_preflight_names_the_node_and_what_is_wrong_inside(
         python = site.store / "environments" / ENVIRONMENT_KEY / "bin" / "python"
         python.write_text(python.read_text().replace("\n", "\n[ ! -e /in-the-image ] || exit 127\n", 1))
         environment = True
-    mounts = [f"{tmp_path}/stale:/usr/lib/stale"] if breaks == "stale" else []
+    mounts = [f"{tmp_path}/stale:/usr/lib/python3/dist-packages"] if breaks == "stale" else []
     given = {**spec, "container": {"runtime": "oci", "image": str(root), "mounts": mounts}}
     made = site.job(given, environment=environment)
     assert made.finish(nodes="node1") == 69, made.log()
