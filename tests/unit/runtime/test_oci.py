@@ -259,7 +259,8 @@ def test_the_preflight_names_the_node_and_what_is_wrong_inside(
         for folder in (site.code / "mine", tmp_path / "stale" / "mine"):
             folder.mkdir(parents=True)
             (folder / "__init__.py").touch()
-        (tmp_path / "stale" / "sitecustomize.py").write_text(EDITABLE)
+        (tmp_path / "stale" / "editable_finder.py").write_text(EDITABLE)
+        (tmp_path / "stale" / "editable.pth").write_text("import editable_finder\n")
     else:
         site.environment()
         spec["environment"] = {"mode": "venv"}
