@@ -151,6 +151,8 @@ def contained(enter, imports):
     words = [*enter, "/bin/bash", f"{runtime}/enter.sh", f"{runtime}/inside.sh", *imports]
     # As the ranks have it: what the node's own programs need is not what the image's do.
     clean = {name: value for name, value in os.environ.items() if name not in os.environ["RANKZERO_CLEARED"].split()}
+    # Alone, however many tasks of this step the node has: no other comes to share it.
+    clean.update(SLURM_LOCALID="0", SLURM_STEP_TASKS_PER_NODE="")
     try:
         done = subprocess.run(words, capture_output=True, check=False, env=clean)
     except OSError as error:
