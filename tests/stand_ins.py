@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 #: `apptainer exec`: its options (an unknown one is an error), that image and bound folders must exist, the working
@@ -48,79 +49,109 @@ os.chdir(pwd)
 os.execvpe(words[0], words, environment)
 """
 
-#: `srun` with pyxis 0.24, before a srun that knows no container (the words in $PYXIS_STAND_IN_SRUN): flags, errors and
-#: variables as they were recorded of the real one. An image is `hsqs`, a line's end, and lines NAME=VALUE. It makes no
-#: file system of its own, so nothing is hidden and nothing is read-only.
-PYXIS = """\
+
+def apptainer(folder: Path, name: str = "apptainer") -> Path:
+    """The stand-in as a command in a folder."""
+    return command(folder, name, APPTAINER)
+
+
+#: Slurm's srun with pyxis: says --container-image in its help; a step with container flags enters the stand-in for a
+#: container in each task, any other step is the real srun's (or that of the words in $PYXIS_STAND_IN_SRUN). Kept of the
+#: real one (0.24), as recorded of it: the flags it knows, that flags given twice count once (the last), its words where
+#: an image, the source of a mount or the working directory is missing or no squashfs, that the home is not there unless
+#: mounted, that the image's variables beat the node's but for those of --container-env, that LANG is dropped, that RANK
+#: and LOCAL_RANK are set to its own, and what enroot's hook sets for an image with PYTORCH_VERSION. It makes no file
+#: system of its own: `words`, written beside the image, shows what was asked. An image is made by `squashfs`.
+PYXIS_SRUN = """\
 #!/usr/bin/python3
 import json, os, shlex, sys
+KNOWN = {"image", "mounts", "workdir", "mount-home", "remap-root", "writable", "readonly", "entrypoint", "env"}
+SRUN = shlex.split(os.environ.get("PYXIS_STAND_IN_SRUN", "/usr/bin/srun"))
 def end(text):
     sys.exit(f"slurmstepd-node: error: pyxis: {text}\\nslurmstepd-node: error: spank: required plugin spank_pyxis.so: "
              "task_init() failed with rc=-1")
-def task(given, words):
-    image, environment = given["container-image"], dict(os.environ)
+def enter(flags, words):
+    image, environment = flags.get("image", ""), dict(os.environ)
     if not image.startswith(("/", "./")):
         end(f"    [ERROR] Could not process JSON input: {image} is looked up in a registry")
     if not os.path.exists(image):
         end(f"    [ERROR] No such file or directory: {image}")
     with open(image, encoding="utf-8", errors="replace") as stream:
-        head, *lines = stream.read().splitlines() or [""]
-    if head != "hsqs":
+        text = stream.read()
+    if not text.startswith("hsqs"):
         end(f"    [ERROR] Invalid image format: {image}")
-    for mount in given.get("container-mounts", "").split(","):
+    for mount in flags.get("mounts", "").split(",") if "mounts" in flags else ():
         if not mount:
             end("--container-mounts: invalid format")
         if not os.path.exists(mount.split(":")[0]):
             end(f"--container-mounts: source path does not exist: {mount.split(':')[0]}")
-    kept = given.get("container-env", "").split(",")
-    values = dict(line.split("=", 1) for line in lines)
+    kept = flags.get("env", "").split(",")
+    values = dict(line.split("=", 1) for line in text.splitlines()[1:] if "=" in line)
     environment.update({name: value for name, value in values.items() if name not in kept or name not in environment})
     for name in [name for name in environment if name.startswith("BASH_FUNC_")] + ["LANG", "LC_ALL"]:
         if name not in values and name not in kept:
             environment.pop(name, None)
-    environment.update(RANK=environment["SLURM_PROCID"], LOCAL_RANK=environment["SLURM_LOCALID"])
+    if "mount-home" not in flags:
+        environment["HOME"] = "/nowhere/home"
+    environment["RANK"] = environment["LOCAL_RANK"] = "0"
     if "PYTORCH_VERSION" in values:
-        environment.update(MASTER_ADDR="hook", MASTER_PORT="29500", WORLD_SIZE="1", RANK="0", OMP_NUM_THREADS="1")
-    if "container-mount-home" not in given:
-        environment["HOME"] = "/root"
+        environment.update(MASTER_ADDR="hook", MASTER_PORT="29500", WORLD_SIZE="1", OMP_NUM_THREADS="1")
     try:
-        os.chdir(given.get("container-workdir", "/"))
+        os.chdir(flags.get("workdir", "/"))
     except OSError as error:
-        end(f"couldn't chdir to {given['container-workdir']}: {error.strerror}")
+        end(f"couldn't chdir to {flags['workdir']}: {error.strerror}")
     os.execvpe(words[0], words, environment)
-def main(words):
-    real = shlex.split(os.environ["PYXIS_STAND_IN_SRUN"])
-    if words[:1] == ["--stand-in-task"]:
-        task(json.loads(words[1]), words[2:])
-    given, left = {}, []
-    while words[0].startswith("--"):
-        name, _, value = words[0][2:].partition("=")
-        if name.startswith(("container-", "no-container-")):
-            given[name] = value
-        else:
-            left.append(words[0])
-        del words[0]
-    given = given or {name[6:].lower().replace("_", "-"): value for name, value in os.environ.items()
-                      if name.startswith("PYXIS_CONTAINER_")}
-    if "container-image" in given:
-        words = [sys.executable, "-I", __file__, "--stand-in-task", json.dumps(given), *words]
-    os.execvp(real[0], [*real, *left, *words])
-main(sys.argv[1:])
+if sys.argv[1] == "--enter":
+    enter(json.loads(sys.argv[2]), sys.argv[3:])
+if "--help" in sys.argv:
+    for name in KNOWN:
+        print(f"      --container-{name}=X or --no-container-{name}", flush=True)
+own, flags, words = [], {}, sys.argv[1:]
+while words and words[0].startswith("-"):
+    word = words.pop(0)
+    name, _, value = word.lstrip("-").partition("=")
+    if "container-" not in name:
+        own.append(word)
+    else:
+        off = name.startswith("no-")
+        name = name.split("container-", 1)[1]
+        if name not in KNOWN:
+            sys.exit(f"srun: unrecognized option '{word}'")
+        flags.pop(name, None) if off else flags.update({name: value or True})
+# A site's module may have set them; flags come before.
+flags = {**{name[16:].lower().replace("_", "-"): value for name, value in os.environ.items()
+            if name.startswith("PYXIS_CONTAINER_")}, **flags}
+if flags:
+    if os.path.exists(flags.get("image", "")):
+        with open(flags["image"] + ".words", "w") as stream:
+            json.dump({"flags": flags, "own": own, "words": words}, stream)
+    words = [os.path.realpath(__file__), "--enter", json.dumps(flags), *words]
+os.execvp(SRUN[0], [*SRUN, *own, *words])
+"""
+
+#: `nvidia-smi --query-gpu=... --format=csv,noheader`: eight GPUs in the form of the real one's answer, and no more.
+NVIDIA_SMI = """\
+#!/usr/bin/python3
+import sys, time
+fields = next(word for word in sys.argv if word.startswith("--query-gpu=")).split("=", 1)[1].split(",")
+values = {"timestamp": time.strftime("%Y/%m/%d %H:%M:%S.000"), "power.draw": "312.45 W", "utilization.gpu": "97 %",
+          "memory.used": "71234 MiB", "temperature.gpu": "61"}
+for gpu in range(8):
+    print(", ".join(str(gpu) if field == "index" else values.get(field, "[N/A]") for field in fields))
 """
 
 
-def pyxis(folder: Path) -> Path:
-    """The stand-in as `srun` in a folder."""
-    return _command(folder / "srun", PYXIS)
+def command(folder: Path, name: str, text: str) -> Path:
+    """A stand-in of the given text as a command in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / name
+    made.write_text(text, encoding="utf-8")
+    made.chmod(0o755)
+    return made
 
 
-def apptainer(folder: Path, name: str = "apptainer") -> Path:
-    """The stand-in as a command in a folder."""
-    return _command(folder / name, APPTAINER)
-
-
-def _command(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
+def squashfs(path: Path, values: Mapping[str, str]) -> Path:
+    """An image for PYXIS_SRUN with these variables: a squashfs' superblock of no length, then NAME=VALUE lines."""
+    lines = [f"{name}={value}" for name, value in values.items()]
+    path.write_bytes(b"hsqs" + bytes(92) + "\n".join(["", *lines, ""]).encode())
     return path

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
@@ -34,6 +35,7 @@ RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "background.sh",
     "container.sh",
+    "disk.py",
     "enter.sh",
     "inside.py",
     "inside.sh",
@@ -41,11 +43,15 @@ RUNTIME_FILES = (
     "node.sh",
     "oci.py",
     "outcome.py",
+    "owner.py",
+    "pack.py",
     "preflight.py",
     "preflight.sh",
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "stage.py",
+    "stage.sh",
 )
 
 
@@ -89,7 +95,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
-        fabrics=job.settings.fabrics,
+        settings=job.settings,
     )
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)
@@ -118,6 +124,8 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "cpus_per_node": made.topology.cpus_per_node,
         },
         "container": container_request(spec, made.container, made.runs_dir()),
+        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.stand_ins import pyxis
+from tests.stand_ins import PYXIS_SRUN, command, squashfs
 from tests.unit.runtime.harness import Job, Site
 
 #: What an image that NVIDIA's hooks know sets.
@@ -26,16 +26,15 @@ IMAGE = {"PATH": "/usr/bin:/bin", "PYTORCH_VERSION": "2.9", "MINE": "of the imag
 def site(tmp_path: Path) -> Site:
     made = Site(tmp_path)
     # The run itself hides nothing here, but what a user writes may not lie where enroot puts a file system of its own.
-    stand_in = pyxis(tmp_path / "bin")
+    stand_in = command(tmp_path / "bin", "srun", PYXIS_SRUN)
     real = shlex.join([sys.executable, "-I", str(made.tools / "srun.py")])
-    made.functions["srun"] = f'PYXIS_STAND_IN_SRUN={shlex.quote(real)} exec {sys.executable} -I {stand_in} "$@"'
+    made.functions["srun"] = f'PYXIS_STAND_IN_SRUN={shlex.quote(real)} exec {stand_in} "$@"'
     image(made)
     return made
 
 
 def image(site: Site, **values: str) -> None:
-    lines = [f"{name}={value}\n" for name, value in {**IMAGE, **values}.items()]
-    (site.root / "torch.sqsh").write_text("hsqs\n" + "".join(lines), encoding="utf-8")
+    squashfs(site.root / "torch.sqsh", {**IMAGE, **values})
 
 
 @pytest.fixture(autouse=True)
