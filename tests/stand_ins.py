@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 #: `apptainer exec`: its options (an unknown one is an error), that image and bound folders must exist, the working
-#: directory, and that the image's variables beat the caller's (the image is a text file of NAME=VALUE lines). It makes
-#: no file system of its own: that the right folders are bound is seen in `words`, written beside the image.
+#: directory, and that the image's variables beat the caller's (the image is a text file of NAME=VALUE lines; one that
+#: looks like a SIF file may come first). It makes no file system of its own: that the right folders are bound is seen
+#: in `words`, written beside the image.
 APPTAINER = """\
 #!/usr/bin/python3
 import os, sys
@@ -37,7 +39,7 @@ image = words.pop(0)
 if not os.path.exists(image):
     sys.exit(f"FATAL: could not open image {image}: failed to retrieve path: no such file or directory")
 with open(image) as stream:
-    environment.update(line.rstrip("\\n").split("=", 1) for line in stream)
+    environment.update(line.rstrip("\\n").split("=", 1) for line in stream if "=" in line)
 try:
     with open(image + ".words", "x") as stream:
         stream.write("\\n".join(given))
@@ -54,27 +56,56 @@ def apptainer(folder: Path, name: str = "apptainer") -> Path:
 
 
 #: Slurm's srun with pyxis: says --container-image in its help; a step with container flags enters the stand-in for a
-#: container in each task, any other step is the real srun's. Kept of the real one (0.24): the flags it knows, that an
-#: image file and the sources of mounts must exist, that flags given twice count once (the last), the working directory,
-#: that the home is not there unless mounted, that the image's variables beat the node's, and that RANK and LOCAL_RANK
-#: are set to its own. It makes no file system of its own: `words`, written beside the image, shows what was asked.
+#: container in each task, any other step is the real srun's (or that of the words in $PYXIS_STAND_IN_SRUN). Kept of the
+#: real one (0.24), as recorded of it: the flags it knows, that flags given twice count once (the last), its words where
+#: an image, the source of a mount or the working directory is missing or no squashfs, that the home is not there unless
+#: mounted, that the image's variables beat the node's but for those of --container-env, that LANG is dropped, that RANK
+#: and LOCAL_RANK are set to its own, and what enroot's hook sets for an image with PYTORCH_VERSION. It makes no file
+#: system of its own: `words`, written beside the image, shows what was asked. An image is made by `squashfs`.
 PYXIS_SRUN = """\
 #!/usr/bin/python3
-import json, os, sys
+import json, os, shlex, sys
 KNOWN = {"image", "mounts", "workdir", "mount-home", "remap-root", "writable", "readonly", "entrypoint", "env"}
+SRUN = shlex.split(os.environ.get("PYXIS_STAND_IN_SRUN", "/usr/bin/srun"))
+def end(text):
+    sys.exit(f"slurmstepd-node: error: pyxis: {text}\\nslurmstepd-node: error: spank: required plugin spank_pyxis.so: "
+             "task_init() failed with rc=-1")
 def enter(flags, words):
-    environment = dict(os.environ)
+    image, environment = flags.get("image", ""), dict(os.environ)
+    if not image.startswith(("/", "./")):
+        end(f"    [ERROR] Could not process JSON input: {image} is looked up in a registry")
+    if not os.path.exists(image):
+        end(f"    [ERROR] No such file or directory: {image}")
+    with open(image, encoding="utf-8", errors="replace") as stream:
+        text = stream.read()
+    if not text.startswith("hsqs"):
+        end(f"    [ERROR] Invalid image format: {image}")
+    for mount in flags.get("mounts", "").split(",") if "mounts" in flags else ():
+        if not mount:
+            end("--container-mounts: invalid format")
+        if not os.path.exists(mount.split(":")[0]):
+            end(f"--container-mounts: source path does not exist: {mount.split(':')[0]}")
+    kept = flags.get("env", "").split(",")
+    values = dict(line.split("=", 1) for line in text.splitlines()[1:] if "=" in line)
+    environment.update({name: value for name, value in values.items() if name not in kept or name not in environment})
+    for name in [name for name in environment if name.startswith("BASH_FUNC_")] + ["LANG", "LC_ALL"]:
+        if name not in values and name not in kept:
+            environment.pop(name, None)
     if "mount-home" not in flags:
         environment["HOME"] = "/nowhere/home"
-    with open(flags["image"]) as stream:
-        environment.update(line.rstrip("\\n").split("=", 1) for line in stream if "=" in line)
     environment["RANK"] = environment["LOCAL_RANK"] = "0"
-    os.chdir(flags["workdir"])
+    if "PYTORCH_VERSION" in values:
+        environment.update(MASTER_ADDR="hook", MASTER_PORT="29500", WORLD_SIZE="1", OMP_NUM_THREADS="1")
+    try:
+        os.chdir(flags.get("workdir", "/"))
+    except OSError as error:
+        end(f"couldn't chdir to {flags['workdir']}: {error.strerror}")
     os.execvpe(words[0], words, environment)
 if sys.argv[1] == "--enter":
     enter(json.loads(sys.argv[2]), sys.argv[3:])
 if "--help" in sys.argv:
-    print("      --container-image=[USER@][REGISTRY#]IMAGE[:TAG]|PATH", flush=True)
+    for name in KNOWN:
+        print(f"      --container-{name}=X or --no-container-{name}", flush=True)
 own, flags, words = [], {}, sys.argv[1:]
 while words and words[0].startswith("-"):
     word = words.pop(0)
@@ -87,16 +118,15 @@ while words and words[0].startswith("-"):
         if name not in KNOWN:
             sys.exit(f"srun: unrecognized option '{word}'")
         flags.pop(name, None) if off else flags.update({name: value or True})
-if not flags:
-    os.execv("/usr/bin/srun", ["srun", *own, *words])
-if not os.path.exists(flags.get("image", "")):
-    sys.exit("slurmstepd: error: pyxis:     [ERROR] No such file or directory: %s" % flags.get("image"))
-for mount in filter(None, str(flags.get("mounts", "")).split(",")):
-    if not os.path.exists(mount.split(":")[0]):
-        sys.exit(f"slurmstepd: error: pyxis: --container-mounts: source path does not exist: {mount.split(':')[0]}")
-with open(flags["image"] + ".words", "w") as stream:
-    json.dump({"flags": flags, "own": own, "words": words}, stream)
-os.execv("/usr/bin/srun", ["srun", *own, os.path.realpath(__file__), "--enter", json.dumps(flags), *words])
+# A site's module may have set them; flags come before.
+flags = {**{name[16:].lower().replace("_", "-"): value for name, value in os.environ.items()
+            if name.startswith("PYXIS_CONTAINER_")}, **flags}
+if flags:
+    if os.path.exists(flags.get("image", "")):
+        with open(flags["image"] + ".words", "w") as stream:
+            json.dump({"flags": flags, "own": own, "words": words}, stream)
+    words = [os.path.realpath(__file__), "--enter", json.dumps(flags), *words]
+os.execvp(SRUN[0], [*SRUN, *own, *words])
 """
 
 #: `nvidia-smi --query-gpu=... --format=csv,noheader`: eight GPUs in the form of the real one's answer, and no more.
@@ -118,3 +148,10 @@ def command(folder: Path, name: str, text: str) -> Path:
     made.write_text(text, encoding="utf-8")
     made.chmod(0o755)
     return made
+
+
+def squashfs(path: Path, values: Mapping[str, str]) -> Path:
+    """An image for PYXIS_SRUN with these variables: a squashfs' superblock of no length, then NAME=VALUE lines."""
+    lines = [f"{name}={value}" for name, value in values.items()]
+    path.write_bytes(b"hsqs" + bytes(92) + "\n".join(["", *lines, ""]).encode())
+    return path

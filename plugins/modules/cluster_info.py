@@ -15,7 +15,8 @@ description:
   - Gathers what a launch depends on. Version, controllers, partitions with their limits, states and features of the
     nodes, GPU types, accounting, ways to run containers, and the settings of C(slurm.conf) that decide how a launch
     behaves.
-  - Takes at most nine Slurm commands, however many nodes there are. Fails where no controller answers.
+  - Takes at most ten Slurm commands, however many nodes there are, and one of each container command that is there.
+    Fails where no controller answers.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -164,9 +165,20 @@ accounting:
   type: dict
 containers:
   description:
-    - Ways to run a container that this host shows, each true or false. C(pyxis), C(apptainer), C(enroot), C(oci).
+    - Ways to run a container that this host shows, C(pyxis), C(enroot), C(apptainer), C(singularity), C(crun), C(runc),
+      and C(slurm_oci) (an C(oci.conf), which the collection does not use). Each with C(available) and C(version).
+    - What the nodes have may differ; a job looks there before its ranks start.
+    - The C(version) of pyxis is what its options tell. Its C(job_level) says whether C(sbatch) knows them, too.
   returned: success
   type: dict
+  sample:
+    pyxis: {available: true, version: 0.15 or newer, job_level: true}
+    enroot: {available: true, version: 3.4.1}
+    apptainer: {available: false, version: null}
+    singularity: {available: false, version: null}
+    crun: {available: true, version: 1.8.1}
+    runc: {available: false, version: null}
+    slurm_oci: {available: false, version: null}
 settings:
   description: Settings of the cluster that decide how a launch behaves. Times are in seconds.
   returned: success
@@ -206,7 +218,7 @@ mine:
       type: list
       elements: str
 slurm_commands:
-  description: How many Slurm commands it took.
+  description: How many commands it took.
   returned: success
   type: int
 """

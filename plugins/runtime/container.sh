@@ -6,15 +6,35 @@
 # What a batch script does for ranks that run in a container, all of it outside: enter.sh is the part inside. Sourced by
 # the rendered script after job.sh; never run alone.
 
+# Where the container stands in the job's header as well: whether this script is on the node, as it has to be, and rid of
+# what the user's login would set (Slurm reads it for a job whose --export is NONE).
+rankzero_container_outside() {
+    local name
+    if ! command -v srun > /dev/null || ! command -v scontrol > /dev/null; then
+        rankzero_say "the batch script itself is in the image, where Slurm's commands are not: set container.level to step"
+        exit 78
+    fi
+    for name in $(compgen -e); do
+        case $name in
+            SLURM*|RANKZERO_*|CUDA_*|NVIDIA_*|ROCR_*|HIP_*|GPU_*|ZE_*|HOME|USER|PATH|TMPDIR|HOSTNAME|PWD|SHLVL|_) ;;
+            *) unset "$name" 2> /dev/null ;;
+        esac
+    done
+}
+
 # Before the preflight. $1: the runtime; the rest: variables whose value here wins over the image's.
 rankzero_container() {
     # A site's module may set these for everybody: they would put the preflight into a container, too.
     # shellcheck disable=SC2086
-    unset ${!PYXIS_CONTAINER_@}
+    unset ${!PYXIS_CONTAINER_@} ${!_SLURM_SPANK_OPTION_pyxis_@}
     if [ "$1" = apptainer ]; then
         RANKZERO_APPTAINER=$(command -v apptainer || command -v singularity) \
             || rankzero_refuse setup 78 "neither apptainer nor singularity is in PATH on $(uname -n): name its module in setup.modules"
         export RANKZERO_APPTAINER
+    fi
+    if [ "$1" = oci ]; then
+        # What a node makes for its container is mounted here, seen by nobody else.
+        mkdir -p "$RANKZERO_RUN_DIR/.container" || rankzero_refuse setup 73 "cannot create $RANKZERO_RUN_DIR/.container"
     fi
     # The image's values beat those of the job, and hooks of the image set some more: a file survives both.
     export RANKZERO_CONTAINER_ENV="$RANKZERO_RUN_DIR/.container-$RANKZERO_ATTEMPT.env"
@@ -32,20 +52,41 @@ rankzero_container_values() {
     done
 }
 
-# After the step. A node on which the container did not start can leave srun with exit code 0: every rank must have a log.
-# A network file system may show the last ones late, so that their absence is believed after half a minute only.
+# Sets rankzero_logged to how many ranks have begun a log, of whichever style of names.
+rankzero_count_logs() {
+    local file
+    rankzero_logged=0
+    # A pattern that finds nothing stays as it is.
+    for file in "$RANKZERO_LOGS"/rank-*.log "$RANKZERO_LOGS"/*.out; do
+        [ ! -e "$file" ] || rankzero_logged=$((rankzero_logged + 1))
+    done
+}
+
+# After the step, where it is not the program that has failed. A container that did not start leaves no rank, and what it
+# said in the step's log; a node on which it did not start can even leave srun with exit code 0: every rank must have a
+# log. A network file system may show the last ones late, so that their absence is believed after half a minute only.
 rankzero_container_proof() {
-    [ "$rankzero_exit_code" = 0 ] && [ "$rankzero_ended_by" = program ] || return 0
+    [ "$rankzero_ended_by" = program ] || return 0
+    if [ "$rankzero_exit_code" != 0 ]; then
+        rankzero_count_logs
+        [ "$rankzero_logged" = 0 ] || return 0
+        rankzero_ended_by=setup
+        # What pyxis, enroot, apptainer, our own part and Slurm's memory limit say, as far as each is known.
+        rankzero_message=$(grep -m 1 -E '\[ERROR\]|pyxis: .*(exist|fail|chdir|error)|FATAL|\[rankzero\]|[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' \
+            "$RANKZERO_LOGS/step.log" | cut -c 1-400)
+        case $rankzero_message in
+            *[Oo]ut?[Oo]f?[Mm]emory*|*oom?kill*|*OOM*)
+                rankzero_message+="; an image that is unpacked into memory counts against the step's: ask for more in resources.memory" ;;
+        esac
+        rankzero_message="no rank started in its container: ${rankzero_message:-see $RANKZERO_LOGS/step.log}"
+        return 0
+    fi
     for ((rankzero_look = 0; rankzero_look < 35; rankzero_look++)); do
-        rankzero_logged=()
-        # Both styles of names; a pattern that finds nothing stays as it is.
-        for rankzero_log in "$RANKZERO_LOGS"/rank-*.log "$RANKZERO_LOGS"/*.out; do
-            [ ! -e "$rankzero_log" ] || rankzero_logged+=("$rankzero_log")
-        done
-        [ "${#rankzero_logged[@]}" -lt "$RANKZERO_WORLD_SIZE" ] || return 0
+        rankzero_count_logs
+        [ "$rankzero_logged" -lt "$RANKZERO_WORLD_SIZE" ] || return 0
         sleep 1
     done
     rankzero_ended_by=setup rankzero_exit_code=70
     # shellcheck disable=SC2034 # job.sh puts it into the verdict
-    rankzero_message="${#rankzero_logged[@]} of $RANKZERO_WORLD_SIZE ranks started, although srun says success: the container did not start everywhere; see $RANKZERO_LOGS/step.log"
+    rankzero_message="$rankzero_logged of $RANKZERO_WORLD_SIZE ranks started, although srun says success: the container did not start everywhere; see $RANKZERO_LOGS/step.log"
 }

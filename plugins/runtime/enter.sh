@@ -11,8 +11,25 @@ set -u
 if [ -z "${RANKZERO_MOUNT_HOME:-}" ]; then
     export HOME="$RANKZERO_RUN_DIR/home" XDG_CACHE_HOME="$RANKZERO_RUN_DIR/home/.cache"
 fi
+# The job's code comes before a package of the same name that was once installed into the image (C4).
+if [ -n "${RANKZERO_CODE:-}" ]; then
+    [ ! -d "$RANKZERO_CODE/src" ] || export PYTHONPATH="$RANKZERO_CODE/src${PYTHONPATH:+:$PYTHONPATH}"
+    export PYTHONPATH="$RANKZERO_CODE${PYTHONPATH:+:$PYTHONPATH}"
+fi
+# Where the runtime has put the driver's libraries, whatever the job sets.
+rankzero_libraries=${LD_LIBRARY_PATH:-}
 # shellcheck disable=SC1090
 . "$RANKZERO_CONTAINER_ENV" || { printf '[rankzero] the run directory %s is not in the container\n' "$RANKZERO_RUN_DIR"; exit 78; }
+for rankzero_folder in /.singularity.d/libs /run/rankzero-nvidia; do
+    case ":$rankzero_libraries:" in
+        *":$rankzero_folder:"*)
+            case ":${LD_LIBRARY_PATH:-}:" in
+                *":$rankzero_folder:"*) ;;
+                *) export LD_LIBRARY_PATH="$rankzero_folder:$LD_LIBRARY_PATH" ;;
+            esac ;;
+    esac
+done
+unset rankzero_libraries rankzero_folder
 case $RANKZERO_PYTHON in
     */*)
         # Started once a node: what it says there, it would say to every rank.

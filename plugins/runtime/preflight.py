@@ -139,6 +139,44 @@ def versions(python, imports):
     return json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]), None
 
 
+def image_trouble(path, runtime):
+    """What is wrong with an image as this node sees it, or None."""
+    if not os.path.exists(path):
+        return "is not here"
+    if not os.access(path, os.R_OK):
+        return "may not be read here"
+    if runtime == "pyxis":
+        try:
+            with open(path, "rb") as stream:
+                return None if stream.read(4) == b"hsqs" else "is no squashfs, which pyxis needs"
+        except OSError as error:
+            return f"cannot be read here: {error.strerror}"
+    return None
+
+
+def contained(enter, imports):
+    """({column: text}, problems) of a real start of the job's container on this node, and of what is in it."""
+    runtime = os.environ["RANKZERO_RUNTIME"]
+    words = [*enter, "/bin/bash", f"{runtime}/enter.sh", f"{runtime}/inside.sh", *imports]
+    # As the ranks have it: what the node's own programs need is not what the image's do.
+    clean = {name: value for name, value in os.environ.items() if name not in os.environ["RANKZERO_CLEARED"].split()}
+    # Alone, however many tasks of this step the node has: no other comes to share it.
+    clean.update(SLURM_LOCALID="0", SLURM_STEP_TASKS_PER_NODE="")
+    try:
+        done = subprocess.run(words, capture_output=True, check=False, env=clean)
+    except OSError as error:
+        return {}, [f"{words[0]}: {error.strerror}"]
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        return found["columns"], [f"the container: {problem}" for problem in found["problems"]]
+    except (IndexError, ValueError, KeyError, TypeError):
+        said = [*lines, *done.stderr.decode("utf-8", "replace").strip().splitlines()]
+        # The last line is the outermost command's, which adds little to the one that failed.
+        why = "; ".join(line.replace("[rankzero] ", "") for line in said[-2:]) or f"exit code {done.returncode}"
+        return {}, [f"the container does not start: {why}"]
+
+
 def gpus_seen():
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", os.environ.get("ROCR_VISIBLE_DEVICES"))
     if listed is not None:
@@ -179,15 +217,19 @@ def examine(arguments, own, lacks=()):
     if "environment" in lacks:
         columns["env"] = "missing"
     else:
-        found, trouble = versions(arguments.python, arguments.imports.split())
+        # Where the node can look into the container it does, and only there: an environment may not fit the node.
+        found, trouble = versions(arguments.python, [] if arguments.enter else arguments.imports.split())
         check("env", trouble is None, f"environment: {trouble}")
     if arguments.image:
-        check("image", os.access(arguments.image, os.R_OK), f"the image {arguments.image} is not here")
+        trouble = image_trouble(arguments.image, arguments.runtime)
+        check("image", trouble is None, f"the image {arguments.image} {trouble}")
     if arguments.mounts:
         absent = [source for source in arguments.mounts.split(":") if not os.path.exists(source)]
         check("mounts", not absent, f"to be mounted, but not here: {', '.join(absent)}")
-    if arguments.tool:
-        check("apptainer", os.access(arguments.tool, os.X_OK), f"the command {arguments.tool} is not here")
+    if arguments.enter and not problems:
+        inside, troubles = contained(arguments.enter, arguments.imports.split())
+        check(arguments.runtime, not troubles, "; ".join(troubles))
+        found.update(inside)
     check("run", os.access(run_dir, os.W_OK), f"{run_dir} is not writable")
     # What each rank gets of them is said, and judged, by binding.py.
     columns["cpus"] = str(len(os.sched_getaffinity(0)))
@@ -261,9 +303,13 @@ def main():
     parser.add_argument("--local-dir", default="")
     parser.add_argument("--image", default="")
     parser.add_argument("--mounts", default="")
-    parser.add_argument("--tool", default="")
+    parser.add_argument("--runtime", default="")
     parser.add_argument("--gpus", type=int, default=0)
-    arguments = parser.parse_args()
+    # The words that enter the container come last and as they are: options and dashes of their own are among them.
+    given = sys.argv[1:]
+    end = given.index("--enter") if "--enter" in given else len(given)
+    arguments = parser.parse_args(given[:end])
+    arguments.enter = given[end + 1 :]
     return node(arguments) if arguments.command == "node" else judge(arguments)
 
 

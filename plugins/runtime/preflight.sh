@@ -13,13 +13,14 @@ rankzero_preflight() {
     # shellcheck disable=SC2154 # job.sh sets it
     rankzero_names=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
     mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
-    # shellcheck disable=SC2153 # the rendered script sets RANKZERO_CODE
+    # shellcheck disable=SC2153,SC2154 # the rendered script sets them; rankzero_enter where its ranks have a container
     "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append /bin/bash "$RANKZERO_RUNTIME/binding.sh" \
         python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
         --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
-        --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" \
-        --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}" < /dev/null &
+        --mounts "${RANKZERO_MOUNTS:-}" --runtime "${RANKZERO_CONTAINER:-}" \
+        --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}" \
+        ${rankzero_enter[@]+--enter "${rankzero_enter[@]}"} < /dev/null &
     rankzero_step=$!
     (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
     rankzero_killer=$!

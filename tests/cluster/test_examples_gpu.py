@@ -22,7 +22,7 @@ import pytest
 from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import Example, read_json
 from tests.repository import ROOT
-from tests.stand_ins import NVIDIA_SMI, PYXIS_SRUN, command
+from tests.stand_ins import NVIDIA_SMI, PYXIS_SRUN, command, squashfs
 
 GOLDEN = ROOT / "tests" / "golden" / "examples"
 #: The lab's nodes have no GPUs of a type, 16 CPUs, and work for several at once.
@@ -47,8 +47,13 @@ class GpuExample(Example):
         command(tools, "srun", PYXIS_SRUN)
         # In a container it is enroot's hook that brings it.
         command(tools / "nvidia", "nvidia-smi", NVIDIA_SMI)
-        image = f"IMAGE=site\nPATH={self.tools}/nvidia:/usr/bin:/bin\nWORLD_SIZE=77\nOMP_NUM_THREADS=99\n"
-        (tools / "site.sqsh").write_text(image, encoding="utf-8")
+        values = {
+            "IMAGE": "site",
+            "PATH": f"{self.tools}/nvidia:/usr/bin:/bin",
+            "WORLD_SIZE": "77",
+            "OMP_NUM_THREADS": "99",
+        }
+        squashfs(tools / "site.sqsh", values)
         shutil.copytree(ROOT / "tests" / "frameworks", tools / "frameworks")
         self.frameworks = f"{self.tools}/frameworks"
         self.checkpoints = f"{self.state_root}.checkpoints"

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Containers on a real Slurm (C1, C2): ranks through a stand-in for apptainer, and what this lab refuses.
 
-The lab has neither pyxis nor apptainer: tests/stand_ins.py says what the stand-in keeps of the real one.
+tests/stand_ins.py says what the stand-in keeps of the real one; test_launch_apptainer.py runs that where it can be had.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def contained(site: Site, **container: Any) -> dict[str, Any]:
     inside = f"{site.state_root}.tools"
     folder = site.host_path(inside)
     apptainer(folder)
-    (folder / "torch.sif").write_text("PATH=/usr/bin:/bin\nINSIDE=torch\nRANK=77\nWORLD_SIZE=77\nOMP_NUM_THREADS=99\n")
+    values = ["PATH=/usr/bin:/bin", "INSIDE=torch", "RANK=77", "WORLD_SIZE=77", "OMP_NUM_THREADS=99"]
+    (folder / "torch.sif").write_text("\n".join(["SIF_MAGIC", *values, ""]))
     return {
         "setup": {"commands": [f"export PATH={inside}:$PATH"]},
         "container": {"runtime": "apptainer", "image": f"{inside}/torch.sif", **container},
@@ -81,8 +82,9 @@ def test_pyxis_is_not_here_and_nothing_is_submitted(site: Site) -> None:
     assert played.rc != 0
     message = played.results("rankzero.slurm.job")[-1]["msg"]
     assert re.search(
-        r"container.runtime: pyxis is not on this cluster \(srun on \S+ has no --container-image\); it has no other "
-        r"that can be seen from here. Use container.runtime apptainer with a .sif",
+        r"container.runtime: pyxis is not on this cluster \(srun on \S+ has no --container-image\)\. (It has|No other)"
+        r" .*"
+        r"Use container.runtime apptainer with a .sif or oci with a folder where the nodes have",
         message,
     )
     assert site.runs() == []

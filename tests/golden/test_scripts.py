@@ -126,6 +126,28 @@ SPECS: dict[str, dict[str, Any]] = {
         "setup": {"modules": ["apptainer"]},
         "container": {"runtime": "apptainer", "image": "/project/images/torch.sif", "mounts": ["/data:/data:ro"]},
     },
+    "container-oci": {
+        "name": "in-oci",
+        "command": ["train.py", "it's"],
+        "resources": {"nodes": 2, "gpus_per_node": 4},
+        "container": {
+            "runtime": "oci",
+            "image": "/project/images/torch",
+            "mounts": ["/data:/data:ro"],
+            "writable": True,
+        },
+    },
+    "container-pyxis-job-level": {
+        "name": "as-enroot-sites",
+        "command": ["train.py"],
+        "resources": {"nodes": 2, "gpus_per_node": 8, "gpu_type": "h100"},
+        "container": {
+            "runtime": "pyxis",
+            "level": "job",
+            "image": "/project/images/torch.sqsh",
+            "mounts": ["/data:/data:ro"],
+        },
+    },
     "site-environment": {
         "name": "adopted",
         "command": ["train.py"],

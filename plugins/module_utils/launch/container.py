@@ -34,15 +34,18 @@ APPTAINER_FLAGS = ("ro", "rw")
 
 @dataclass(frozen=True)
 class Entry:
-    """How the ranks get into their container: flags of the step (pyxis), or words before their command (apptainer).
+    """How the ranks get into their container: flags of the step (pyxis), or words before their command (the others).
 
-    `variables` are those whose value on the node wins over the image's; `cleared` those that must not reach it.
+    `header` are the flags of the job where they are asked for there, too. `words` are the command's own: what stands
+    before them is known on the node. `variables` are those whose value on the node wins over the image's; `cleared`
+    those that must not reach it.
     """
 
     runtime: str
     image: str
     mounts: tuple[Mount, ...]
     step: Options
+    header: Options
     words: tuple[str, ...]
     workdir: str | None
     mount_home: bool
@@ -68,8 +71,13 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             if getattr(wanted, name):
                 yield (
                     [f"container.{name}", "container.runtime"],
-                    f"container.{name}: has no effect without a container; set container.runtime to pyxis or apptainer",
+                    (
+                        f"container.{name}: has no effect without a container; set container.runtime to pyxis, "
+                        "apptainer or oci"
+                    ),
                 )
+        if wanted.level != "step":
+            yield _level()
         return
     if wanted.image is None:
         yield (
@@ -82,8 +90,10 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
     if wanted.runtime == "apptainer" and wanted.remap_root:
         yield (
             ["container.remap_root", "container.runtime"],
-            "container.remap_root: is pyxis' own; under apptainer a rank is the user that submitted the job",
+            "container.remap_root: is of pyxis and oci; under apptainer a rank is the user that submitted the job",
         )
+    if wanted.level == "job" and wanted.runtime != "pyxis":
+        yield _level()
     for name in wanted.env:
         reason = reserved(name)
         if reason:
@@ -100,11 +110,21 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
             ),
         )
-    if spec.preflight.imports and spec.environment.mode == "none":
+    if spec.preflight.imports and spec.environment.mode == "none" and wanted.runtime == "pyxis":
         yield (
             ["preflight.imports", "container.runtime"],
-            "preflight.imports: the preflight looks at the nodes and not into the image; leave it out",
+            (
+                "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would "
+                "be extracted once more for it; leave it out"
+            ),
         )
+
+
+def _level() -> tuple[Sequence[str], str]:
+    return (
+        ["container.level", "container.runtime"],
+        "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
+    )
 
 
 def _own_flags(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
@@ -123,8 +143,8 @@ def _image(runtime: str, image: str) -> Iterator[tuple[Sequence[str], str]]:
     if image.startswith("/"):
         if UNMOUNTABLE.search(image):
             yield paths, f"container.image: {image!r} has a blank, comma, colon or backslash; rename the file"
-    elif runtime == "apptainer":
-        yield paths, f"container.image: {image!r} must be an absolute path on the cluster for apptainer"
+    elif runtime != "pyxis":
+        yield paths, f"container.image: {image!r} must be an absolute path on the cluster for {runtime}"
     elif image.startswith((".", "~", "$")) or image.endswith(IMAGE_FILES):
         yield (
             paths,
@@ -184,13 +204,15 @@ def entry(
     mounts = tuple(sorted([*users, *ours], key=lambda one: one.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
     workdir = wanted.workdir or runs_dir
-    pyxis = wanted.runtime == "pyxis"
+    flags = _pyxis(spec, mounts, workdir) if wanted.runtime == "pyxis" else ()
+    words = {"apptainer": _apptainer, "oci": _oci}.get(wanted.runtime)
     return Entry(
         runtime=wanted.runtime,
         image=wanted.image,
         mounts=mounts,
-        step=_pyxis(spec, mounts, workdir) if pyxis else (),
-        words=() if pyxis else _apptainer(spec, mounts, workdir),
+        step=flags,
+        header=flags if wanted.level == "job" else (),
+        words=words(spec, mounts, workdir) if words else (),
         workdir=wanted.workdir,
         mount_home=wanted.mount_home,
         variables=names,
@@ -253,7 +275,7 @@ def _apptainer(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple
     """The words after `apptainer` and before the command (apptainer exec --help)."""
     wanted = spec.container
     words = ["exec", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
-    words.append(f"--no-mount={'cwd' if wanted.mount_home else 'home,cwd'}")
+    words += ["--no-mount=cwd"] if wanted.mount_home else ["--no-mount=home", "--no-mount=cwd"]
     if wanted.writable:
         words.append("--writable-tmpfs")
     if spec.resources.gpus_per_node:
@@ -261,11 +283,34 @@ def _apptainer(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple
     return (*words, wanted.image or "")
 
 
-def request(spec: LaunchSpec) -> Mapping[str, object] | None:
-    """What the cluster is asked before the job is submitted: the runtime, and whether the job's set-up may bring it."""
-    if spec.container.runtime == "none":
+def _oci(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
+    """The words after runtime/oci.py and before the command."""
+    wanted = spec.container
+    words = [f"--image={wanted.image}", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
+    for option, given in (
+        ("home", wanted.mount_home),
+        ("writable", wanted.writable),
+        ("remap-root", wanted.remap_root),
+    ):
+        if given:
+            words.append(f"--{option}")
+    # AMD's libraries are the image's own; its devices are there as all of the node's are.
+    if spec.resources.gpus_per_node and generation(spec.resources.gpu_type) != "amd":
+        words.append("--nvidia")
+    return (*words, "--")
+
+
+def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> Mapping[str, object] | None:
+    """What the cluster is asked before the job is submitted: the runtime, whether the job's set-up may bring it, the
+    options that pyxis must know, and the places of the nodes that this host may see as they do."""
+    if made is None:
         return None
     return {
-        "runtime": spec.container.runtime,
+        "runtime": made.runtime,
         "own_setup": bool(spec.setup.modules or spec.setup.commands),
+        "options": [name for name, _value in made.step],
+        "level": spec.container.level,
+        "image": made.image_file,
+        "sources": [mount(text).source for text in spec.container.mounts],
+        "runs_dir": runs_dir,
     }

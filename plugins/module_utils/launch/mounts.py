@@ -72,16 +72,26 @@ MOUNTS = t.listed(
 @dataclass(frozen=True)
 class Container:
     runtime: str = option(
-        t.choice("none", "pyxis", "apptainer"),
+        t.choice("none", "pyxis", "apptainer", "oci"),
         "What starts the container on the nodes (C1). `pyxis`: Slurm's plugin for enroot, as flags of the step. "
-        "`apptainer`: its command (or singularity's), once for each of Slurm's tasks. `none`: no container.",
+        "`apptainer`: its command (or singularity's), once for each of Slurm's tasks. `oci`: crun, once a node, in "
+        "an ordinary step. `none`: no container.",
         "none",
         example="pyxis",
     )
+    level: str = option(
+        t.choice("step", "job"),
+        "pyxis: where its options stand. `step`: at the ranks' step. `job`: in the job's header as well, as sites ask "
+        "for whose rules look at the job; the batch script stays on the node.",
+        "step",
+        key=False,
+        example="job",
+    )
     image: str | None = option(
         t.text(r"\S[^\0\n]*", "a path or a registry's name"),
-        "The image: an absolute path on the cluster (`.sqsh` for pyxis, `.sif` for apptainer), or for pyxis a name "
-        "that a registry knows, [USER@][REGISTRY#]IMAGE[:TAG] (C5).",
+        "The image: an absolute path on the cluster (`.sqsh` for pyxis, `.sif` or a folder for apptainer; for oci a "
+        "folder: a bundle with config.json, or a root file system), or for pyxis a name that a registry knows, "
+        "[USER@][REGISTRY#]IMAGE[:TAG] (C5).",
         example="/project/images/torch.sqsh",
     )
     mounts: tuple[str, ...] = option(
@@ -99,7 +109,7 @@ class Container:
     mount_home: bool = option(
         t.BOOLEAN, "Whether the user's home is there. Without it HOME is a folder of the run.", False, example=True
     )
-    remap_root: bool = option(t.BOOLEAN, "pyxis: to be root inside the container.", False, example=True)
+    remap_root: bool = option(t.BOOLEAN, "pyxis, oci: to be root inside the container.", False, example=True)
     writable: bool = option(
         t.BOOLEAN,
         "Whether the image's own files may be written, for the time of the job. Home, cache and work always may.",

@@ -120,7 +120,8 @@ def plan(
         token=token,
         spec=spec,
         topology=shape,
-        header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
+        header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir)
+        + (container.header if container else ()),
         step=_step(spec, shape) + (container.step if container else ()),
         probe=_probe(spec, shape),
         life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
@@ -169,8 +170,9 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("output", f"{run_dir}/logs/job.%j.log"),
         ("open-mode", "append"),
         ("chdir", run_dir),
-        # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting).
-        ("export", "NIL"),
+        # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting). With NONE pyxis
+        # leaves the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
+        ("export", "NONE" if spec.container.level == "job" else "NIL"),
     ]
     options += life.header(spec.checkpoint)
     options += [(name, value) for name, value in sorted(ask.sbatch.items()) if value is not False]

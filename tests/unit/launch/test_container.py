@@ -1,58 +1,21 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers (C1, C2, C5, L9): rules, the step's flags, and each silent trap of pyxis, by its number in spec/pyxis.md.
-
-Traps that need a run (3, 5, 8, 9, 10) are in tests/unit/runtime/test_container.py. Trap 11 (an extraction to memory
-counts against the step) is a setting of the nodes, and documented.
-"""
+"""Containers (C1, C2, C5, L9): rules, the step's flags, and the words of the other runtimes. Traps: test_pyxis.py."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import LEAKING, request
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Mount, mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import summary
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
-
-IMAGE = "/images/torch.sqsh"
-PYXIS = {"runtime": "pyxis", "image": IMAGE}
-APPTAINER = {"runtime": "apptainer", "image": "/images/torch.sif"}
-
-
-def problems(container: dict[str, Any], **data: Any) -> list[str]:
-    given = {"name": "job", "command": ["train.py"], "container": container, **data}
-    try:
-        validated(merge([Layer("job", given)]))
-    except SpecError as error:
-        return [problem.replace(" (set in job)", "") for problem in error.problems]
-    return []
-
-
-def planned(container: dict[str, Any], roots: tuple[str, str] = ("/state", "/store"), **data: Any) -> Plan:
-    merged = merge([Layer("job", {"name": "job", "command": ["train.py"], "container": container, **data})])
-    return plan(
-        validated(merged),
-        merged,
-        code_key="c0de",
-        environment_key="e5e5",
-        runtime_key="4444",
-        state_root=roots[0],
-        store_root=roots[1],
-    )
-
-
-def step(container: dict[str, Any], **data: Any) -> dict[str, str | bool]:
-    return dict(planned(container, **data).step)
-
+from tests.unit.launch.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
 
 # --- rules
 
@@ -63,19 +26,34 @@ def step(container: dict[str, Any], **data: Any) -> dict[str, str | bool]:
         ({}, None),
         (PYXIS, None),
         (APPTAINER, None),
-        ({"runtime": "oci"}, "container.runtime: must be one of none, pyxis, apptainer; not 'oci'"),
+        (OCI, None),
+        ({"runtime": "docker"}, "container.runtime: must be one of none, pyxis, apptainer, oci; not 'docker'"),
+        (
+            {"runtime": "oci", "image": "docker.io#ubuntu"},
+            "container.image: 'docker.io#ubuntu' must be an absolute path on the cluster for oci",
+        ),
+        ({**OCI, "remap_root": True, "mounts": ["/d:/d:rprivate+nosuid"]}, None),
+        ({**PYXIS, "level": "job"}, None),
+        (
+            {**OCI, "level": "job"},
+            "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
+        ),
+        (
+            {"level": "job"},
+            "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
+        ),
         ({"runtime": "pyxis"}, "container.image: is required for container.runtime pyxis"),
         (
             {"image": IMAGE},
-            "container.image: has no effect without a container; set container.runtime to pyxis or apptainer",
+            "container.image: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
         ),
         (
             {"mounts": ["/d:/d"]},
-            "container.mounts: has no effect without a container; set container.runtime to pyxis or apptainer",
+            "container.mounts: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
         ),
         (
             {**APPTAINER, "remap_root": True},
-            "container.remap_root: is pyxis' own; under apptainer a rank is the user that submitted the job",
+            "container.remap_root: is of pyxis and oci; under apptainer a rank is the user that submitted the job",
         ),
         (
             {"runtime": "apptainer", "image": "torch.sif"},
@@ -127,8 +105,13 @@ def test_what_decides_behind_the_spec_is_refused() -> None:
 
 def test_the_preflight_cannot_import_from_an_image() -> None:
     assert problems(PYXIS, preflight={"imports": ["torch"]}) == [
-        "preflight.imports: the preflight looks at the nodes and not into the image; leave it out"
+        (
+            "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would be "
+            "extracted once more for it; leave it out"
+        )
     ]
+    for looked_into in (APPTAINER, OCI):
+        assert problems(looked_into, preflight={"imports": ["torch"]}) == []
     assert problems(PYXIS, preflight={"imports": ["torch"]}, environment={"mode": "venv"}) == []
 
 
@@ -193,7 +176,7 @@ def test_without_a_container_nothing_changes() -> None:
     assert made.container is None
     assert not [name for name, _value in made.step if "container" in name]
     assert "container" not in render_script(made)
-    assert request(made.spec) is None
+    assert request(made.spec, made.container, made.runs_dir()) is None
 
 
 def test_the_run_is_writable_and_all_else_of_ours_is_not() -> None:
@@ -214,12 +197,34 @@ def test_apptainer_gets_words_and_no_flags() -> None:
     assert not [name for name, _value in made.step if "container" in name]
     words = made.container.words
     assert words[0] == "exec" and words[-1] == "/images/torch.sif"
-    assert {"--bind=/d:/e:ro", "--pwd=/w", "--no-mount=home,cwd", "--writable-tmpfs"} <= set(words)
+    assert {"--bind=/d:/e:ro", "--pwd=/w", "--no-mount=home", "--no-mount=cwd", "--writable-tmpfs"} <= set(words)
     assert "--nv" not in words
-    assert re.search(
-        r'"\$RANKZERO_APPTAINER" exec .* \\\n    /bin/bash "\$RANKZERO_RUNTIME/enter.sh" "\$RANKZERO_RUNTIME/rank.sh"',
-        render_script(made),
+    text = render_script(made)
+    assert 'rankzero_enter=(\n    "$RANKZERO_APPTAINER"\n    exec\n' in text
+    assert (
+        '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/enter.sh" "$RANKZERO_RUNTIME/rank.sh"' in text
     )
+
+
+def test_oci_gets_words_and_no_flags() -> None:
+    made = planned(
+        {**OCI, "mounts": ["/d:/e:ro"], "writable": True, "remap_root": True, "mount_home": True}, command=["./train"]
+    )
+    assert made.container
+    assert not [name for name, _value in made.step + made.header if "container" in name]
+    words = made.container.words
+    assert words[0] == "--image=/images/torch" and words[-1] == "--"
+    assert {"--bind=/d:/e:ro", f"--pwd={made.runs_dir()}", "--home", "--writable", "--remap-root"} <= set(words)
+    assert "--nvidia" not in words
+    text = render_script(made)
+    assert 'python3 -I "$RANKZERO_RUNTIME/oci.py" --scratch="$RANKZERO_RUN_DIR/.container"' in text
+    assert '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/enter.sh"' in text
+
+
+@pytest.mark.parametrize(("gpu_type", "has"), [(None, True), ("h100", True), ("mi300x", False)])
+def test_oci_brings_the_drivers_libraries_of_nvidia_only(gpu_type: str | None, has: bool) -> None:
+    made = planned(OCI, resources={"gpus_per_node": 1, **({"gpu_type": gpu_type} if gpu_type else {})})
+    assert made.container and ("--nvidia" in made.container.words) is has
 
 
 @pytest.mark.parametrize(("gpu_type", "flag"), [(None, "--nv"), ("h100", "--nv"), ("mi300x", "--rocm")])
@@ -230,7 +235,8 @@ def test_apptainer_is_told_about_gpus(gpu_type: str | None, flag: str) -> None:
 
 def test_the_home_is_mounted_only_where_asked() -> None:
     with_home = planned({**APPTAINER, "mount_home": True}).container
-    assert with_home and "--no-mount=cwd" in with_home.words and "HOME" in with_home.variables
+    assert with_home and {"--no-mount=cwd", "--no-mount=home"} & set(with_home.words) == {"--no-mount=cwd"}
+    assert "HOME" in with_home.variables
     assert step({**PYXIS, "mount_home": True})["container-mount-home"] is True
 
 
@@ -242,103 +248,19 @@ def test_torchrun_itself_runs_inside() -> None:
 def test_the_summary_and_the_request_name_it() -> None:
     made = planned({**APPTAINER}, setup={"modules": ["apptainer"]})
     assert any(line.endswith("in /images/torch.sif by apptainer") for line in summary(made))
-    assert request(made.spec) == {"runtime": "apptainer", "own_setup": True}
-
-
-# --- the silent traps of pyxis, by number
-
-
-def test_trap_1_mounts_are_one_flag_and_a_bad_one_is_an_error() -> None:
-    names = [name for name, _value in planned({**PYXIS, "mounts": ["/a:/a", "/b:/b"]}).step]
-    assert names.count("container-mounts") == 1
-    assert not str(step(PYXIS)["container-mounts"]).endswith(",")
-    assert problems({**PYXIS, "mounts": ["/a:/a,"]}) == [
-        "container.mounts: item 1 has the target '/a,'; no blank, comma, colon or backslash can be in a mount"
-    ]
-    assert problems({**PYXIS, "mounts": ["/a:/a:rprivat"]})[0].startswith(
-        "container.mounts: item 1 has the flag 'rprivat'; did you mean rprivate?; known, joined by +: ro, rw,"
-    )
-
-
-@pytest.mark.parametrize("image", ["torch.sqsh", "images/torch.sqsh", "./torch.sqsh", "~/torch.sqsh", "../x"])
-def test_trap_1_a_relative_image_is_an_error(image: str) -> None:
-    assert problems({"runtime": "pyxis", "image": image}) == [
-        (
-            f"container.image: {image!r} is not an absolute path, and pyxis would take it for a registry's name; give "
-            "its absolute path on the cluster"
-        )
-    ]
-
-
-def test_trap_2_no_flag_is_in_the_header_and_none_can_be_brought_there() -> None:
-    made = planned(PYXIS)
-    assert not [name for name, _value in made.header if "container" in name]
-    assert not re.search(r"#SBATCH.*container", render_script(made))
-    for where in ("resources.sbatch", "launcher.srun"):
-        section, name = where.split(".")
-        for flag in ("container-image", "no-container-mount-home"):
-            assert problems(PYXIS, **{section: {name: {flag: "x"}}}) == [
-                f"{where}.{flag}: may not be given here; use the section container, which puts it on the ranks' step"
-            ]
-
-
-def test_trap_4_a_container_never_has_a_name() -> None:
-    assert "container-name" not in step(PYXIS)
-    assert problems(PYXIS, launcher={"srun": {"container-name": "x"}}) == [
-        (
-            "launcher.srun.container-name: may not be given here; a named container that was interrupted is used half "
-            "made by the next job"
-        )
-    ]
-
-
-def test_trap_6_no_login_shell_and_no_entrypoint_of_the_image() -> None:
-    for data in ({}, {"command": None, "shell": "train"}, {"launcher": {"kind": "torchrun"}}):
-        text = render_script(planned(PYXIS, **data))
-        assert not re.search(r"(bash|sh) (-\w*l|--login)", text)
-        assert "--no-container-entrypoint \\" in text
-
-
-def test_trap_7_the_working_directory_is_always_given() -> None:
-    assert step(PYXIS)["container-workdir"] == planned(PYXIS).runs_dir()
-    inside = planned({**PYXIS, "workdir": "/workspace"}, command=["/workspace/train.py"])
-    assert dict(inside.step)["container-workdir"] == "/workspace"
-    assert "export RANKZERO_WORKDIR=/workspace" in render_script(inside)
-
-
-def test_trap_8_home_root_and_entrypoint_are_said_outright() -> None:
-    assert [name for name, value in planned(PYXIS).step if value is True] == [
-        "no-container-mount-home",
-        "no-container-remap-root",
-        "container-readonly",
-        "no-container-entrypoint",
-    ]
-
-
-def test_trap_10_what_the_node_has_does_not_leak_in_unless_the_job_says_so() -> None:
-    assert f"unset {' '.join(LEAKING)}\nrankzero_launch" in render_script(planned(PYXIS))
-    made = planned({**PYXIS, "env": ["LD_LIBRARY_PATH", "SITE"]}, env={"PYTHONPATH": "/mine", "LANG": "C.UTF-8"})
-    assert made.container
-    assert made.container.cleared == ("LD_PRELOAD", "PYTHONHOME")
-    # The job's own and the named ones win over the image's, LANG and all.
-    assert {"LD_LIBRARY_PATH", "SITE", "PYTHONPATH", "LANG", "OMP_NUM_THREADS"} <= set(made.container.variables)
-    # Named ones are also there for the hooks that run before any shell.
-    assert dict(made.step)["container-env"] == "LD_LIBRARY_PATH,SITE"
-    assert "container-env" not in step(PYXIS)
-
-
-def test_traps_12_and_13_one_bad_node_ends_the_step_and_its_size_is_explicit() -> None:
-    options = step(PYXIS, resources={"nodes": 3, "gpus_per_node": 2})
-    assert options["kill-on-bad-exit"] == "1"
-    assert (options["nodes"], options["ntasks"], options["ntasks-per-node"]) == ("3", "6", "2")
-
-
-def test_trap_14_nothing_of_ours_lies_in_tmp() -> None:
-    for roots in (("/tmp/state", "/store"), ("/state", "/tmp/store")):
-        with pytest.raises(SpecError, match=r"launch_cluster\.(state|store)_root: /tmp/\S+ lies in /tmp, which enroot"):
-            planned(PYXIS, roots)
-    assert planned(PYXIS, ("/tmpfs/state", "/store")).container
-    assert planned(APPTAINER, ("/tmp/state", "/store")).container
+    assert request(made.spec, made.container, made.runs_dir()) == {
+        "runtime": "apptainer",
+        "own_setup": True,
+        "options": [],
+        "level": "step",
+        "image": "/images/torch.sif",
+        "sources": [],
+        "runs_dir": made.runs_dir(),
+    }
+    made = planned({**PYXIS, "level": "job", "image": "ubuntu", "mounts": ["/d:/e"], "env": ["A"]})
+    asked = request(made.spec, made.container, made.runs_dir())
+    assert asked and (asked["level"], asked["image"], asked["sources"]) == ("job", "", ["/d"])
+    assert asked["options"] == [name for name, _value in made.step if "container" in name]
 
 
 def test_a_place_that_cannot_be_mounted_is_named() -> None:

@@ -114,6 +114,7 @@ OTHER: dict[str, Any] = {
     "environment.python": "3.11",
     "environment.torch": "cpu",
     "container.runtime": "pyxis",
+    "container.level": "job",
     "container.image": "/i.sqsh",
     "container.mounts": ["/d:/d:ro"],
     "container.workdir": "/w",

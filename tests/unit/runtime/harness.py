@@ -4,7 +4,8 @@
 """A place where the real rendered script and runtime run under bash, with stand-ins for srun and scontrol only.
 
 The stand-ins come as exported bash functions, so that the script itself is used unchanged: it sets its own PATH. srun
-runs its command once a task with SLURM_PROCID, SLURM_LOCALID and SLURM_NODEID and hands TERM on; nothing else.
+runs its command once a task with SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID and the size of the step, and hands TERM on;
+nothing else.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ with open(options["output"], "ab") as log:
         place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % per_node, "SLURM_NODEID": rank // per_node,
                  "SLURM_STEP_ID": step}
         environment = {**os.environ, **{name: str(number) for name, number in place.items()}}
+        environment["SLURM_STEP_TASKS_PER_NODE"] = f"{per_node}(x{options['nodes']})"
         tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
     if asked:  # a task may have been started, and have said so, before it was in the list
         end()

@@ -78,9 +78,31 @@ def test_trap_10_the_jobs_values_win_over_the_images_and_the_nodes_stay_outside(
     assert made.finish() == 0, made.log()
     seen = made.seen()["env"]
     assert (seen["MINE"], seen["LANG"], seen["NAMED"]) == (awkward, "C.UTF-8", "of the node")
-    assert not {"PYTHONPATH", "LD_PRELOAD", "NOT_SET"} & set(seen)
+    assert not {"LD_PRELOAD", "NOT_SET"} & set(seen)
+    # The job's code, and nothing of the node's (C4).
+    assert seen["PYTHONPATH"] == str(site.code)
     # What the job says nothing of is the image's.
     assert (seen["PATH"], seen["LD_LIBRARY_PATH"]) == (IMAGE_VALUES["PATH"], "/image/lib")
+
+
+def test_the_jobs_code_comes_before_a_stale_package_of_the_image(site: Site) -> None:
+    (site.code / "src").mkdir()
+    made = job(site)
+    image(site, PYTHONPATH="/image/editable")
+    assert made.finish() == 0, made.log()
+    assert made.seen()["env"]["PYTHONPATH"] == f"{site.code}:{site.code}/src:/image/editable"
+    # A job that says it itself has the last word.
+    made = job(site, {"env": {"PYTHONPATH": "/mine"}})
+    assert made.finish(job_id=2) == 0, made.log(2)
+    assert made.seen()["env"]["PYTHONPATH"] == "/mine"
+
+
+@pytest.mark.parametrize("folder", ["/.singularity.d/libs", "/run/rankzero-nvidia"])
+def test_the_drivers_libraries_stay_whatever_the_job_sets(site: Site, folder: str) -> None:
+    made = job(site, {"env": {"LD_LIBRARY_PATH": "/job/lib"}})
+    image(site, LD_LIBRARY_PATH=f"/image/lib:{folder}")
+    assert made.finish() == 0, made.log()
+    assert made.seen()["env"]["LD_LIBRARY_PATH"] == f"{folder}:/job/lib"
 
 
 def test_trap_8_home_and_cache_are_writable_folders_of_the_run(site: Site) -> None:

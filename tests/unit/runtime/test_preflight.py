@@ -78,8 +78,15 @@ def arguments(tmp_path: Path, **given: object) -> Namespace:
     folder = tmp_path / "run" / "preflight" / "0"
     folder.mkdir(parents=True, exist_ok=True)
     values = {"folder": str(folder), "code": "", "python": sys.executable, "imports": "", "gpus": 0}
-    values.update(image="", mounts="", tool="")
+    values.update(image="", mounts="", runtime="", enter=[])
     return Namespace(**{**values, **given})
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the script exports for a job with a container."""
+    monkeypatch.setenv("RANKZERO_RUNTIME", "/runtime")
+    monkeypatch.setenv("RANKZERO_CLEARED", "LD_PRELOAD PYTHONPATH")
 
 
 def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, tmp_path: Path) -> None:
@@ -101,25 +108,56 @@ def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, t
         ({"imports": "no_such_module_here"}, "env", "No module named 'no_such_module_here'"),
         ({"image": "/nowhere.sqsh"}, "image", "the image /nowhere.sqsh is not here"),
         ({"mounts": "/:/nowhere/a:/nowhere/b"}, "mounts", "to be mounted, but not here: /nowhere/a, /nowhere/b"),
-        ({"tool": "/nowhere/apptainer"}, "apptainer", "the command /nowhere/apptainer is not here"),
+        ({"image": __file__, "runtime": "pyxis"}, "image", f"the image {__file__} is no squashfs, which pyxis needs"),
+        ({"enter": ["/nowhere/apptainer"], "runtime": "apptainer"}, "apptainer", "/nowhere/apptainer: No such file"),
     ],
 )
 def test_what_is_missing_is_said(
-    preflight: ModuleType, tmp_path: Path, given: dict[str, str], column: str, problem: str
+    preflight: ModuleType, tmp_path: Path, given: dict[str, str], column: str, problem: str, inside: None
 ) -> None:
     columns, problems = preflight.examine(arguments(tmp_path, **given), {})
     assert columns[column] == "missing"
     assert len(problems) == 1 and problem in problems[0]
 
 
-def test_image_mounts_and_the_containers_command_are_looked_at(preflight: ModuleType, tmp_path: Path) -> None:
-    image = tmp_path / "torch.sif"
-    image.touch()
-    given = arguments(tmp_path, image=str(image), mounts=f"{tmp_path}:/", tool=sys.executable)
+def container(tmp_path: Path, text: str) -> list[str]:
+    """A command that enters a container which says `text`."""
+    command = tmp_path / "enter"
+    command.write_text(f"#!/bin/sh\n{text}\n")
+    command.chmod(0o755)
+    return [str(command), "--"]
+
+
+def test_image_mounts_and_what_is_in_the_container_are_looked_at(
+    preflight: ModuleType, tmp_path: Path, inside: None
+) -> None:
+    image = tmp_path / "torch.sqsh"
+    image.write_bytes(b"hsqs")
+    enter = container(
+        tmp_path, """[ -z "${PYTHONPATH:-}" ] && echo noise && echo '{"columns": {"torch": "2"}, "problems": []}'"""
+    )
+    given = arguments(tmp_path, image=str(image), mounts=f"{tmp_path}:/", runtime="pyxis", enter=enter)
     columns, problems = preflight.examine(given, {})
     assert problems == []
-    assert (columns["image"], columns["mounts"], columns["apptainer"]) == ("ok", "ok", "ok")
-    assert not {"image", "mounts", "apptainer"} & set(preflight.examine(arguments(tmp_path), {})[0])
+    assert (columns["image"], columns["mounts"], columns["pyxis"], columns["torch"]) == ("ok", "ok", "ok", "2")
+    assert not {"image", "mounts", "pyxis", "torch"} & set(preflight.examine(arguments(tmp_path), {})[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("""echo '{"columns": {}, "problems": ["no torch"]}'""", "the container: no torch"),
+        ("echo first >&2; echo '[rankzero] last' >&2; exit 7", "the container does not start: first; last"),
+        ("exit 7", "the container does not start: exit code 7"),
+        ("echo '{}'", "the container does not start: {}"),
+    ],
+)
+def test_a_container_that_will_not_do_is_a_problem(
+    preflight: ModuleType, tmp_path: Path, inside: None, text: str, problem: str
+) -> None:
+    given = arguments(tmp_path, runtime="oci", enter=container(tmp_path, text))
+    columns, problems = preflight.examine(given, {})
+    assert (columns["oci"], problems) == ("missing", [problem])
 
 
 def test_cpus_and_gpus_are_columns(preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

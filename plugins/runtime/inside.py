@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the job's Python finds in its container (C3, C4, P4): versions, and packages of the code that the image has.
+
+    inside.py CODE [IMPORT ...]       prints one JSON object {columns, problems} as its last line
+
+Standard library only; any Python 3 that an image may have.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import sys
+
+
+def packages(folder):
+    """Names that the code offers for import at its top."""
+    try:
+        entries = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [name for name in entries if os.path.isfile(os.path.join(folder, name, "__init__.py"))]
+
+
+def shadowed(code):
+    """A sentence for each package of the code that would come from elsewhere: an editable install in the image."""
+    found = []
+    for folder in (code, os.path.join(code, "src")):
+        for name in packages(folder):
+            try:
+                spec = importlib.util.find_spec(name)
+            except (ImportError, ValueError):
+                continue
+            origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
+            if origin and not origin.startswith(os.path.realpath(code) + os.sep):
+                found.append(
+                    f"the package {name} comes from {origin}, not from the job's code: uninstall it in the image, or "
+                    "set env.PYTHONPATH"
+                )
+    return found
+
+
+def main():
+    code, imports = sys.argv[1], sys.argv[2:]
+    # Its own folder is no place of the job's.
+    sys.path.pop(0)
+    # A job that sets PYTHONPATH itself has decided what comes first.
+    looked_at = code and code in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    columns, problems = {"python": platform.python_version()}, shadowed(code) if looked_at else []
+    for name in imports:
+        try:
+            columns[name] = str(getattr(importlib.import_module(name), "__version__", "ok"))
+        except Exception as error:  # whatever a package does when it is imported
+            problems.append(f"cannot import {name}: {error}")
+    print(json.dumps({"columns": columns, "problems": problems}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""OCI images by a real crun in ordinary steps of a real Slurm (C1), with several ranks a node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import images
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import Site, log_of, rank_logs
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("crun"), reason="crun is not installed (a package of Debian and others)"
+)
+
+VALUES = {"PATH": "/usr/bin", "INSIDE": "torch", "RANK": "77", "OMP_NUM_THREADS": "99"}
+#: What a rank says of its place.
+LOOK = """\
+import hashlib, json, os
+names = ("RANK", "WORLD_SIZE", "HOME", "INSIDE", "OMP_NUM_THREADS", "SLURM_PROCID")
+say = {name: os.environ.get(name) for name in names}
+say.update(uid=os.getuid(), cwd=os.getcwd(), image=os.path.exists("/in-the-image"), data=os.listdir("/data/deep"))
+say["space"] = os.stat("/proc/self/ns/mnt").st_ino
+say["digest"] = hashlib.sha256(os.environ["TOKEN"].encode()).hexdigest()
+try:
+    open("/data/deep/new", "w")
+except OSError as error:
+    say["write"] = error.strerror
+print(json.dumps(say), flush=True)
+if os.environ["RANK"] == "0":
+    with open("result.json", "w") as stream:
+        stream.write('{"loss": 1.5}')
+"""
+#: Says each signal that it gets; ends with the first TERM, after it had time to get a second one.
+PATIENT = """\
+import os, signal, sys, time
+seen = []
+signal.signal(signal.SIGTERM, lambda number, frame: (seen.append(number), print("got", number, flush=True)))
+print("up", flush=True)
+while not seen:
+    time.sleep(0.1)
+time.sleep(0.5)
+"""
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    if lab.way != "realistic":
+        pytest.skip("in a lab of the simple way all nodes are this machine: tests/unit/runtime/test_oci.py is the same")
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def image(lab: LabCluster) -> Iterator[str]:
+    """A bundle on /shared, as the nodes name it."""
+    folder = lab.shared / "images-of-oci"
+    shutil.rmtree(folder, ignore_errors=True)
+    images.bundle(folder / "torch", VALUES)
+    yield f"{lab.shared_inside}/images-of-oci/torch"
+    shutil.rmtree(folder)
+
+
+def leftovers(site: Site, text: str) -> dict[str, list[str]]:
+    """On each node: processes that name `text`, what crun keeps of containers, and mounts of ours."""
+    found = {}
+    for node in site.lab.nodes:
+        lines = site.lab.node(node, ["ps", "-eo", "args"]).stdout.splitlines()
+        left = [line for line in lines if text in line and "ps -eo" not in line]
+        left += site.lab.node(node, ["sh", "-c", "ls -d /run/crun/* /run/user/*/crun/* 2>/dev/null; :"]).stdout.split()
+        left += site.lab.node(node, ["sh", "-c", "grep '^rankzero ' /proc/mounts; :"]).stdout.splitlines()
+        if left:
+            found[node] = left
+    return found
+
+
+def test_ranks_of_two_nodes_run_in_the_image(site: Site, image: str) -> None:
+    data = f"{site.state_root}.data"
+    site.host_path(data).mkdir(parents=True)
+    (site.host_path(data) / "x").touch()
+    job = site.job(
+        ["python3", "-c", LOOK],
+        resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},
+        launcher={"ranks_per_node": 3},
+        container={"runtime": "oci", "image": image, "mounts": [f"{data}:/data/deep:ro"]},
+        secrets={"TOKEN": {"from_env": "TOKEN"}},
+        artifact={"require": {"loss": {"lt": 2}}},
+    )
+    launch = site.launch(job, env={"TOKEN": "hidden"})
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    step = run / "logs" / "0" / "step.log"
+    assert outcome["success"] and outcome["artifact"]["valid"], log_of(run, launch["job_id"]) + step.read_text()
+    logs = rank_logs(run)
+    assert sorted(logs) == [f"rank-{rank:04d}.log" for rank in range(6)]
+    spaces = []
+    for rank, text in enumerate(logs.values()):
+        seen: dict[str, Any] = json.loads(text.splitlines()[-1])
+        assert (seen["RANK"], seen["SLURM_PROCID"], seen["WORLD_SIZE"]) == (str(rank), str(rank), "6")
+        assert (seen["HOME"], seen["cwd"]) == (f"{launch['run_dir']}/home", f"{launch['run_dir']}/work")
+        assert (seen["INSIDE"], seen["OMP_NUM_THREADS"], seen["image"], seen["data"]) == ("torch", "2", True, ["x"])
+        assert seen["write"] == "Read-only file system"
+        assert seen["digest"] == hashlib.sha256(b"hidden").hexdigest()
+        spaces.append(seen["space"])
+    # One container a node, which its ranks share.
+    assert len(set(spaces[:3])) == len(set(spaces[3:])) == 1
+    table = (run / "preflight" / "0" / "table").read_text().splitlines()
+    assert len([line for line in table if "image=ok mounts=ok oci=ok" in line]) == 2
+    site.ended(launch["job_id"])
+    assert leftovers(site, launch["run_dir"]) == {}
+
+
+def test_a_users_ranks_get_the_signal_once_and_nothing_is_left(site: Site, image: str) -> None:
+    site.outcome(site.launch(site.job("true", name="store")))
+    job = site.job(
+        ["python3", "-c", PATIENT],
+        resources={"nodes": 2, "time": "00:10:00"},
+        launcher={"ranks_per_node": 2},
+        container={"runtime": "oci", "image": image},
+    )
+    options = {
+        "ansible_shell_executable": site.ordinary_user(),
+        "launch_cluster": {"store_root": site.cluster["store_root"]},
+        "env": {"ANSIBLE_PIPELINING": "1"},
+    }
+    launch = site.launch(job, **options)
+    run = site.run_dir(launch)
+    started = site.lab.wait_until
+    started(lambda: [text for text in rank_logs(run).values() if "\nup\n" in text][3:], 60, "four ranks are up")
+    # As the early signal before the end comes, and then scancel's own.
+    site.lab.head(["scancel", "--signal=TERM", launch["job_id"]])
+    outcome = site.outcome(launch)
+    assert outcome["success"], outcome
+    for name, text in rank_logs(run).items():
+        assert text.count("got 15") == 1, (name, text)
+    site.ended(launch["job_id"])
+    assert leftovers(site, launch["run_dir"]) == {}
+
+
+def test_a_cancelled_job_and_one_that_fails_leave_nothing_on_their_nodes(site: Site, image: str) -> None:
+    container = {"runtime": "oci", "image": image}
+    # It leaves a child of its own, and does not listen.
+    stubborn = site.job("trap '' TERM; sleep 300 & sleep 300", "stubborn", container=container, resources={"nodes": 2})
+    failing = site.job("exit 7", "failing", container=container, launcher={"ranks_per_node": 2})
+    first, second = site.launch(stubborn), site.launch(failing)
+    outcome = site.outcome(second)
+    assert (outcome["success"], outcome["exit_code"]) == (False, 7), outcome
+    site.lab.wait_until(lambda: len(rank_logs(site.run_dir(first))) == 2, 60, "both ranks are up")
+    site.lab.head(["scancel", first["job_id"]])
+    assert site.ended(first["job_id"]) == "CANCELLED"
+    for launch in (first, second):
+        site.lab.wait_until(lambda: leftovers(site, launch["run_dir"]) == {}, 30, "nothing is left")  # noqa: B023
+
+
+def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(site: Site, image: str) -> None:
+    empty = f"{site.state_root}.empty"
+    site.host_path(empty).mkdir(parents=True)
+    job = site.job("true", container={"runtime": "oci", "image": empty, "mounts": [f"{empty}/none:/none"]})
+    message = site.play(job).refused()
+    assert f"container.image: {empty} has neither bin nor usr" in message
+    assert f"container.mounts: {empty}/none does not exist (it would lie on the file system of" in message
+    assert site.jobs() == {}
+    lacking = site.lab.nodes[1]
+    site.lab.faults.hide(lacking, image)
+    try:
+        launch = site.launch(
+            site.job("true", "hidden", container={"runtime": "oci", "image": image}, resources={"nodes": 2})
+        )
+        outcome = site.outcome(launch)
+    finally:
+        site.lab.faults.unhide(lacking, image)
+    assert outcome["message"].startswith(f"preflight: {lacking}: the container does not start: "), outcome
+    assert "is neither an OCI bundle (config.json) nor a root folder (bin, usr)" in outcome["message"]
+    assert rank_logs(site.run_dir(launch)) == {}

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small images for real container runtimes, made of this machine's own programs: nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+#: What the ranks' wrapper needs, what the tests look with, and a Python.
+PROGRAMS = ("bash", "sh", "base64", "cat", "env", "id", "ls", "sleep", "stat", "touch", "uname")
+#: Of the Python's library; tests import nothing of the rest.
+LEFT_OUT = (
+    "__pycache__",
+    "test",
+    "idlelib",
+    "tkinter",
+    "ensurepip",
+    "lib2to3",
+    "config-*",
+    "dist-packages",
+    "pydoc_data",
+)
+
+
+def _copy(source: str, root: Path) -> None:
+    target = root / source.lstrip("/")
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(os.path.realpath(source), target)
+
+
+def _libraries(files: Iterable[str]) -> list[str]:
+    said = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
+    return sorted(set(re.findall(r"(?:=> |^\s)(/\S+) \(0x", said, re.MULTILINE)))
+
+
+def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
+    """A root file system with PROGRAMS and the system's Python."""
+    for name in ("proc", "sys", "dev", "tmp", "run", "root", "home", "etc", "usr/bin", "var"):
+        (root / name).mkdir(parents=True)
+    # As every distribution has it now, and a link that mounts have to follow.
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (root / "usr" / name).mkdir(exist_ok=True)
+        (root / name).symlink_to(f"usr/{name}")
+    (root / "var" / "run").symlink_to("/run")
+    programs = [found for name in PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))]
+    library = subprocess.run(
+        [python, "-I", "-c", "import os; print(os.path.dirname(os.__file__))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    shutil.copytree(library, root / library.lstrip("/"), ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=False)
+    extensions = [str(path) for path in Path(library, "lib-dynload").glob("*.so")]
+    for path in [*programs, python, *_libraries([*programs, python, *extensions])]:
+        # Through the links above: what lies in /lib lies in /usr/lib.
+        _copy(path, root)
+    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
+    (root / "in-the-image").write_text("yes\n")
+    return root
+
+
+def bundle(folder: Path, environment: Mapping[str, str]) -> Path:
+    """An OCI bundle: a root file system and what `umoci unpack` or the like writes beside it, as far as it matters."""
+    folder.mkdir(parents=True)
+    root_folder(folder / "rootfs")
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {"args": ["sh"], "cwd": "/", "env": [f"{name}={value}" for name, value in environment.items()]},
+        "root": {"path": "rootfs"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
