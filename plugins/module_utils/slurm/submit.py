@@ -73,8 +73,9 @@ class Launcher:
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
-            # Nobody should wait for an environment to be built for a job that is refused then.
-            costly = any(ref["kind"] == "environment" for ref in missing)
+            # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
+            # launch should leave nothing at all, not even the job runtime.
+            costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
             checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
