@@ -24,8 +24,9 @@ import helper
 said = {"node": os.environ["SLURMD_NODENAME"], "prefix": sys.prefix, "helper": helper.__file__, "cwd": os.getcwd(),
         "venv": os.environ["VIRTUAL_ENV"], "path": os.environ["PATH"], "data": open("data/text").read()}
 rank = os.environ["RANK"]
-with open("said-" + rank + ".json", "w") as stream:
+with open("saying-" + rank, "w") as stream:
     json.dump(said, stream)
+os.rename("saying-" + rank, "said-" + rank + ".json")
 if rank == "0":
     with open("result.json", "w") as stream:
         stream.write('{"loss": 1.0}')
