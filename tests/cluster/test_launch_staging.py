@@ -17,18 +17,22 @@ from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, rank_logs
 
 NODES = ["node02", "node03", "node04"]
-#: Says where it runs and from what, reads a file of the code by a relative path, and leaves a file beside it.
+#: Says where it runs and from what, reads a file of the code by a relative path, and leaves one that all nodes see.
 PROGRAM = """\
-import json, os, sys
+import glob, json, os, sys, time
 import helper
 said = {"node": os.environ["SLURMD_NODENAME"], "prefix": sys.prefix, "helper": helper.__file__, "cwd": os.getcwd(),
         "venv": os.environ["VIRTUAL_ENV"], "path": os.environ["PATH"], "data": open("data/text").read()}
 rank = os.environ["RANK"]
-with open("said-" + rank + ".json", "w") as stream:
+with open("saying-" + rank, "w") as stream:
     json.dump(said, stream)
+os.rename("saying-" + rank, "said-" + rank + ".json")
 if rank == "0":
     with open("result.json", "w") as stream:
         stream.write('{"loss": 1.0}')
+# The first one to fail ends the others.
+while len(glob.glob("said-*.json")) < int(os.environ["WORLD_SIZE"]):
+    time.sleep(0.1)
 sys.exit(int(sys.argv[1]))
 """
 
