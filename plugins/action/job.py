@@ -95,6 +95,8 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     plan = [first, *(f"  {line}" for line in rest)]
     state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"
     missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
+    if result.get("allocation"):
+        plan.append(f"  inside {result['allocation']}")
     sentences = {
         "submitted": f"{job}: submitted; {result.get('run_dir')}",
         "adopted": f"{job}: already there and active, adopted; {result.get('run_dir')}",

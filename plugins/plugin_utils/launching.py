@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
@@ -32,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
+    "attach.sh",
     "background.sh",
     "container.sh",
     "enter.sh",
@@ -114,6 +116,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "cpus_per_node": made.topology.cpus_per_node,
         },
         "container": container_request(spec),
+        "attach": attach.request(spec, made.topology),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
@@ -49,7 +49,7 @@ class Plan:
     topology: Topology
     header: Options
     step: Options
-    probe: tuple[tuple[str, str], ...]
+    probe: Options
     life: tuple[tuple[str, str], ...]
     argv: tuple[str, ...]
     variables: tuple[Variable, ...]
@@ -105,8 +105,8 @@ def plan(
         spec=spec,
         topology=shape,
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
-        step=_step(spec, shape) + (container.step if container else ()),
-        probe=_probe(shape),
+        step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
+        probe=_probe(shape) + attach.probe(spec),
         life=tuple(life.exports(spec.checkpoint, spec.monitor)),
         argv=_argv(spec, python),
         variables=exported,
@@ -129,7 +129,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("time", ask.time),
     ]
     if ask.gpus_per_node:
-        options.append(("gres", ":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))))
+        options.append(("gres", attach.gres(spec) or ""))
     for name, value in (
         ("mem", ask.memory),
         ("partition", ask.partition),
@@ -181,7 +181,7 @@ def _step(spec: LaunchSpec, shape: Topology) -> Options:
     return tuple(options)
 
 
-def _probe(shape: Topology) -> tuple[tuple[str, str], ...]:
+def _probe(shape: Topology) -> Options:
     """srun's options for the preflight: one task a node, with all the CPUs that the node's ranks will have (L11)."""
     return (
         ("nodes", str(shape.nodes)),
@@ -229,12 +229,15 @@ def summary(plan: Plan) -> list[str]:
     place = [_count(shape.cpus_per_node, "CPU")]
     if ask.gpus_per_node:
         place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
+    where = f"limit {ask.time}; partition {ask.partition or '(default)'}"
+    inside, aside = plan.spec.launcher.attach, attach.ignored(plan.spec)
+    if inside:
+        where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
         (
             f"{_count(shape.nodes, 'node')} x {_count(shape.ranks_per_node, 'rank')} = "
-            f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; "
-            f"limit {ask.time}; partition {ask.partition or '(default)'}"
+            f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; {where}"
         ),
         "runs "
         + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]

@@ -22,24 +22,25 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation, cluster, containers, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.attach import Starter, step_argv
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
-    find_by_id,
     find_by_name,
     without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.states import describe_end
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
 # A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
 INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
 LOOK_SECONDS = 1.0
+# A cancelled launch inside another job has this many seconds to end by itself.
+CANCEL_SECONDS = 45.0
 # What a submitter that was killed left half made is removed by a later one, after this many seconds.
 LEFTOVER_SECONDS = 3600.0
 
@@ -61,6 +62,8 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
+        self._allocation: allocation.Allocation | None = None
+        self._nodes: list[str] = []
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -78,6 +81,8 @@ class Launcher:
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+            if standing:
+                self._end_leftovers(standing)
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -89,9 +94,13 @@ class Launcher:
         newest = self._newest()
         standing = self.standing(newest) if newest else None
         if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
-            return {**self._identity(newest), "changed": False, "launch_state": "absent", "missing": []}
+            left = self._end_leftovers(standing) if standing else []
+            return {**self._identity(newest), "changed": bool(left), "launch_state": "absent", "missing": []}
         if not self.check_mode:
-            self.slurm.call("scancel", standing.job_id)
+            if steps.is_step(standing.job_id):
+                self._cancel_steps(newest, standing.job_id)
+            else:
+                self.slurm.call("scancel", standing.job_id)
             newest.record("cancelled", job_id=standing.job_id)
         done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
         return {**self._identity(newest), **done}
@@ -113,7 +122,8 @@ class Launcher:
             if not self.check_mode:
                 run.record("adopted", job_id=job_id)
         else:
-            record = find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+            record = self._known(run, job_id, intent)
+        record = steps.judged(record, outcome)
         if outcome and outcome.get("ended_by") != "signal" and not (record and record.pending):
             # A job that was requeued after its verdict waits once more, and may yet succeed.
             return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
@@ -129,11 +139,7 @@ class Launcher:
                 **self._identity(run),
                 job_id=job_id,
             )
-        message = (
-            describe_end(record.state, record.exit_code, record.signal, record.reason)
-            if record
-            else ("the job is gone from Slurm and left no verdict")
-        )
+        message = steps.describe_end(record) if record else ("the job is gone from Slurm and left no verdict")
         return self._final(Standing("failed", run, job_id, record, message))
 
     def _refused(self, run: RunDirectory) -> Standing:
@@ -165,7 +171,7 @@ class Launcher:
                 return next((record for record in records if record.active), records[-1])
             job_id = run.job_id()
             if job_id:
-                return find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+                return self._known(run, job_id, intent)
             if run.rejected() is not None:
                 return None
             last = max((event["time"] for event in run.events()), default=0.0)
@@ -175,8 +181,13 @@ class Launcher:
 
     def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
         """The jobs that Slurm knows of a generation, by their name."""
+        if steps.host_job(run):
+            return steps.named(self.slurm, run, self.request.name_of(run.generation))
         found = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=since)
         return without_namesakes(found, run.path)
+
+    def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
+        return steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since).get(job_id)
 
     def _submitter_may_live(self, run: RunDirectory) -> bool:
         submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
@@ -186,7 +197,10 @@ class Launcher:
         return os.path.exists(f"/proc/{pid}")
 
     def _check_limits(self) -> None:
-        problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
+        if self.request.attach:
+            self._allocation, self._nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
+        else:
+            problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
         if self.request.container:
             problems += containers.check(self.slurm, **self.request.container)
         if problems:
@@ -196,7 +210,7 @@ class Launcher:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
         made = self._made(target)
         try:
-            made.record("intent", submitter=self.request.submitter)
+            self._record_intent(made)
             os.rename(made.path, target.path)
         except OSError as error:
             shutil.rmtree(made.path, ignore_errors=True)
@@ -212,7 +226,7 @@ class Launcher:
             for name in os.listdir(made.path):
                 if os.path.isfile(made.file(name)):
                     os.replace(made.file(name), target.file(name))
-            target.record("intent", submitter=self.request.submitter)
+            self._record_intent(target)
         except OSError as error:
             raise self._unwritable(target, error) from error
         finally:
@@ -271,7 +285,13 @@ class Launcher:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(lines)
 
+    def _record_intent(self, run: RunDirectory) -> None:
+        inside = {"attach": self._allocation.job_id, "nodes": self._nodes} if self._allocation else {}
+        run.record("intent", submitter=self.request.submitter, **inside)
+
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        if self._allocation:
+            return self._attach(run, self._allocation, previous)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
@@ -293,6 +313,43 @@ class Launcher:
             )
         self._record_submitted(run, record.job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=record.job_id)
+
+    def _attach(
+        self, run: RunDirectory, inside: allocation.Allocation, previous: RunDirectory | None
+    ) -> dict[str, Any]:
+        """Start the script as a step of a job that is running (L4)."""
+        runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
+        argv = step_argv(
+            job_id=inside.job_id,
+            name=self.request.name_of(run.generation),
+            nodes=self._nodes,
+            run_dir=run.path,
+            runtime=runtime,
+            nonce=self.request.submitter,
+        )
+        start = Starter(self.slurm, run, sleep=self.sleep).start(argv)
+        if start.step_id is None:
+            run.forget_secrets()
+            run.record("rejected", message=start.complaint)
+            raise SlurmError(
+                f"launcher.attach: the launch could not be started inside job {inside.job_id}: {start.complaint}",
+                **self._identity(run),
+            )
+        self._record_submitted(run, start.step_id)
+        return self._result("submitted", run, previous, job_id=start.step_id)
+
+    def _end_leftovers(self, standing: Standing) -> list[str]:
+        """End the ranks whose script was killed inside another job: nobody else will. The ids of their steps."""
+        if self.check_mode or standing.job_id is None or not steps.is_step(standing.job_id):
+            return []
+        name = self.request.name_of(standing.run.generation)
+        return steps.cancel(self.slurm, steps.job_of(standing.job_id), name, hard=True)
+
+    def _cancel_steps(self, run: RunDirectory, step_id: str) -> None:
+        """End a launch inside another job. Asked once more after a while, nothing is spared."""
+        asked = [event["time"] for event in run.events() if event["event"] == "cancelled"]
+        hard = bool(asked) and self.clock() - asked[0] > CANCEL_SECONDS
+        steps.cancel(self.slurm, steps.job_of(step_id), self.request.name_of(run.generation), hard=hard)
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:
@@ -321,9 +378,10 @@ class Launcher:
         result = self._result(state, standing.run, job_id=standing.job_id)
         result.update(changed=False, standing=standing.state, message=standing.message)
         if standing.state == "active" and self.request.relaunch == "always":
+            how = "state: absent" if steps.is_step(standing.job_id) else f"scancel {standing.job_id}"
             self.slurm.note(
-                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it (scancel "
-                f"{standing.job_id}) to run a new generation"
+                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
+                "new generation"
             )
         return result
 
@@ -353,6 +411,7 @@ class Launcher:
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],
             "diff": self._difference(run, previous) if state in ("submitted", "planned") else [],
+            "allocation": self._allocation and allocation.described(self._allocation, self._nodes, self.clock()),
         }
 
     def _difference(self, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
