@@ -13,6 +13,7 @@ from ansible.utils.display import Display
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 
 display = Display()
 
@@ -50,30 +51,19 @@ class ActionModule(LaunchAction):
             result = ask(_runtime=prepared.runtime)
         for line in _told(result, prepared):
             display.display(f"{host}: {line}")
-        return self._completed(result, prepared, job.project, job.spec.environment)
+        return self._completed(result, prepared, job)
 
-    def _completed(self, result: dict[str, Any], prepared: Prepared, project: str, environment: Any) -> dict[str, Any]:
+    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
         """The module's result with what only the controller knows: the plan, and how to build what is missing."""
         result.pop("invocation", None)
         if result.get("failed"):
             return result
-        sources = {
-            "code": {"src": prepared.snapshot.src, "exclude": list(prepared.plan.spec.code.exclude)},
-            "environment": {
-                "project": project,
-                "extras": list(environment.extras),
-                "python": environment.python,
-                "torch": environment.torch,
-            },
-        }
-        for ref in result.get("missing", []):
-            ref.update(sources.get(ref["kind"], {}))
+        result.update(self.producers(result, prepared, job))
         result["plan"] = prepared.lines
         result["variables"] = [
             {"name": v.name, "value": v.value, "reason": v.reason, "source": v.source, "set_by": v.set_by}
             for v in prepared.plan.variables
         ]
-        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.runtime_dir))
         return result
 
     def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:

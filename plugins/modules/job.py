@@ -123,7 +123,7 @@ job_id:
   type: str
   sample: "1234"
 allocation:
-  description: With C(launcher.attach), the job that the launch runs in, its nodes that are used, and the time it has left.
+  description: With C(launcher.attach), the job that the launch runs in, which of its nodes, and the time it has left.
   returned: always
   type: str
 run_dir:
