@@ -11,16 +11,14 @@ import glob
 import itertools
 import json
 import os
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.launch import table
-from benchmarks.launch.ground import NODES, Ground
+from benchmarks.launch.ground import NODES, Ground, prepared
 from benchmarks.launch.timing import Run, kill_tree, start
 from benchmarks.launch.ways import Trial, Way, Ways
 
@@ -232,27 +230,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="launches of each way for the time to the job's id (7)")
     parser.add_argument("--artifact-rounds", type=int, default=3, help="watched launches of each way (3)")
     options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
 
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rankzero-bench-") as scratch:
-        ground = Ground(ROOT, Path(scratch))
-        try:
-            say(f"booting a lab cluster of {NODES} nodes")
-            ground.boot()
-            ways = Ways(ground)
-            loads = [load()]
-            comparison = Comparison(ground, ways)
-            runs = comparison.ids(options.rounds)
-            commands = comparison.slurm_commands()
-            artifacts = comparison.artifacts(options.artifact_rounds)
-            killed = comparison.killed()
-            loads.append(load())
-            facts = {**ground.facts(), "submitit": ways.submitit_version or "-"}
-        finally:
-            ground.remove()
+    say(f"booting a lab cluster of {NODES} nodes")
+    with prepared(ROOT) as ground:
+        ways = Ways(ground)
+        loads = [load()]
+        comparison = Comparison(ground, ways)
+        runs = comparison.ids(options.rounds)
+        commands = comparison.slurm_commands()
+        artifacts = comparison.artifacts(options.artifact_rounds)
+        killed = comparison.killed()
+        loads.append(load())
+        facts = {**ground.facts(), "submitit": ways.submitit_version or "-"}
     facts["nodes of the lab"] = str(NODES)
     facts["load at start and end"] = " and ".join(loads)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"

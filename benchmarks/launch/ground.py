@@ -9,9 +9,13 @@ import os
 import platform
 import pwd
 import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +28,20 @@ SLURM_COMMANDS = ("sbatch", "squeue", "scontrol", "sacct", "sacctmgr", "sinfo", 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CALM = 0.35  # share of the machine that others may use while something is measured
 PATIENCE = 10.0  # seconds to wait for that
+
+
+@contextmanager
+def prepared(root: Path) -> Iterator[Ground]:
+    """A booted lab with an empty scratch folder; both are gone at the end, also after an interrupt."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix="rankzero-bench-") as scratch:
+        ground = Ground(root, Path(scratch))
+        try:
+            ground.boot()
+            yield ground
+        finally:
+            ground.remove()
 
 
 class Ground:
@@ -134,7 +152,7 @@ class Ground:
         body = f'if [ "${{0##*/}}" = sbatch ]; then {submit}; fi\n'
         return self.wrappers("hanging", body), self.path("bench", "accepted")
 
-    def facts(self) -> Mapping[str, str]:
+    def facts(self) -> dict[str, str]:
         """What is worth knowing about machine and versions; no names, no paths."""
         memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
         return {

@@ -61,6 +61,26 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launch
     assert sorted(set(result["hosts"])) == lab.nodes[:2]
 
 
+def test_the_parts_of_the_program(lab: LabCluster, example: Path) -> None:
+    """In the environment that the example builds; what pytest needs comes from the tests' own."""
+    store = lab.shared / "example" / "store_root" / "environments"
+    if not list(store.glob("*/bin/python")):
+        done = train(lab, example, "-e", "nodes=1")
+        assert done.returncode == 0, done.stdout + done.stderr
+    (python,) = store.glob("*/bin/python")
+    done = subprocess.run(
+        [python, "-m", "pytest", "-p", "no:cacheprovider", ROOT / "tests" / "cluster" / "first_run_program.py"],
+        cwd=example,
+        env={**os.environ, "PYTHONPATH": str(Path(pytest.__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\b6 passed\b", done.stdout) and "skipped" not in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
 def test_told_before_its_time_limit_it_goes_on_at_the_very_step(lab: LabCluster, example: Path, launcher: str) -> None:
     job = example / "jobs" / "first_run.yml"

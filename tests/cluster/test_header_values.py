@@ -75,7 +75,7 @@ def submitted(lab: LabCluster, number: int, comment: str, state_root: str) -> di
         lab.head(["scancel", job_id])
 
 
-@pytest.mark.parametrize(("number", "comment"), enumerate(COMMENTS))
+@pytest.mark.parametrize(("number", "comment"), list(enumerate(COMMENTS)))
 def test_a_comment_reaches_slurm_unchanged(lab: LabCluster, number: int, comment: str) -> None:
     assert submitted(lab, number, comment, "/shared/state")["Comment"].rstrip(" ") == comment.rstrip(" ")
 

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the runtime costs inside the job, beside a bare srun: benchmarks/run overhead. See benchmarks/README.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import yaml
+
+from benchmarks.launch import table
+from benchmarks.launch.ground import NODES, Ground, prepared
+from benchmarks.launch.timing import Command, start
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+SIZES = tuple((nodes, ranks) for nodes in (1, 4, NODES) for ranks in (1, 8))
+
+
+@dataclass(frozen=True)
+class Start:
+    """Seconds from the batch script's first line until the first and the last rank's program began."""
+
+    first: float
+    last: float
+
+
+class Overhead:
+    """All ways on one ground."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.numbers: Iterator[int] = count(1)
+        self.project = ground.scratch / "overhead"
+        shutil.copytree(HERE / "project", self.project)
+        hosts = yaml.safe_load(Path(ground.inventory).read_text())
+        self.cluster = {**hosts["slurm_login"]["vars"]["launch_cluster"], "templates": str(HERE / "templates")}
+
+    def plain(self, nodes: int, ranks: int) -> Start:
+        """A script with one srun."""
+        name = f"overhead-{next(self.numbers)}"
+        folder, inside = self.ground.path("bench", "runs", name), self.ground.inside("bench", "runs", name)
+        folder.mkdir()
+        shutil.copy(HERE / "plain.sh", folder)
+        size = [f"--nodes={nodes}", f"--ntasks-per-node={ranks}", "--cpus-per-task=1", "--time=5", "--wait"]
+        self.ground.on_head("sbatch", *size, "--output=/dev/null", f"{inside}/plain.sh", inside, str(nodes), str(ranks))
+        return times(folder, nodes * ranks)
+
+    def ours(self, nodes: int, ranks: int, preflight: bool) -> Start:
+        """The same through the collection, waiting for the end."""
+        job = f"overhead-{next(self.numbers)}"
+        overrides = {"name": job, "nodes": nodes, "ranks_per_node": ranks, "preflight": preflight}
+        variables = {"job": "job.yml", "launch_cluster": self.cluster, "launch_overrides": overrides}
+        play = ["ansible-playbook", "--inventory", self.ground.inventory, "rankzero.slurm.train"]
+        start(Command([*play, "-e", json.dumps(variables)], self.project, self.ground.environment())).finish()
+        (run,) = self.ground.path("rankzero", "state", "runs", job).glob("*/1")
+        return times(run, nodes * ranks)
+
+
+def times(folder: Path, ranks: int) -> Start:
+    """Read what the batch script and its ranks have written."""
+    begun = float((folder / "batch").read_text())
+    ranks_begun = sorted(float((folder / f"rank.{rank}").read_text()) - begun for rank in range(ranks))
+    return Start(ranks_begun[0], ranks_begun[-1])
+
+
+def measure(ground: Ground, rounds: int) -> dict[str, dict[tuple[int, int], list[Start]]]:
+    """Every way at every size once a round, after one launch of each that does not count."""
+    bench = Overhead(ground)
+    ways: dict[str, Callable[[int, int], Start]] = {
+        "`srun` in a script": bench.plain,
+        "ours, without preflight": lambda nodes, ranks: bench.ours(nodes, ranks, False),
+        "ours": lambda nodes, ranks: bench.ours(nodes, ranks, True),
+    }
+    for way in ways.values():
+        way(1, 1)
+    found: dict[str, dict[tuple[int, int], list[Start]]] = {name: {size: [] for size in SIZES} for name in ways}
+    for number in range(rounds):
+        print(f"[bench] round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+        for size in SIZES:
+            for name, way in ways.items():
+                ground.settle()
+                found[name][size].append(way(*size))
+    return found
+
+
+def report(facts: dict[str, str], found: dict[str, dict[tuple[int, int], list[Start]]], rounds: int) -> str:
+    plain = next(iter(found.values()))
+    rows: list[Sequence[object]] = []
+    for nodes, ranks in SIZES:
+        for name, sizes in found.items():
+            firsts = [one.first for one in sizes[nodes, ranks]]
+            lasts = [one.last for one in sizes[nodes, ranks]]
+            base = [one.first for one in plain[nodes, ranks]]
+            more = None if sizes is plain else table.more(firsts, base)
+            rows.append([f"{nodes} x {ranks}", name, table.spread(firsts), table.spread(lasts), more])
+    return "\n".join(
+        [
+            "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n",
+            f"Seconds from the batch script's first line; median (least - most) of {rounds}.\n",
+            table.markdown(["nodes x ranks", "", "first rank runs", "last rank runs", "more than srun"], rows),
+        ]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks/run overhead", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="launches of each way at each size (5)")
+    options = parser.parse_args()
+    out = ROOT / "build" / "benchmarks"
+    out.mkdir(parents=True, exist_ok=True)
+    with prepared(ROOT) as ground:
+        found = measure(ground, options.rounds)
+        facts = ground.facts()
+    facts["nodes of the lab"] = str(NODES)
+    facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
+    facts["date"] = datetime.date.today().isoformat()
+    text = report(facts, found, options.rounds)
+    (out / "overhead.md").write_text(text)
+    raw = {
+        name: {f"{n}x{r}": [(s.first, s.last) for s in v] for (n, r), v in sizes.items()}
+        for name, sizes in found.items()
+    }
+    (out / "overhead.json").write_text(json.dumps({"facts": facts, "seconds": raw}, indent=1) + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
