@@ -126,6 +126,13 @@ SPECS: dict[str, dict[str, Any]] = {
         "setup": {"modules": ["apptainer"]},
         "container": {"runtime": "apptainer", "image": "/project/images/torch.sif", "mounts": ["/data:/data:ro"]},
     },
+    "attach": {
+        "name": "attached",
+        "command": ["train.py"],
+        "resources": {"nodes": 2, "gpus_per_node": 4, "gpu_type": "h100", "memory": "64G", "partition": "batch"},
+        "launcher": {"attach": "1234"},
+        "artifact": {"then": "end"},
+    },
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
 }
 

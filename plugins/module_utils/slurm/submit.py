@@ -82,7 +82,7 @@ class Launcher:
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
             if standing:
-                self._end_leftovers(standing)
+                self._await_end(standing, self._end_leftovers(standing))
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -344,6 +344,21 @@ class Launcher:
             return []
         name = self.request.name_of(standing.run.generation)
         return steps.cancel(self.slurm, steps.job_of(standing.job_id), name, hard=True)
+
+    def _await_end(self, standing: Standing, left: Sequence[str]) -> None:
+        """Wait until steps are gone: two generations of a launch never run at once."""
+        until = self.clock() + CANCEL_SECONDS
+        while left:
+            job_id = steps.job_of(left[0])
+            left = [one.job_id for one in steps.running(self.slurm, [job_id]) if one.job_id in left]
+            if left and self.clock() > until:
+                raise SlurmError(
+                    f"the steps {', '.join(left)} of generation {standing.run.generation} were cancelled and still run; "
+                    "try again once they are gone (squeue --steps)",
+                    **self._identity(standing.run),
+                )
+            if left:
+                self.sleep(LOOK_SECONDS)
 
     def _cancel_steps(self, run: RunDirectory, step_id: str) -> None:
         """End a launch inside another job. Asked once more after a while, nothing is spared."""
