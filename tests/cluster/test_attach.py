@@ -108,11 +108,9 @@ def test_two_launches_beside_each_other_each_exactly_once(site: Site, allocation
     started = [read_json(run / "started.json") for run in runs]
     assert [one["nodes"] for one in started] == [[first, second], [third]]
     assert [one["world_size"] for one in started] == [4, 2]
-    # No process of the launches is left on the head, for anybody to end.
-    assert (
-        "srun"
-        not in lab.head(["ps", "-eo", "args"]).stdout.replace("[srun]", "").split(f"--jobid={allocation}")[0][-5:]
-    )
+    processes = lab.head(["ps", "-eo", "args"]).stdout.splitlines()
+    left = [line for line in processes if "srun" in line.split()[0] and "/attach.sh" in line and site.token in line]
+    assert not left, "nothing is left on the login node, for anybody to end"
 
     again = site.launch(one)
     assert (again["launch_state"], again["job_id"], again["changed"]) == ("adopted", ids[0], False)
@@ -250,7 +248,7 @@ class Terminal:
     def expect(self, pattern: str, seconds: float = JOB_SECONDS) -> str:
         """Read until a pattern has come; forgets what was read."""
         until = time.monotonic() + seconds
-        while not re.search(pattern, self.text):
+        while not re.search(pattern, self.text, re.DOTALL):
             ready, _none, _nothing = select.select([self.end], [], [], 0.5)
             if ready:
                 try:
@@ -279,11 +277,9 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-#: Values are shown between marks that the typed line itself does not hold.
-LOOK = (
-    'echo "<<""$(uname -n)|$SLURM_JOB_ID|$GREETING|$FROM_SETUP|$(pwd)|$(ls)|$(stty size)|$(tty)"">>"; '
-    "sleep 600\x03"
-)  # fmt: skip
+#: Values between marks that the typed line itself does not hold.
+LOOK = 'echo "@""@$(uname -n)|$SLURM_JOB_ID|$GREETING|$FROM_SETUP|$(pwd)|$(ls)|$(stty size)|$(tty)@""@"'
+PROMPT = r"\] /\S+ [#$] $"
 
 
 def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation: str) -> None:
@@ -304,12 +300,10 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
     assert not session["allocate"] and f"--jobid={allocation}" in typed
 
     def used(terminal: Terminal, job_id: str | None) -> str:
-        terminal.expect(r"\] \S+ [#$] $")
-        for line in LOOK.split("; "):
-            terminal.type(line)
-        seen = re.search(r"<<(.*?)>>", terminal.expect(r"<<[^>]*>>[^$#]*[#$] "), re.DOTALL)
-        assert seen
-        host, own_job, greeting, from_setup, folder, listed, size, tty = seen[1].replace("\r\n", " ").split("|")
+        terminal.expect(PROMPT)
+        terminal.type(LOOK)
+        (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
+        host, own_job, greeting, from_setup, folder, listed, size, tty = seen.replace("\r\n", " ").split("|")
         assert host in site.lab.nodes
         assert job_id in (None, own_job)
         assert (greeting, from_setup) == ('it\'s "quoted" $HOME', "set")
@@ -317,6 +311,11 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
         assert listed.split() == ["README", "train.py"]
         assert size == "40 123"
         assert tty.startswith("/dev/pts/"), "a terminal of its own"
+        terminal.type("sh -c 'echo goes\"\"on; exec sleep 600'")
+        terminal.expect("goeson")
+        os.write(terminal.end, b"\x03")
+        # Ctrl-C is the program's, and not the playbook's.
+        terminal.expect(PROMPT)
         terminal.type("exit 0")
         return own_job
 

@@ -353,8 +353,8 @@ class Launcher:
             left = [one.job_id for one in steps.running(self.slurm, [job_id]) if one.job_id in left]
             if left and self.clock() > until:
                 raise SlurmError(
-                    f"the steps {', '.join(left)} of generation {standing.run.generation} were cancelled and still run; "
-                    "try again once they are gone (squeue --steps)",
+                    f"the steps {', '.join(left)} of generation {standing.run.generation} were cancelled and still "
+                    "run; try again once they are gone (squeue --steps)",
                     **self._identity(standing.run),
                 )
             if left:

@@ -247,6 +247,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "message": "",
         "job_id": "101",
         "missing": [],
+        "allocation": None,
     }
     assert bench.cluster.commands == ["sinfo", "sbatch"]
     assert bench.cluster.asked[-1][1:] == [
