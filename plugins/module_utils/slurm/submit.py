@@ -22,9 +22,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation, cluster, containers, steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.attach import Starter, step_argv
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
@@ -39,8 +39,6 @@ APPEAR_SECONDS = 10.0
 # A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
 INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
 LOOK_SECONDS = 1.0
-# A cancelled launch inside another job has this many seconds to end by itself.
-CANCEL_SECONDS = 45.0
 # What a submitter that was killed left half made is removed by a later one, after this many seconds.
 LEFTOVER_SECONDS = 3600.0
 
@@ -62,8 +60,7 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
-        self._allocation: allocation.Allocation | None = None
-        self._nodes: list[str] = []
+        self.inside = Inside(request, slurm, sleep, clock)
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -82,7 +79,7 @@ class Launcher:
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
             if standing:
-                self._await_end(standing, self._end_leftovers(standing))
+                self.inside.make_way(standing)
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -94,11 +91,11 @@ class Launcher:
         newest = self._newest()
         standing = self.standing(newest) if newest else None
         if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
-            left = self._end_leftovers(standing) if standing else []
+            left = self.inside.end_leftovers(standing) if standing and not self.check_mode else []
             return {**self._identity(newest), "changed": bool(left), "launch_state": "absent", "missing": []}
         if not self.check_mode:
             if steps.is_step(standing.job_id):
-                self._cancel_steps(newest, standing.job_id)
+                self.inside.cancel(newest, standing.job_id)
             else:
                 self.slurm.call("scancel", standing.job_id)
             newest.record("cancelled", job_id=standing.job_id)
@@ -198,7 +195,7 @@ class Launcher:
 
     def _check_limits(self) -> None:
         if self.request.attach:
-            self._allocation, self._nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
+            problems = self.inside.place()
         else:
             problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
         if self.request.container:
@@ -286,12 +283,13 @@ class Launcher:
                 stream.write(lines)
 
     def _record_intent(self, run: RunDirectory) -> None:
-        inside = {"attach": self._allocation.job_id, "nodes": self._nodes} if self._allocation else {}
-        run.record("intent", submitter=self.request.submitter, **inside)
+        run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
-        if self._allocation:
-            return self._attach(run, self._allocation, previous)
+        if self.request.attach:
+            step_id = self.inside.start(run, **self._identity(run))
+            self._record_submitted(run, step_id)
+            return self._result("submitted", run, previous, job_id=step_id)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
@@ -313,58 +311,6 @@ class Launcher:
             )
         self._record_submitted(run, record.job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=record.job_id)
-
-    def _attach(
-        self, run: RunDirectory, inside: allocation.Allocation, previous: RunDirectory | None
-    ) -> dict[str, Any]:
-        """Start the script as a step of a job that is running (L4)."""
-        runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
-        argv = step_argv(
-            job_id=inside.job_id,
-            name=self.request.name_of(run.generation),
-            nodes=self._nodes,
-            run_dir=run.path,
-            runtime=runtime,
-            nonce=self.request.submitter,
-        )
-        start = Starter(self.slurm, run, sleep=self.sleep).start(argv)
-        if start.step_id is None:
-            run.forget_secrets()
-            run.record("rejected", message=start.complaint)
-            raise SlurmError(
-                f"launcher.attach: the launch could not be started inside job {inside.job_id}: {start.complaint}",
-                **self._identity(run),
-            )
-        self._record_submitted(run, start.step_id)
-        return self._result("submitted", run, previous, job_id=start.step_id)
-
-    def _end_leftovers(self, standing: Standing) -> list[str]:
-        """End the ranks whose script was killed inside another job: nobody else will. The ids of their steps."""
-        if self.check_mode or standing.job_id is None or not steps.is_step(standing.job_id):
-            return []
-        name = self.request.name_of(standing.run.generation)
-        return steps.cancel(self.slurm, steps.job_of(standing.job_id), name, hard=True)
-
-    def _await_end(self, standing: Standing, left: Sequence[str]) -> None:
-        """Wait until steps are gone: two generations of a launch never run at once."""
-        until = self.clock() + CANCEL_SECONDS
-        while left:
-            job_id = steps.job_of(left[0])
-            left = [one.job_id for one in steps.running(self.slurm, [job_id]) if one.job_id in left]
-            if left and self.clock() > until:
-                raise SlurmError(
-                    f"the steps {', '.join(left)} of generation {standing.run.generation} were cancelled and still "
-                    "run; try again once they are gone (squeue --steps)",
-                    **self._identity(standing.run),
-                )
-            if left:
-                self.sleep(LOOK_SECONDS)
-
-    def _cancel_steps(self, run: RunDirectory, step_id: str) -> None:
-        """End a launch inside another job. Asked once more after a while, nothing is spared."""
-        asked = [event["time"] for event in run.events() if event["event"] == "cancelled"]
-        hard = bool(asked) and self.clock() - asked[0] > CANCEL_SECONDS
-        steps.cancel(self.slurm, steps.job_of(step_id), self.request.name_of(run.generation), hard=hard)
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:
@@ -426,7 +372,7 @@ class Launcher:
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],
             "diff": self._difference(run, previous) if state in ("submitted", "planned") else [],
-            "allocation": self._allocation and allocation.described(self._allocation, self._nodes, self.clock()),
+            "allocation": self.inside.described,
         }
 
     def _difference(self, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:

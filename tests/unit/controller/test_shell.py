@@ -17,8 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.session import prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_shell
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
 from tests.stand_ins import apptainer
