@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ def run(folder: Path, **options: Any) -> tuple[int, str]:
     play = [{"hosts": "localhost", "gather_facts": False, "tasks": [ship, task]}]
     (folder / "play.yml").write_text(json.dumps(play))
     done = subprocess.run(
-        [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", str(folder / "play.yml")],
+        [
+            *(str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml"),
+            *("-e", f"ansible_python_interpreter={sys.executable}"),
+        ],
         cwd=folder,
         env={**os.environ, "ANSIBLE_LOCALHOST_WARNING": "0"},
         stdin=subprocess.DEVNULL,
@@ -53,7 +57,7 @@ def test_the_commands_are_shown(tmp_path: Path) -> None:
     [
         (
             {"open": True},
-            "open: ansible-playbook runs at no terminal, and a shell needs one; type the commands yourself",
+            "open: ansible-playbook runs at no terminal, and a shell needs one; type the commands",
         ),
         ({"open": "maybe"}, "open: must be true or false, not 'maybe'"),
         ({"opne": True}, "unknown option opne; allowed: job, cluster, overrides, open"),
