@@ -72,6 +72,10 @@ class ActionModule(LaunchAction):
             return result
         found = session(plan, result["nodes"])
         result.update(described(found), notes=notes(plan), **self.producers(result, prepared, job))
+        if not job.settings.store_shared:
+            result["notes"].append(
+                "not on the nodes: code and environment, which only a job copies there (store_shared)"
+            )
         host = task_vars.get("inventory_hostname", "localhost")
         for line in _told(found, result):
             display.display(f"{host}: {line}")

@@ -82,7 +82,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         }
         return {
             "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
-            "store_root": os.path.dirname(os.path.dirname(prepared.plan.runtime_dir)),
+            "store_root": os.path.dirname(os.path.dirname(prepared.plan.refs[0].path)),
         }
 
     def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
@@ -36,14 +36,19 @@ RUNTIME_FILES = (
     "attach.sh",
     "background.sh",
     "container.sh",
+    "disk.py",
     "enter.sh",
     "job.sh",
     "node.sh",
     "outcome.py",
+    "owner.py",
+    "pack.py",
     "preflight.py",
     "preflight.sh",
     "rank.sh",
     "restart.sh",
+    "stage.py",
+    "stage.sh",
 )
 
 
@@ -87,7 +92,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
-        fabrics=job.settings.fabrics,
+        settings=job.settings,
     )
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)
@@ -117,6 +122,8 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         },
         "container": container_request(spec),
         "attach": attach.request(spec, made.topology),
+        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

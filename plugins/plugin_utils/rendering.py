@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -39,6 +39,12 @@ def _quoted(value: object) -> str:
 
 def _words(values: Iterable[str]) -> Safe:
     return Safe(" ".join(shlex.quote(str(value)) for value in values))
+
+
+def _program(argv: Sequence[str], python: str) -> Safe:
+    """The ranks' command. The job's Python is named by its variable: where a node has a copy of it, that one counts."""
+    own = argv[0] == python
+    return Safe(('"$RANKZERO_PYTHON" ' if own else "") + _words(argv[own:]))
 
 
 def _bare(value: object) -> Safe:
@@ -95,7 +101,9 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     result.context_class = _Context
-    result.filters.update(words=_words, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line)
+    result.filters.update(
+        words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
+    )
     result.filters["tilde"] = _tilde
     return result
 

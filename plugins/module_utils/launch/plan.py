@@ -17,13 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import Topology, topology
 
 Options = tuple[tuple[str, "str | bool"], ...]
@@ -58,6 +57,7 @@ class Plan:
     runtime_dir: str
     refs: tuple[Ref, ...]
     container: Entry | None = None
+    stage: tuple[tuple[str, str], ...] = ()
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -76,9 +76,12 @@ def plan(
     runtime_key: str,
     state_root: str,
     store_root: str,
-    fabrics: Mapping[str, tuple[Setting, ...]] | None = None,
+    settings: ClusterSettings | None = None,
 ) -> Plan:
-    """Decide a launch. Roots are absolute; keys are digests known before anything is built."""
+    """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
+    not looked at: they may still begin with ~ or $NAME.
+    """
+    settings = settings or ClusterSettings()
     inputs = {"code": code_key}
     refs = [Ref("code", code_key, f"{store_root}/code/{code_key}")]
     if environment_key:
@@ -90,8 +93,9 @@ def plan(
     shape = topology(spec)
     run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-    runtime_dir = f"{store_root}/runtime/{runtime_key}"
-    exported = tuple(variables(spec, merged, environment_path, fabrics))
+    # Beside the runs, and not in the store: a node that sees no store still has to start.
+    runtime_dir = f"{state_root}/runtime/{runtime_key}"
+    exported = tuple(variables(spec, merged, environment_path, settings.fabrics))
     container = entry(
         spec,
         runs_dir=run_dir[: -len(token) - 1],
@@ -107,7 +111,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
         probe=_probe(shape) + attach.probe(spec),
-        life=tuple(life.exports(spec.checkpoint, spec.monitor)),
+        life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
         argv=_argv(spec, python),
         variables=exported,
         python=python,
@@ -115,6 +119,7 @@ def plan(
         runtime_dir=runtime_dir,
         refs=tuple(refs),
         container=container,
+        stage=tuple(staging.exports(spec, settings, state_root)),
     )
 
 

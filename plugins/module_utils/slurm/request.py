@@ -32,6 +32,8 @@ class Request:
     secret_files: Mapping[str, str] = field(default_factory=dict)
     container: Mapping[str, Any] | None = None
     attach: Mapping[str, Any] | None = None
+    checkpoint_dir: str | None = None
+    archives: Sequence[Mapping[str, str]] = ()
 
     def name_of(self, generation: int) -> str:
         """The Slurm job name of one generation."""
@@ -47,3 +49,25 @@ class Standing:
     job_id: str | None = None
     record: JobRecord | None = None
     message: str = ""
+
+
+def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
+    """Each file of the launch against the previous generation's, as Ansible shows a diff."""
+    found = []
+    for name, text in request.files.items():
+        before = ""
+        if previous:
+            try:
+                with open(previous.file(name), encoding="utf-8") as stream:
+                    before = stream.read()
+            except OSError:
+                pass
+        found.append(
+            {
+                "before_header": previous.file(name) if previous else "(none)",
+                "after_header": run.file(name),
+                "before": before,
+                "after": with_generation(text, request.token, run.generation),
+            }
+        )
+    return found

@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
 
-Before sbatch an intent is journalled in a generation directory that only one submitter can create (rename of a whole
-directory). A submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is
-submitted again. Should two jobs of one generation exist all the same, `singleton` orders them and the claim that the
-job itself takes admits one. While slurmctld is silent nothing is submitted.
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
+submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
+Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ import base64
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, owners, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
@@ -32,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -75,11 +76,13 @@ class Launcher:
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
             if not missing or self.check_mode:
                 self._check_limits()
+                owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
             if standing:
                 self.inside.make_way(standing)
+            self._pack()
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -203,6 +206,25 @@ class Launcher:
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 
+    def _pack(self) -> None:
+        """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
+        for wanted in self.request.archives:
+            runtime = next(ref["path"] for ref in self.request.refs if ref["kind"] == "runtime")
+            command = [
+                sys.executable,
+                "-I",
+                os.path.join(runtime, "pack.py"),
+                "keep",
+                wanted["folder"],
+                wanted["archive"],
+            ]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RankzeroError(
+                    f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "
+                    "store (launch_cluster.store_shared: false)."
+                )
+
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
         made = self._made(target)
@@ -286,6 +308,7 @@ class Launcher:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        owners.register(self.slurm, self.request, run)
         if self.request.attach:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
@@ -371,27 +394,6 @@ class Launcher:
             "message": "",
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],
-            "diff": self._difference(run, previous) if state in ("submitted", "planned") else [],
+            "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
-
-    def _difference(self, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
-        """Each file of the launch against the previous generation's, as Ansible shows a diff."""
-        found = []
-        for name, text in self.request.files.items():
-            before = ""
-            if previous:
-                try:
-                    with open(previous.file(name), encoding="utf-8") as stream:
-                        before = stream.read()
-                except OSError:
-                    pass
-            found.append(
-                {
-                    "before_header": previous.file(name) if previous else "(none)",
-                    "after_header": run.file(name),
-                    "before": before,
-                    "after": with_generation(text, self.request.token, run.generation),
-                }
-            )
-        return found

@@ -143,6 +143,9 @@ OTHER: dict[str, Any] = {
     "preflight.enabled": False,
     "preflight.imports": ["torch"],
     "preflight.budget": 30,
+    "checkpoint.dir": "/c",
+    "preflight.stage": "never",
+    "preflight.stage_budget": 900,
     "checkpoint.signal_before_end": 60,
     "checkpoint.signal": "USR1",
     "checkpoint.requeue": True,
@@ -151,6 +154,8 @@ OTHER: dict[str, Any] = {
     "monitor.host": 0,
     "monitor.gpu": 0,
     "monitor.timestamps": 60,
+    "logs.style": "slurm",
+    "logs.follow": "last",
     "artifact.path": "other.json",
     "artifact.format": "any",
     "artifact.require": {"loss": {"lt": 4}},
@@ -194,6 +199,8 @@ IN_KEY = {
     # The names of secrets, not where their values are.
     "secrets",
     "seed",
+    # Where it goes on from.
+    "checkpoint.dir",
     "artifact.path",
     "artifact.format",
     "artifact.require",
