@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
 import subprocess
@@ -23,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import Target, parse_poll, poll_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
 from tests.unit.slurm.test_launches import KEY, NOW, entry, make_run, started
 
@@ -328,3 +330,30 @@ def test_the_script_takes_nothing_from_the_ranks() -> None:
         argv
     )
     assert argv[-5:] == ("/bin/bash", "/store/runtime/4/attach.sh", "/a b/1", "head:1", "b,c")
+
+
+# --- a step that owns a folder of checkpoints
+
+
+@pytest.mark.parametrize(("listed", "alive"), [(f"RUNNING|{NAME}", True), ("", False), ("RUNNING|other", False)])
+def test_a_step_owns_its_checkpoints_as_long_as_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, alive: bool
+) -> None:
+    specification = importlib.util.spec_from_file_location("owner", f"{RUNTIME}/owner.py")
+    assert specification is not None and specification.loader is not None
+    owner = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(owner)
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" > {tmp_path}/asked\necho "{listed}"\n')
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    names = {"RANKZERO_ATTACHED": "2.3", "SLURM_JOB_ID": "2", "SLURM_JOB_NAME": NAME, "SLURM_CLUSTER_NAME": "lab"}
+    for name, value in {**names, "RANKZERO_GENERATION": "1", "RANKZERO_ATTEMPT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RANKZERO_RUN_DIR", str(tmp_path))
+    mine = owner.myself()
+    assert mine["job_id"] == "2.3"
+    assert bool(owner.life(mine, mine)[0]) is alive
+    assert "--steps=2.3" in (tmp_path / "asked").read_text()
+    (tmp_path / "outcome.json").write_text('{"job_id": "2.3", "attempt": 0, "ended_by": "signal", "message": "x"}')
+    assert owner.life(mine, mine)[0] is False, "a step is not requeued"
