@@ -146,12 +146,12 @@ def _opened(site_templates: str | None) -> tuple[jinja2.Environment, str]:
 
 
 def _values(plan: Plan) -> dict[str, Any]:
-    code, built = plan.ref("code"), plan.ref("environment")
+    code = plan.ref("code")
     return {
         "plan": plan,
         "key": short_key(plan.key),
         "code_dir": code.path if code else "",
-        "environment_dir": built.path if built else "",
+        "environment_dir": plan.environment_dir,
     }
 
 

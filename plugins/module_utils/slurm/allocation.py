@@ -17,8 +17,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import clock
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes, from_scontrol
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
 
 _HELD = re.compile(
     r"^\s+Nodes=(?P<nodes>\S+)\s+CPU_IDs=(?P<cpus>\S*)\s+Mem=(?P<mem>\S*)(?:\s+GRES=(?P<gres>\S*))?", re.M

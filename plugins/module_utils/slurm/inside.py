@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    allocation,
+    containers,
+    places,
+    precheck,
+    steps,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.attach import Starter, step_argv
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
@@ -37,6 +43,17 @@ class Inside:
         assert self.request.attach is not None
         self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
         return problems
+
+    def check(self, building: bool) -> precheck.Checked:
+        """What can be known before the launch is started: the job in place of partitions and limits."""
+        problems = self.place()
+        found, notes, facts = places.look(self.slurm, self.request.places or {}, thorough=True, building=building)
+        problems += found
+        if self.request.container:
+            problems += containers.check(self.slurm, **self.request.container)
+        for sentence in notes:
+            self.slurm.note(sentence)
+        return precheck.Checked(problems, notes, facts)
 
     @property
     def described(self) -> str | None:

@@ -12,6 +12,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,17 @@ def site(tmp_path: Path) -> Site:
 
 def shell(line: str) -> dict[str, object]:
     return {"shell": line}
+
+
+def conda(place: Path) -> Path:
+    """What makes a folder a conda environment for a job: its history, and scripts for whoever activates it."""
+    for folder in ("bin", "conda-meta", "etc/conda/activate.d"):
+        (place / folder).mkdir(parents=True)
+    (place / "bin" / "python").symlink_to(sys.executable)
+    (place / "conda-meta" / "history").touch()
+    script = 'export FROM_CONDA="$CONDA_PREFIX $NOBODY_HAS_SET" OWN=conda\n'
+    (place / "etc" / "conda" / "activate.d" / "a b.sh").write_text(script, encoding="utf-8")
+    return place
 
 
 # --- ranks
@@ -141,6 +153,21 @@ def test_modules_and_commands_come_before_the_launch(site: Site) -> None:
     assert job.finish() == 0
     assert job.seen()["env"]["LOADED"] == "load a/1 b"
     assert job.seen()["env"]["LINE"] == "it is set"
+
+
+def test_scripts_of_a_conda_environment_are_sourced_and_the_jobs_variables_win(site: Site, tmp_path: Path) -> None:
+    place = conda(tmp_path / "my env")
+    wanted = {"environment": {"mode": "path", "path": str(place)}, "env": {"OWN": "job"}}
+    job = site.job(wanted, adopted_key="k", conda=True, caches=str(tmp_path / "the caches"))
+    assert job.finish(job_id=42) == 0, job.log(42)
+    found = job.seen()["env"]
+    assert (found["FROM_CONDA"], found["OWN"], found["CONDA_PREFIX"]) == (f"{place} ", "job", str(place))
+    assert found["PATH"].split(":")[0] == f"{place}/bin"
+    assert found["UV_CACHE_DIR"] == f"{tmp_path}/the caches/uv" and (tmp_path / "the caches").is_dir()
+    (place / "bin" / "python").unlink()
+    again = site.job(wanted, adopted_key="k", conda=True, generation=2)
+    assert again.finish(job_id=43) == 78
+    assert "is not on" in again.outcome()["message"]
 
 
 def test_set_up_may_use_variables_that_nobody_has_set(site: Site) -> None:
