@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.explain impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 
 display = Display()
 
@@ -51,32 +52,21 @@ class ActionModule(LaunchAction):
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             # Once on each cluster and version: bring the job runtime, and ask again.
             result = ask(_runtime=prepared.runtime)
-        completed = self._completed(result, prepared, job.project, job.spec.environment)
+        completed = self._completed(result, prepared, job)
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         for line in _told(completed, prepared):
             display.display(f"{host}: {line}")
         return completed
 
-    def _completed(self, result: dict[str, Any], prepared: Prepared, project: str, environment: Any) -> dict[str, Any]:
+    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
         """The module's result with what only the controller knows: the plan, and how to build what is missing."""
         result.pop("invocation", None)
         if result.get("failed"):
             return result
-        sources = {
-            "code": {"src": prepared.snapshot.src, "exclude": list(prepared.plan.spec.code.exclude)},
-            "environment": {
-                "project": project,
-                "extras": list(environment.extras),
-                "python": environment.python,
-                "torch": environment.torch,
-            },
-        }
-        for ref in result.get("missing", []):
-            ref.update(sources.get(ref["kind"], {}))
+        result.update(self.producers(result, prepared, job))
         result["plan"] = prepared.lines
         result["variables"] = prepared.variables
-        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.refs[0].path))
         return result
 
     def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:
@@ -106,6 +96,8 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     plan = [first, *(f"  {line}" for line in rest)]
     state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"
     missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
+    if result.get("allocation"):
+        plan.append(f"  inside {result['allocation']}")
     sentences = {
         "submitted": f"{job}: submitted; {result.get('run_dir')}",
         "adopted": f"{job}: already there and active, adopted; {result.get('run_dir')}",

@@ -123,10 +123,14 @@ standing:
   returned: when it is known
   type: str
 job_id:
-  description: The Slurm job.
+  description: The Slurm job; with C(launcher.attach) the step inside that job, as C(1234.5).
   returned: when there is one
   type: str
   sample: "1234"
+allocation:
+  description: With C(launcher.attach), the job that the launch runs in, which of its nodes, and the time it has left.
+  returned: always
+  type: str
 run_dir:
   description: The run directory on the cluster.
   returned: always

@@ -83,6 +83,23 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         done = self._low_level_execute_command(look(wanted.path), sudoable=True)
         return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
 
+    def producers(self, result: Mapping[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
+        """What is missing on the cluster with what the producing modules need to know, and where it goes."""
+        environment = job.spec.environment
+        sources: dict[str, dict[str, Any]] = {
+            "code": {"src": prepared.snapshot.src, "exclude": list(job.spec.code.exclude)},
+            "environment": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "torch": environment.torch,
+            },
+        }
+        return {
+            "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
+            "store_root": os.path.dirname(os.path.dirname(prepared.plan.refs[0].path)),
+        }
+
     def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
         result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)

@@ -20,7 +20,7 @@ from datetime import date
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import explain, staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, explain, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
+    "attach.sh",
     "background.sh",
     "binding.py",
     "binding.sh",
@@ -155,6 +156,7 @@ def prepare(
             "sources": _sources_on_nodes(spec),
         },
         "container": container_request(spec, made.container, made.runs_dir()),
+        "attach": attach.request(spec, made.topology),
         "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},

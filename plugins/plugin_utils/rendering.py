@@ -8,10 +8,11 @@ Everything a template prints is quoted for the shell unless a filter says how it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -20,9 +21,11 @@ import jinja2.runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import container_of, folder_of
 
 TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
 SCRIPT = "rankzero/job.sbatch.j2"
+SHELL = "rankzero/shell.sh.j2"
 SITE_SCRIPT = "job.sbatch.j2"
 
 
@@ -67,6 +70,12 @@ def _comment(value: object) -> Safe:
     return Safe("".join(char if char.isprintable() else " " for char in str(value)))
 
 
+def _tilde(value: object) -> Safe:
+    """A path of the cluster, whose leading ~/ is the user's home there."""
+    text = str(value)
+    return Safe('"$HOME"/' + shlex.quote(text[2:])) if text.startswith("~/") else Safe(shlex.quote(text))
+
+
 def _shell_line(value: object) -> Safe:
     """A line of the spec's `setup.commands`: the one place where a job brings shell of its own."""
     return Safe(str(value))
@@ -95,26 +104,62 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
     result.filters.update(
         words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
     )
+    result.filters["tilde"] = _tilde
     return result
 
 
 def render_script(plan: Plan, site_templates: str | None = None) -> str:
     """The batch script, with the generation's token still in it."""
-    templates = environment(site_templates)
+    templates, name = _opened(site_templates)
+    with _mistakes_named(name, site_templates):
+        return templates.get_template(name).render(_values(plan))
+
+
+def render_shell(plan: Plan, site_templates: str | None = None) -> str:
+    """The script of an interactive shell: the batch script's blocks `setup` and `environment`, then a shell."""
+    templates, name = _opened(site_templates)
+    with _mistakes_named(name, site_templates):
+        values = _values(plan)
+        blocks = {block: _block(templates, name, block, values) for block in ("setup", "environment")}
+        own = {"folder": folder_of(plan), "container": container_of(plan)}
+        return templates.get_template(SHELL).render(values, **blocks, **own)
+
+
+def _block(templates: jinja2.Environment, name: str, block: str, values: Mapping[str, Any]) -> Safe:
+    """One block of a job's template: the site's where it has one, with ours as its `super()`."""
+    chain = [templates.get_template(each) for each in dict.fromkeys([name, SCRIPT])]
+    context = chain[0].new_context(dict(values))
+    found = [template.blocks[block] for template in chain if block in template.blocks]
+    context.blocks[block] = found
+    return Safe("".join(found[0](context)).strip("\n"))
+
+
+def _opened(site_templates: str | None) -> tuple[jinja2.Environment, str]:
+    """The templates and the name of the job's script among them. Raises `RankzeroError`."""
     name = SITE_SCRIPT if site_templates else SCRIPT
     if site_templates and not os.path.isfile(os.path.join(site_templates, SITE_SCRIPT)):
         raise RankzeroError(
             f"launch_cluster.templates: there is no {SITE_SCRIPT} in {site_templates} on the controller; write one "
             f"that extends {SCRIPT}, or leave the setting out"
         )
+    return environment(site_templates), name
+
+
+def _values(plan: Plan) -> dict[str, Any]:
     code = plan.ref("code")
+    return {
+        "plan": plan,
+        "key": short_key(plan.key),
+        "code_dir": code.path if code else "",
+        "environment_dir": plan.environment_dir,
+    }
+
+
+@contextlib.contextmanager
+def _mistakes_named(name: str, site_templates: str | None) -> Iterator[None]:
+    """A template's own mistakes as errors that a person can act on."""
     try:
-        return templates.get_template(name).render(
-            plan=plan,
-            key=short_key(plan.key),
-            code_dir=code.path if code else "",
-            environment_dir=plan.environment_dir,
-        )
+        yield
     except jinja2.TemplateError as error:
         where = f" line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
         raise RankzeroError(f"template {name}{where} of {site_templates or 'the collection'}: {error}") from error

@@ -11,6 +11,9 @@
 . "$RANKZERO_RUNTIME/restart.sh"
 . "$RANKZERO_RUNTIME/stage.sh"
 
+# What runs the script: the job, or inside another job (attach.sh) the step, as JOB.STEP.
+rankzero_job=${RANKZERO_ATTACHED:-$SLURM_JOB_ID}
+
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
 # Ends the script before its ranks ran. $1: ended_by, $2: exit code, $3: message.
@@ -27,7 +30,7 @@ rankzero_refuse() {
 # Writes standard input to $1 whole or not at all.
 rankzero_publish() {
     local temporary
-    temporary="$1.$SLURM_JOB_ID.$$.tmp"
+    temporary="$1.$rankzero_job.$$.tmp"
     cat > "$temporary" && mv -f "$temporary" "$1"
 }
 
@@ -36,8 +39,8 @@ rankzero_publish() {
 # it can be neither taken nor read.
 rankzero_claim() {
     local mine owner='' temporary attempt
-    mine="$RANKZERO_GENERATION ${SLURM_CLUSTER_NAME:-cluster} $SLURM_JOB_ID"
-    temporary="$RANKZERO_RUN_DIR/.claim.$SLURM_JOB_ID.$$"
+    mine="$RANKZERO_GENERATION ${SLURM_CLUSTER_NAME:-cluster} $rankzero_job"
+    temporary="$RANKZERO_RUN_DIR/.claim.$rankzero_job.$$"
     printf '%s\n' "$mine" > "$temporary" || return 2
     ln "$temporary" "$RANKZERO_RUN_DIR/claim" 2>/dev/null
     rm -f "$temporary"
@@ -151,10 +154,11 @@ rankzero_master_address() {
 
 # MASTER_PORT: the job's own starting point in 15000-19999, then the first port nobody uses on this node (L6).
 rankzero_port() {
-    local port used attempt
+    local port used attempt step=${RANKZERO_ATTACHED:-.0}
+    step=${step##*.}
     used=" $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) .*/\1/p' | tr '\n' ' ')"
     for ((attempt = 0; attempt < 5000; attempt++)); do
-        port=$((15000 + (SLURM_JOB_ID * 37 + attempt) % 5000))
+        port=$((15000 + (SLURM_JOB_ID * 37 + step * 101 + attempt) % 5000))
         case "$used" in
             *" $(printf '%04X' "$port") "*) ;;
             *) printf '%s\n' "$port"; return 0 ;;
@@ -167,14 +171,14 @@ rankzero_started() {
     local nodes
     nodes=$(printf '"%s", ' "${rankzero_nodes[@]}")
     printf '{"job_id": "%s", "attempt": %s, "time": %s, "nodes": [%s], "master_addr": "%s", "master_port": %s, "world_size": %s}\n' \
-        "$SLURM_JOB_ID" "$RANKZERO_ATTEMPT" "$rankzero_start" "${nodes%, }" "$RANKZERO_MASTER_ADDR" \
+        "$rankzero_job" "$RANKZERO_ATTEMPT" "$rankzero_start" "${nodes%, }" "$RANKZERO_MASTER_ADDR" \
         "$RANKZERO_MASTER_PORT" "$RANKZERO_WORLD_SIZE" | rankzero_publish "$RANKZERO_RUN_DIR/started.json"
 }
 
 # The verdict, written by the one program that also watches the artifact. $1: ended_by, $2: exit code, $3: message.
 rankzero_outcome() {
     "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" finish "$RANKZERO_RUN_DIR" \
-        --job-id "$SLURM_JOB_ID" --attempt "$RANKZERO_ATTEMPT" --started "$rankzero_start" \
+        --job-id "$rankzero_job" --attempt "$RANKZERO_ATTEMPT" --started "$rankzero_start" \
         --ended-by "$1" --exit-code "$2" --message "$3"
 }
 
@@ -182,6 +186,7 @@ rankzero_outcome() {
 rankzero_begin() {
     rankzero_start=$(date +%s)
     rankzero_expect_early
+    [ -z "${RANKZERO_ATTACHED:-}" ] || trap rankzero_cancelled=yes URG
     export RANKZERO_ATTEMPT=${SLURM_RESTART_COUNT:-0}
     RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON" || command -v python3) \
         || { rankzero_say "no python3 on $(uname -n): install it, or give the job an environment"; exit 78; }
@@ -207,6 +212,7 @@ rankzero_begin() {
     fi
     export RANKZERO_LOGS="$RANKZERO_RUN_DIR/logs/$RANKZERO_ATTEMPT"
     mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
+    [ -z "${RANKZERO_ATTACHED:-}" ] || rankzero_expect_cancel
     rankzero_work || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
@@ -214,6 +220,8 @@ rankzero_begin() {
     rankzero_own_checkpoint
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
+    RANKZERO_NODELIST=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
+    export RANKZERO_NODELIST
     RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")
     [ -n "$RANKZERO_MASTER_ADDR" ] || rankzero_refuse setup 71 "the first node ${rankzero_nodes[0]} has no address"
     [ -n "${RANKZERO_MASTER_PORT:-}" ] || RANKZERO_MASTER_PORT=$(rankzero_port) \
@@ -221,7 +229,7 @@ rankzero_begin() {
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
     [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=$RANKZERO_ATTEMPT"
-    rankzero_say "job $SLURM_JOB_ID attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
+    rankzero_say "job $rankzero_job attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
 }
 
 # A signal to the batch script (scancel, the time limit, preemption) goes on to the ranks.
@@ -229,6 +237,25 @@ rankzero_on_signal() {
     rankzero_interrupted=yes
     [ "$rankzero_ended_by" = artifact ] || rankzero_ended_by=signal
     [ -z "$rankzero_step" ] || kill -TERM "$rankzero_step" 2>/dev/null
+}
+
+# A launch inside another job is cancelled by URG: every process of the step gets it, and all but this script ignore it.
+# TERM would have srun kill the ranks at once. They are told by their own step, and have half a minute.
+rankzero_on_cancel() {
+    rankzero_interrupted=yes
+    if [ -z "${rankzero_ended_by:-}" ]; then
+        [ -z "${rankzero_step:-}" ] || kill -TERM "$rankzero_step" 2>/dev/null
+        rankzero_refuse signal 143 "cancelled before its ranks started"
+    fi
+    [ "$rankzero_ended_by" = program ] || return 0
+    rankzero_ended_by=signal rankzero_message=cancelled
+    (trap 'kill "$!"; exit' TERM; sleep 30 & wait "$!"; kill -TERM "$rankzero_step") > /dev/null 2>&1 &
+    rankzero_killer=$!
+}
+
+rankzero_expect_cancel() {
+    trap rankzero_on_cancel URG
+    [ -z "${rankzero_cancelled:-}" ] || rankzero_on_cancel
 }
 
 # The watcher's signal: the artifact is valid. A step that has ended by itself meanwhile keeps its own exit code.
@@ -268,7 +295,7 @@ rankzero_launch() {
         rankzero_exit_code=$?
         [ -n "$rankzero_interrupted" ] || break
     done
-    trap '' TERM INT USR1 USR2
+    trap '' TERM INT USR1 USR2 URG
     for rankzero_helper in $rankzero_watcher $rankzero_killer $rankzero_ticker; do
         kill "$rankzero_helper" 2>/dev/null
         wait "$rankzero_helper" 2>/dev/null
@@ -283,7 +310,8 @@ rankzero_end() {
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
     rankzero_unstage
     [ -z "$rankzero_again" ] || rankzero_requeue
-    # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
-    [ "$rankzero_ended_by" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
+    # After a signal the job may be requeued and need them again; then the controller removes them at the final state. A
+    # step is not requeued.
+    [ "$rankzero_ended_by$rankzero_job" = "signal$SLURM_JOB_ID" ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
     exit "$rankzero_verdict"
 }

@@ -15,7 +15,7 @@ case $RANKZERO_RENDEZVOUS in
         # The node whose address it is opens the store, the others look for it there; ids keep two jobs apart.
         rankzero_meeting+=(
             --rdzv-backend=c10d --rdzv-endpoint="$RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
-            --rdzv-id="$SLURM_JOB_ID.$RANKZERO_ATTEMPT"
+            --rdzv-id="${RANKZERO_ATTACHED:-$SLURM_JOB_ID}.$RANKZERO_ATTEMPT"
         )
         ;;
     *)

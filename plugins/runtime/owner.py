@@ -39,7 +39,8 @@ def myself():
     return {
         "generation": int(os.environ["RANKZERO_GENERATION"]),
         "cluster": os.environ.get("SLURM_CLUSTER_NAME", "cluster"),
-        "job_id": os.environ["SLURM_JOB_ID"],
+        # A launch inside another job is a step of it: JOB.STEP.
+        "job_id": os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"],
         "job_name": os.environ.get("SLURM_JOB_NAME", ""),
         "attempt": int(os.environ["RANKZERO_ATTEMPT"]),
         "run_dir": os.environ["RANKZERO_RUN_DIR"],
@@ -80,9 +81,16 @@ def described(owner):
     )
 
 
+def is_step(job_id):
+    return "." in str(job_id)
+
+
 def asked(job_id):
     """(state or None, job name, complaint) of a job by squeue. No state and no complaint: Slurm has forgotten it."""
     command = ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_id}", "--format=%T|%j"]
+    if is_step(job_id):
+        # Steps are listed while they run, and have no other state.
+        command = ["squeue", "--noheader", f"--steps={job_id}", "--format=RUNNING|%j"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -102,8 +110,8 @@ def life(owner, mine):
     written = (
         outcome and outcome.get("job_id") == owner.get("job_id") and outcome.get("attempt") == owner.get("attempt")
     )
-    # After a signal the same job may come back for its next attempt.
-    if written and outcome.get("ended_by") != "signal":
+    # After a signal the same job may come back for its next attempt; a step does not.
+    if written and (outcome.get("ended_by") != "signal" or is_step(owner.get("job_id"))):
         return False, "it has ended: {}".format(outcome.get("message"))
     if owner.get("cluster") != mine["cluster"]:
         return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(owner.get("cluster"))

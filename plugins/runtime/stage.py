@@ -165,13 +165,16 @@ def over():
 
 
 def ranks_alive():
-    """Whether a process of another step of this job runs on this node, as this user."""
+    """Whether a process of another step of this run is here, as this user. Other runs may be in the job, too."""
     own, job = os.environ.get("SLURM_STEP_ID"), os.environ["SLURM_JOB_ID"]
+    run = os.environb.get(b"RANKZERO_RUN_DIR")
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{number}/environ", "rb") as stream:
                 found = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
         except OSError:
+            continue
+        if found.get(b"RANKZERO_RUN_DIR", run) != run:
             continue
         if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (
             None,

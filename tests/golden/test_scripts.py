@@ -148,6 +148,13 @@ SPECS: dict[str, dict[str, Any]] = {
             "mounts": ["/data:/data:ro"],
         },
     },
+    "attach": {
+        "name": "attached",
+        "command": ["train.py"],
+        "resources": {"nodes": 2, "gpus_per_node": 4, "gpu_type": "h100", "memory": "64G", "partition": "batch"},
+        "launcher": {"attach": "1234"},
+        "artifact": {"then": "end"},
+    },
     "site-environment": {
         "name": "adopted",
         "command": ["train.py"],

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism, staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
@@ -48,7 +48,7 @@ class Plan:
     topology: Topology
     header: Options
     step: Options
-    probe: tuple[tuple[str, str], ...]
+    probe: Options
     life: tuple[tuple[str, str], ...]
     argv: tuple[str, ...]
     variables: tuple[Variable, ...]
@@ -122,8 +122,8 @@ def plan(
         topology=shape,
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir)
         + (container.header if container else ()),
-        step=_step(spec, shape) + (container.step if container else ()),
-        probe=_probe(spec, shape),
+        step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
+        probe=_probe(spec, shape) + attach.probe(spec),
         life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
         argv=_argv(spec, python),
         variables=exported,
@@ -150,7 +150,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("time", ask.time),
     ]
     if ask.gpus_per_node:
-        options.append(("gres", ":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))))
+        options.append(("gres", attach.gres(spec) or ""))
     for name, value in (
         ("mem", ask.memory),
         ("partition", ask.partition),
@@ -227,7 +227,7 @@ _BINDING = (
 )
 
 
-def _probe(spec: LaunchSpec, shape: Topology) -> tuple[tuple[str, str], ...]:
+def _probe(spec: LaunchSpec, shape: Topology) -> Options:
     """srun's options for the preflight: the ranks' own size and binding, so that it sees what they will have (L11)."""
     given = {name: value for name, value in spec.launcher.srun.items() if name in _BINDING and value is not False}
     return (
@@ -278,12 +278,15 @@ def summary(plan: Plan) -> list[str]:
     place = [_count(shape.cpus_per_node, "CPU")]
     if ask.gpus_per_node:
         place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
+    where = f"limit {ask.time}; partition {ask.partition or '(default)'}"
+    inside, aside = plan.spec.launcher.attach, attach.ignored(plan.spec)
+    if inside:
+        where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
         (
             f"{_count(shape.nodes, 'node')} x {_count(shape.ranks_per_node, 'rank')} = "
-            f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; "
-            f"limit {ask.time}; partition {ask.partition or '(default)'}"
+            f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; {where}"
         ),
         "runs "
         + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]

@@ -109,6 +109,21 @@ class Launcher:
         key=False,
         example=29500,
     )
+    attach: str | None = option(
+        t.text(r"[0-9]+(_[0-9]+)?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
+        "Run inside this job, which is running already (salloc, or any other of yours), instead of queueing one (L4).",
+        key=False,
+        short="attach",
+        example="1234",
+    )
+    attach_nodes: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9_.-]+", "a host name")),
+        "Nodes of that job to run on, `resources.nodes` of them; its first ones that have what is asked for where they "
+        "are not given.",
+        (),
+        key=False,
+        example=["node02", "node03"],
+    )
     srun: dict[str, Any] = option(
         t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
         "Any further srun option of the ranks' step by its long name (L9).",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -49,7 +49,12 @@ def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
     nameless = {identity(run.path).job_name: run for run in runs if ids[run.path] is None and run.rejected() is None}
     since = min((moment for moment in intents if moment), default=None)
     try:
-        answer.records = find_by_id(slurm, [job_id for job_id in ids.values() if job_id], since=since)
+        known = {job_id: identity(path).job_name for path, job_id in ids.items() if job_id}
+        answer.records = steps.find(slurm, known, since=since)
+        inside = {name: run for name, run in nameless.items() if steps.host_job(run)}
+        for name, run in inside.items():
+            answer.by_name.update({record.name: record for record in steps.named(slurm, run, name)})
+            del nameless[name]
         # Oldest first: of two submissions of one name the newest one counts.
         for record in find_by_name(slurm, nameless, since=since or 0):
             if without_namesakes([record], nameless[record.name].path):
@@ -67,7 +72,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     """One launch as job_info and job_wait return it."""
     who = identity(run.path)
     job_id = run.job_id()
-    record = _record_of(answer, job_id, who.job_name)
+    record = steps.judged(_record_of(answer, job_id, who.job_name), run.outcome())
     if record is not None:
         job_id = record.array_job_id
     started, outcome = run.started(), run.outcome()
@@ -154,7 +159,7 @@ def _reason(record: JobRecord | None) -> str:
     if record.pending:
         return states.explain(record.reason).sentence
     if record.final:
-        return states.describe_end(record.state, record.exit_code, record.signal, record.reason)
+        return steps.describe_end(record)
     return ""
 
 
@@ -172,7 +177,7 @@ def _message(
     said = str(outcome.get("message") or "") if outcome else ""
     if outcome and outcome.get("success"):
         return said or "the artifact is proven"
-    job = f"job {run.job_id()}"
+    job = f"{'step' if steps.is_step(run.job_id()) else 'job'} {run.job_id()}"
     if outcome:
         end = _reason(record) if record is not None and record.final else ""
         return "; ".join(filter(None, [said or "the job ended without success", end]))

@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS, JobRecord, from_squeue
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
 
 LOG_BYTES = 16 * 1024
 SQUEUE_TIMEOUT = 30
@@ -95,13 +96,16 @@ def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_
         f"m={quote(marker)}",
     ]
     if ask_queue:
-        ids = ",".join(dict.fromkeys(target.job_id for target in targets))
-        columns = quote(parse.squeue_format(SQUEUE_COLUMNS))
-        squeue = f"squeue --noheader --all --states=all --jobs={quote(ids)} --Format={columns} 2>&1"
-        lines += [
-            f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'",
-            f'q=$($t {squeue}); r=$?; printf "%s queue %s\\n%s\\n" "$m" "$r" "$q"',
-        ]
+        lines.append(f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'")
+        ids = list(dict.fromkeys(target.job_id for target in targets))
+        for kind, given, columns, selection in (
+            ("queue", [one for one in ids if not is_step(one)], SQUEUE_COLUMNS, "--all --states=all --jobs"),
+            ("steps", [one for one in ids if is_step(one)], SQUEUE_STEP_COLUMNS, "--steps"),
+        ):
+            if given:
+                shown = quote(parse.squeue_format(columns))
+                squeue = f"squeue --noheader {selection}={quote(','.join(given))} --Format={shown} 2>&1"
+                lines.append(f'q=$($t {squeue}); r=$?; printf "%s {kind} %s\\n%s\\n" "$m" "$r" "$q"')
     for index, target in enumerate(targets):
         attempt = "none" if target.attempt is None else str(target.attempt)
         lines += [
@@ -145,9 +149,11 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         words = head.split()
         if words[:1] == ["end"]:
             whole = True
-        elif words[:1] == ["queue"]:
+        elif words[:1] in (["queue"], ["steps"]):
             asked = True
-            silent, queue, complaints = _parse_queue(int(words[1]), body)
+            unanswered, rows, complaints = _parse_queue(int(words[1]), body, steps=words[0] == "steps")
+            silent = silent or unanswered
+            queue.update(rows)
             warnings += complaints
         elif words[:1] == ["run"]:
             views[int(words[1])]["exists"] = True
@@ -178,12 +184,15 @@ def _document(body: str) -> Mapping[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _parse_queue(rc: int, body: str) -> tuple[str, dict[str, JobRecord], list[str]]:
+def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:
     """Silence, rows and warnings of squeue's part. The output of both its streams comes together."""
     if rc != 0 and "Invalid job id specified" in body:
         return "", {}, []
     if rc != 0:
         answer = CommandResult(("squeue",), rc, "", body, rc == 124)
         return f"no answer within {SQUEUE_TIMEOUT} s" if answer.timed_out else answer.complaint, {}, []
+    if steps:
+        rows, warnings = parse.parse_records(body, SQUEUE_STEP_COLUMNS)
+        return "", {row["StepID"]: from_row(row) for row in rows}, warnings
     rows, warnings = parse.parse_records(body, SQUEUE_COLUMNS)
     return "", {row["JobArrayID"]: from_squeue(row) for row in rows}, warnings

@@ -31,6 +31,7 @@ class Request:
     secrets_file: str | None = None
     secret_files: Mapping[str, str] = field(default_factory=dict)
     container: Mapping[str, Any] | None = None
+    attach: Mapping[str, Any] | None = None
     places: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
@@ -49,3 +50,25 @@ class Standing:
     job_id: str | None = None
     record: JobRecord | None = None
     message: str = ""
+
+
+def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
+    """Each file of the launch against the previous generation's, as Ansible shows a diff."""
+    found = []
+    for name, text in request.files.items():
+        before = ""
+        if previous:
+            try:
+                with open(previous.file(name), encoding="utf-8") as stream:
+                    before = stream.read()
+            except OSError:
+                pass
+        found.append(
+            {
+                "before_header": previous.file(name) if previous else "(none)",
+                "after_header": run.file(name),
+                "before": before,
+                "after": with_generation(text, request.token, run.generation),
+            }
+        )
+    return found

@@ -108,18 +108,24 @@ def find_runs(
 ) -> list[RunDirectory]:
     """Run directories under `state_root` that match all that is given, by name, key, generation.
 
-    `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one.
+    `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one, and
+    where it is no launch's own the launches inside that job.
     """
     runs = os.path.join(state_root, "runs")
-    found = []
+    found, inside = [], []
     for one_name in _children(runs) if name is None else [name]:
         for one_key in _children(os.path.join(runs, one_name)):
             if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
                 continue
             for run in generations(os.path.join(runs, one_name, one_key)):
-                if generation in (None, run.generation) and (job_id is None or job_id in _job_ids(run)):
+                if generation not in (None, run.generation):
+                    continue
+                ids = _job_ids(run) if job_id is not None else set()
+                if job_id is None or job_id in ids:
                     found.append(run)
-    return found
+                elif any(one.startswith(f"{job_id}.") for one in ids):
+                    inside.append(run)
+    return found or inside
 
 
 def _job_ids(run: RunDirectory) -> set[str]:

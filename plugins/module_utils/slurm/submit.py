@@ -21,18 +21,17 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import owners, packing, precheck
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import owners, packing, precheck, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
-    find_by_id,
     find_by_name,
     without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.states import describe_end
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -60,6 +59,7 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
+        self.inside = Inside(request, slurm, sleep, clock)
         self._checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
@@ -83,6 +83,8 @@ class Launcher:
             if self.check_mode or missing:
                 result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
                 return {**result, **({"checks": checked.result()} if checked else {})}
+            if standing:
+                self.inside.make_way(standing)
             packing.keep(self.request)
             if again:
                 self._renew(target)
@@ -95,9 +97,13 @@ class Launcher:
         newest = self._newest()
         standing = self.standing(newest) if newest else None
         if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
-            return {**self._identity(newest), "changed": False, "launch_state": "absent", "missing": []}
+            left = self.inside.end_leftovers(standing) if standing and not self.check_mode else []
+            return {**self._identity(newest), "changed": bool(left), "launch_state": "absent", "missing": []}
         if not self.check_mode:
-            self.slurm.call("scancel", standing.job_id)
+            if steps.is_step(standing.job_id):
+                self.inside.cancel(newest, standing.job_id)
+            else:
+                self.slurm.call("scancel", standing.job_id)
             newest.record("cancelled", job_id=standing.job_id)
         done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
         return {**self._identity(newest), **done}
@@ -119,7 +125,8 @@ class Launcher:
             if not self.check_mode:
                 run.record("adopted", job_id=job_id)
         else:
-            record = find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+            record = self._known(run, job_id, intent)
+        record = steps.judged(record, outcome)
         if outcome and outcome.get("ended_by") != "signal" and not (record and record.pending):
             # A job that was requeued after its verdict waits once more, and may yet succeed.
             return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
@@ -135,11 +142,7 @@ class Launcher:
                 **self._identity(run),
                 job_id=job_id,
             )
-        message = (
-            describe_end(record.state, record.exit_code, record.signal, record.reason)
-            if record
-            else ("the job is gone from Slurm and left no verdict")
-        )
+        message = steps.describe_end(record) if record else ("the job is gone from Slurm and left no verdict")
         return self._final(Standing("failed", run, job_id, record, message))
 
     def _refused(self, run: RunDirectory) -> Standing:
@@ -171,7 +174,7 @@ class Launcher:
                 return next((record for record in records if record.active), records[-1])
             job_id = run.job_id()
             if job_id:
-                return find_by_id(self.slurm, [job_id], since=intent).get(job_id)
+                return self._known(run, job_id, intent)
             if run.rejected() is not None:
                 return None
             last = max((event["time"] for event in run.events()), default=0.0)
@@ -181,8 +184,13 @@ class Launcher:
 
     def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
         """The jobs that Slurm knows of a generation, by their name."""
+        if steps.host_job(run):
+            return steps.named(self.slurm, run, self.request.name_of(run.generation))
         found = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=since)
         return without_namesakes(found, run.path)
+
+    def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
+        return steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since).get(job_id)
 
     def _submitter_may_live(self, run: RunDirectory) -> bool:
         submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
@@ -193,6 +201,10 @@ class Launcher:
 
     def _check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
+        if self.request.attach:
+            checked = self.inside.check(building)
+            precheck.raise_for(checked.problems)
+            return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
         checked = self._checks.run(script, building=building)
@@ -203,7 +215,7 @@ class Launcher:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
         made = self._made(target)
         try:
-            made.record("intent", submitter=self.request.submitter)
+            self._record_intent(made)
             os.rename(made.path, target.path)
         except OSError as error:
             shutil.rmtree(made.path, ignore_errors=True)
@@ -219,7 +231,7 @@ class Launcher:
             for name in os.listdir(made.path):
                 if os.path.isfile(made.file(name)):
                     os.replace(made.file(name), target.file(name))
-            target.record("intent", submitter=self.request.submitter)
+            self._record_intent(target)
         except OSError as error:
             raise self._unwritable(target, error) from error
         finally:
@@ -278,8 +290,15 @@ class Launcher:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(lines)
 
+    def _record_intent(self, run: RunDirectory) -> None:
+        run.record("intent", submitter=self.request.submitter, **self.inside.intent())
+
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
         owners.register(self.slurm, self.request, run)
+        if self.request.attach:
+            step_id = self.inside.start(run, **self._identity(run))
+            self._record_submitted(run, step_id)
+            return self._result("submitted", run, previous, job_id=step_id)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
@@ -332,9 +351,10 @@ class Launcher:
         result = self._result(state, standing.run, job_id=standing.job_id)
         result.update(changed=False, standing=standing.state, message=standing.message)
         if standing.state == "active" and self.request.relaunch == "always":
+            how = "state: absent" if steps.is_step(standing.job_id) else f"scancel {standing.job_id}"
             self.slurm.note(
-                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it (scancel "
-                f"{standing.job_id}) to run a new generation"
+                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
+                "new generation"
             )
         return result
 
@@ -363,26 +383,6 @@ class Launcher:
             "message": "",
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],
-            "diff": self._difference(run, previous) if state in ("submitted", "planned") else [],
+            "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
+            "allocation": self.inside.described,
         }
-
-    def _difference(self, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
-        """Each file of the launch against the previous generation's, as Ansible shows a diff."""
-        found = []
-        for name, text in self.request.files.items():
-            before = ""
-            if previous:
-                try:
-                    with open(previous.file(name), encoding="utf-8") as stream:
-                        before = stream.read()
-                except OSError:
-                    pass
-            found.append(
-                {
-                    "before_header": previous.file(name) if previous else "(none)",
-                    "after_header": run.file(name),
-                    "before": before,
-                    "after": with_generation(text, self.request.token, run.generation),
-                }
-            )
-        return found

@@ -17,6 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LOG_BYTES, Poll, Target, View
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import is_step
 
 # A pending reason that never clears must be seen this long (seconds) before waiting is given up.
 HOPELESS_AFTER = 10
@@ -115,6 +117,9 @@ class Watch:
             self._silent = False
             events.append(Event("answered", "Slurm answers again"))
         record = poll.queue.get(self.job_id)
+        if record is not None and is_step(self.job_id) and record.name != identity(self.run_dir).job_name:
+            # The job around it was requeued and counts its steps anew.
+            record = None
         if record is None:
             self._absent_since = now if self._absent_since is None else self._absent_since
             return events

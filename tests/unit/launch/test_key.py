@@ -103,6 +103,8 @@ OTHER: dict[str, Any] = {
     "launcher.ranks_per_node": 2,
     "launcher.rendezvous": "c10d",
     "launcher.port": 29500,
+    "launcher.attach": "1234",
+    "launcher.attach_nodes": ["node01"],
     "launcher.srun": {"mpi": "pmix"},
     "setup.modules": ["cuda"],
     "setup.commands": ["true"],

@@ -177,6 +177,7 @@ def test_the_short_names_are_a_closed_list() -> None:
         "offline": "offline",
         "seed": "seed",
         "fabric": "fabric",
+        "attach": "launcher.attach",
         "nodes": "resources.nodes",
         "gpus_per_node": "resources.gpus_per_node",
         "cpus_per_rank": "resources.cpus_per_rank",
@@ -202,7 +203,7 @@ def test_an_unknown_override_is_a_mistake(name: Any) -> None:
     data, (problem,) = override_layer({name: "1"})
     assert data == {}
     assert problem.startswith(f"override {name}: unknown")
-    assert "; short names: account, cp, cpus_per_rank, debug, " in problem
+    assert "; short names: account, attach, cp, cpus_per_rank, debug, " in problem
     assert ("did you mean nodes?" in problem) is (name == "nods")
 
 

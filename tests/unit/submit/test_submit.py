@@ -252,6 +252,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "message": "",
         "job_id": "101",
         "missing": [],
+        "allocation": None,
     }
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "sbatch"]
     assert bench.cluster.asked[-1][1:] == [

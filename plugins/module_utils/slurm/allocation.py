@@ -1,0 +1,208 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A job that is running already, and whether a launch fits into it (L4): asked before anything starts.
+
+Source: `scontrol show -d job`, whose lines "Nodes=... CPU_IDs=... Mem=... GRES=..." say what the job holds where.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes, from_scontrol
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
+
+_HELD = re.compile(
+    r"^\s+Nodes=(?P<nodes>\S+)\s+CPU_IDs=(?P<cpus>\S*)\s+Mem=(?P<mem>\S*)(?:\s+GRES=(?P<gres>\S*))?", re.M
+)
+_UNITS = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a job holds on one node. `memory` in MiB; None where Slurm does not count it."""
+
+    node: str
+    cpus: int
+    memory: int | None
+    gres: tuple[parse.Gres, ...] = ()
+
+    def gpus(self, gpu_type: str | None = None) -> int:
+        """GPUs, of one type if given. A job that was given some of no named type has that many of each."""
+        return sum(g.count for g in self.gres if g.name == "gpu" and (gpu_type is None or g.type in (None, gpu_type)))
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A running job: its nodes in Slurm's own order, and when it ends (epoch seconds; None: no limit)."""
+
+    job_id: str
+    name: str
+    end: float | None
+    nodes: tuple[Held, ...] = field(default=())
+
+    def left(self, now: float) -> float | None:
+        """Seconds until its time limit."""
+        return None if self.end is None else max(0.0, self.end - now)
+
+
+def count_ids(text: str) -> int:
+    """How many CPUs "0-3,8" names."""
+    total = 0
+    for part in filter(None, text.split(",")):
+        low, dash, high = part.partition("-")
+        total += int(high) - int(low) + 1 if dash else 1
+    return total
+
+
+def mebibytes(text: str) -> int | None:
+    """MiB of a size as Slurm writes it (32000, 32G); 0 and nothing mean that it is not counted."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", text)
+    return int(float(match[1]) * _UNITS[match[2]]) or None if match else None
+
+
+def parse_held(text: str) -> list[tuple[str, Held]]:
+    """(Slurm's list of nodes, what each of them gives) of the text of `scontrol show -d job`."""
+    return [
+        (
+            match["nodes"],
+            Held("", count_ids(match["cpus"]), mebibytes(match["mem"]), tuple(parse.parse_gres(match["gres"] or ""))),
+        )
+        for match in _HELD.finditer(text)
+    ]
+
+
+def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
+    """The allocation of a job. Raises `RankzeroError` where nothing can be started in it, and says why."""
+    result = slurm.attempt("scontrol", "show", "--details", "job", job_id)
+    if result.rc != 0 and "Invalid job id specified" in result.stderr:
+        raise _refused(job_id, "Slurm does not know it (any more), or does not show it to you")
+    raise_for(result, slurm.timeout)
+    blocks = [block for block in parse.parse_blocks(result.stdout) if block.get("JobId")]
+    if not blocks:
+        raise _refused(job_id, "Slurm does not know it (any more), or does not show it to you")
+    if len(blocks) > 1:
+        tasks = [from_scontrol(block).job_id for block in blocks]
+        raise _refused(job_id, f"it is {len(blocks)} jobs, and one of them has to be named: {', '.join(tasks[:8])}")
+    block = blocks[0]
+    _check_usable(job_id, block, os.geteuid() if uid is None else uid)
+    nodes = [
+        Held(node, held.cpus, held.memory, held.gres)
+        for names, held in parse_held(result.stdout)
+        for node in expand_nodes(slurm, names)
+    ]
+    if not nodes:
+        raise _refused(job_id, "Slurm does not say which nodes it holds")
+    return Allocation(
+        block["JobId"], block.get("JobName", ""), parse.parse_epoch(block.get("EndTime", "")), tuple(nodes)
+    )
+
+
+def _refused(job_id: str, why: str) -> RankzeroError:
+    return RankzeroError(
+        f"launcher.attach: nothing can be started inside job {job_id}: {why}. Name a running job of yours (squeue "
+        "--me), or leave launcher.attach out and the launch gets a job of its own."
+    )
+
+
+def _check_usable(job_id: str, block: Mapping[str, str], uid: int) -> None:
+    record = from_scontrol(block)
+    owner = re.search(r"\((\d+)\)", block.get("UserId", ""))
+    if owner and int(owner[1]) != uid:
+        raise _refused(job_id, f"it belongs to another user, {record.user}")
+    if block.get("HetJobId") or block.get("PackJobId"):
+        raise _refused(job_id, "it is part of a heterogeneous job, whose parts have step numbers of their own")
+    if record.pending:
+        raise _refused(job_id, f"it waits in the queue: {states.explain(record.reason).sentence}")
+    if states.is_final(record.state):
+        end = states.describe_end(record.state, record.exit_code, record.signal, record.reason)
+        raise _refused(job_id, f"it has ended ({end})")
+    if record.state != "RUNNING":
+        raise _refused(job_id, f"it is not running, but {record.state}; try again once it is")
+
+
+def choose(
+    found: Allocation,
+    *,
+    nodes: int,
+    names: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    cpus_per_node: int = 1,
+    gpus_per_node: int = 0,
+    gpu_type: str | None = None,
+    memory: str | None = None,
+) -> tuple[list[str], list[str]]:
+    """(names of the nodes to run on, in Slurm's order; a sentence for each reason why it cannot be). Pure.
+
+    `names`: those that the user wants; else the first ones that have what is asked. `exclude`: host names.
+    """
+    known = [held.node for held in found.nodes]
+    where = f"job {found.job_id}"
+    strange = [name for name in names if name not in known]
+    if strange:
+        return [], [f"launcher.attach_nodes: {', '.join(strange)} not in {where}, which has {', '.join(known)}."]
+    unwanted = [name for name in names if name in exclude]
+    if unwanted:
+        return [], [f"launcher.attach_nodes: {', '.join(unwanted)} also in resources.exclude; keep one."]
+    wanted = mebibytes(memory) if memory else None
+    left = [held for held in found.nodes if (held.node in names if names else held.node not in exclude)]
+    if len(left) < nodes:
+        without = f", {len(known) - len(left)} of them excluded (resources.exclude)" if len(left) < len(known) else ""
+        return [], [f"resources.nodes: {nodes} asked, {where} has {len(known)}{without}: {', '.join(known)}."]
+    problems, fit = [], []
+    for held in left:
+        lacks = []
+        if held.cpus < cpus_per_node:
+            lacks.append(
+                f"resources.cpus_per_rank: {cpus_per_node} CPUs a node asked, {where} has {held.cpus} on {held.node}."
+            )
+        gpus = held.gpus(gpu_type)
+        if gpus < gpus_per_node:
+            kind = f"{gpu_type} GPUs" if gpu_type else "GPUs"
+            lacks.append(f"resources.gpus_per_node: {gpus_per_node} {kind} asked, {where} has {gpus} on {held.node}.")
+        if wanted is not None and held.memory is not None and held.memory < wanted:
+            lacks.append(f"resources.memory: {memory} asked, {where} has {held.memory}M on {held.node}.")
+        problems += lacks
+        fit += [] if lacks else [held.node]
+    return (fit[:nodes], []) if len(fit) >= nodes else ([], problems)
+
+
+def described(found: Allocation, nodes: Sequence[str], now: float) -> str:
+    """Where a launch goes, for people."""
+    left = found.left(now)
+    limit = "no time limit" if left is None else f"{clock(int(left))} left"
+    return f"job {found.job_id} ({found.name}): {' '.join(nodes)} of its {len(found.nodes)} nodes; {limit}"
+
+
+def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None:
+    """A warning where the job ends before the launch may."""
+    left = found.left(now)
+    if left is None or left >= time_minutes * 60:
+        return None
+    return (
+        f"job {found.job_id} has {clock(int(left))} left, which is less than resources.time "
+        f"({clock(round(time_minutes * 60))}): Slurm ends the launch with the job"
+    )
+
+
+def place(slurm: Slurm, asked: Mapping[str, Any], now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
+    """(allocation, nodes to run on, problems) for what `launch.attach.request` asks."""
+    found = look(slurm, str(asked["job_id"]))
+    exclude = [node for names in asked["exclude"] for node in expand_nodes(slurm, names)]
+    nodes, problems = choose(
+        found,
+        exclude=exclude,
+        **{name: asked[name] for name in ("nodes", "names", "cpus_per_node", "gpus_per_node", "gpu_type", "memory")},
+    )
+    warning = limit_note(found, asked["time_minutes"], now())
+    if warning:
+        slurm.note(warning)
+    return found, nodes, problems

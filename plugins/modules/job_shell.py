@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job_shell
+short_description: Commands for an interactive shell with a job's resources and surroundings
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Shows the two commands that a person types for an interactive session in place of a job. C(salloc) allocates what
+    the job would get, C(srun --pty) opens a shell on the first node. With C(launcher.attach) there is only the second.
+  - The shell has what a rank has, its variables, the environment's programs in PATH, site set-up, the code in a working
+    directory that may be written, and the container with its mounts where the job has one. All of it is in a script
+    that this module writes below C(state_root), so that the commands are short and hold no value of the job.
+  - With O(open) the shell is opened at the terminal that C(ansible-playbook) was started from, and the task lasts
+    until it is closed. The allocation is given back then.
+  - Where the code snapshot or the environment is not on the cluster yet, RV(missing) says what to build. The playbook
+    C(rankzero.slurm.shell) does so.
+extends_documentation_fragment:
+  - rankzero.slurm.job_spec
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Shows the commands; writes and opens nothing.
+  diff_mode:
+    support: none
+options:
+  open:
+    description:
+      - Open the shell. Needs a terminal, and a local or an SSH connection; over SSH it is the user's own C(ssh -t).
+    type: bool
+    default: false
+  _request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
+seealso:
+  - module: rankzero.slurm.job
+"""
+
+EXAMPLES = r"""
+- name: Show what to type for a shell with the resources of a job
+  rankzero.slurm.job_shell:
+    job: jobs/gpt.yml
+    overrides:
+      nodes: 1
+
+- name: Open a shell inside an allocation that is there already
+  rankzero.slurm.job_shell:
+    job: jobs/gpt.yml
+    overrides:
+      attach: "1234"
+    open: true
+"""
+
+RETURN = r"""
+commands:
+  description: The commands as a person types them.
+  returned: always
+  type: list
+  elements: str
+allocate:
+  description: The arguments of C(salloc); empty with C(launcher.attach).
+  returned: always
+  type: list
+  elements: str
+shell:
+  description: The arguments of C(srun).
+  returned: always
+  type: list
+  elements: str
+folder:
+  description: The session's place on the cluster, with its script and its working directory.
+  returned: always
+  type: str
+allocation:
+  description: With C(launcher.attach), the job that is used, and the time it has left.
+  returned: always
+  type: str
+nodes:
+  description: With C(launcher.attach), the nodes that a launch would use; the shell opens on the first of them.
+  returned: always
+  type: list
+  elements: str
+missing:
+  description: What must be built before, as of M(rankzero.slurm.job).
+  returned: always
+  type: list
+  elements: dict
+notes:
+  description: What of a rank's surroundings the shell does not have.
+  returned: always
+  type: list
+  elements: str
+store_root:
+  description: Where code and environments of this cluster lie, expanded.
+  returned: always
+  type: str
+exit_code:
+  description: Exit code of the session.
+  returned: when it was opened
+  type: int
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+
+ARGUMENT_SPEC = {
+    "job": {"type": "raw", "required": True},
+    "cluster": {"type": "dict", "default": {}},
+    "overrides": {"type": "dict", "default": {}},
+    "open": {"type": "bool", "default": False},
+    "_request": {"type": "dict"},
+}
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    slurm = Slurm()
+    result = prepare(slurm, **module.params["_request"], check_mode=module.check_mode)
+    for note in slurm.notes:
+        module.warn(note)
+    return result
+
+
+def main() -> None:
+    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

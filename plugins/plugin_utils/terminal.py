@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hands the user's terminal to a command, from inside of an Ansible task.
+
+A task runs in a worker whose standard streams are not the terminal, and which from ansible-core 2.19 on is in a session
+of its own. The terminal is that of its parent, and reached by name. The command gets a terminal of its own, so that
+Ctrl-C and job control are its business; a process in a third session carries the bytes, the window's size and the modes
+between the two. Run as a program: terminal.py TERMINAL COMMAND [ARGUMENT ...]
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+import tty
+from collections.abc import Sequence
+
+# How often (seconds) the window is looked at: the terminal tells of a change only the processes of its own session.
+WINDOW_SECONDS = 0.5
+BLOCK = 65536
+
+
+def terminal_of(pid: int) -> str | None:
+    """The path of the terminal that a process is at, or None. ps(1) knows it everywhere."""
+    done = subprocess.run(["ps", "-o", "tty=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    name = done.stdout.strip()
+    if done.returncode != 0 or not re.fullmatch(r"[A-Za-z0-9/]+", name):
+        return None
+    path = f"/dev/{name}"
+    return path if os.path.exists(path) else None
+
+
+def hand_over(terminal: str, command: Sequence[str]) -> int:
+    """Run `command` at `terminal` until it ends; its exit code."""
+    argv = [sys.executable, os.path.abspath(__file__), terminal, *command]
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, start_new_session=True, check=False).returncode
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The carrier: see the text of the file."""
+    terminal = os.open(arguments[0], os.O_RDWR | os.O_NOCTTY)
+    pid, inner = pty.fork()
+    if pid == 0:
+        try:
+            os.execvp(arguments[1], list(arguments[1:]))
+        except OSError as error:
+            os.write(2, f"{arguments[1]}: {error.strerror}\r\n".encode())
+            os._exit(127)
+    modes = termios.tcgetattr(terminal)
+
+    def ended(_number: int, _frame: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, ended)
+    signal.signal(signal.SIGHUP, ended)
+    try:
+        tty.setraw(terminal)
+        _carry(terminal, inner)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, modes)
+        # Where it still runs, the end of its terminal is its hang-up.
+        os.close(inner)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _carry(outer: int, inner: int) -> None:
+    """Bytes both ways until the command has ended, or the user's terminal has gone."""
+    looked, size = 0.0, b""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        if time.monotonic() - looked >= WINDOW_SECONDS:
+            looked = time.monotonic()
+            now = fcntl.ioctl(outer, termios.TIOCGWINSZ, b"\0" * 8)
+            if now != size:
+                fcntl.ioctl(inner, termios.TIOCSWINSZ, now)
+                size = now
+        ready, _none, _nothing = select.select([outer, inner], [], [], WINDOW_SECONDS)
+        for source, target in ((inner, outer), (outer, inner)):
+            if source not in ready:
+                continue
+            try:
+                data = os.read(source, BLOCK)
+            except OSError:
+                # Linux says so where the other end of a terminal is closed.
+                data = b""
+            if not data:
+                return
+            while data:
+                data = data[os.write(target, data) :]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

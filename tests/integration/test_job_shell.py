@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""job_shell, run by ansible-playbook on this machine: what it shows, and what it says where it cannot open a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository import BIN
+
+
+def run(folder: Path, **options: Any) -> tuple[int, str]:
+    """The task in a play of its own, at no terminal."""
+    (folder / "code").mkdir(exist_ok=True)
+    (folder / "code" / "train.py").write_text("print('train')\n")
+    job = {"name": "job", "command": ["train.py"], "code": {"src": str(folder / "code")}}
+    roots = {"state_root": str(folder / "state"), "store_root": str(folder / "store")}
+    task = {"rankzero.slurm.job_shell": {"job": job, "cluster": roots, **options}}
+    ship = {"rankzero.slurm.code_snapshot": {"src": str(folder / "code"), "store_root": roots["store_root"]}}
+    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [ship, task]}]
+    (folder / "play.yml").write_text(json.dumps(play))
+    done = subprocess.run(
+        [
+            *(str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml"),
+            *("-e", f"ansible_python_interpreter={sys.executable}"),
+        ],
+        cwd=folder,
+        env={**os.environ, "ANSIBLE_LOCALHOST_WARNING": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_the_commands_are_shown(tmp_path: Path) -> None:
+    rc, said = run(tmp_path, overrides={"nodes": 3})
+    assert rc == 0, said
+    assert "localhost: salloc --job-name=job.shell --nodes=3 " in said
+    assert "localhost: srun --pty " in said
+    assert list(tmp_path.glob("state/shells/job/*/shell.sh"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"open": True},
+            "open: ansible-playbook runs at no terminal, and a shell needs one; type the commands",
+        ),
+        ({"open": "maybe"}, "open: must be true or false, not 'maybe'"),
+        ({"opne": True}, "unknown option opne; allowed: job, cluster, overrides, open"),
+        ({"_request": {}}, "unknown option _request"),
+    ],
+)
+def test_what_cannot_be_is_said(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    rc, said = run(tmp_path, **options)
+    assert rc != 0
+    assert message in said.replace("\\'", "'"), said

@@ -1,0 +1,171 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The script of an interactive shell, run by bash: what somebody finds who types in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_shell
+from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
+from tests.stand_ins import apptainer
+from tests.unit.launch.test_attach import planned
+
+GREETING = 'it\'s "quoted" $HOME\nand more # not a comment'
+SHOW = 'printf "%s|" "$GREETING" "$FROM_SETUP" "$PWD" "$TOKEN" "$HOME" "${PATH%%:*}" "${IMAGE-}"; echo'
+
+
+class Place:
+    """A cluster's folders, and a session laid out in them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.code = root / "store" / "code" / "c0de"
+        self.code.mkdir(parents=True)
+        (self.code / "train.py").write_text("print('train')\n")
+
+    def plan(self, environment: bool = False, **data: Any) -> Plan:
+        given = {"name": "job", "command": ["train.py"], "env": {"GREETING": GREETING}, **data}
+        merged = merge([Layer("job", given)])
+        return plan(
+            validated(merged),
+            merged,
+            code_key="c0de",
+            environment_key="e5e5" if environment else None,
+            runtime_key="4444",
+            state_root=str(self.root / "state"),
+            store_root=str(self.root / "store"),
+        )
+
+    def lay_out(self, made: Plan, templates: str | None = None, **options: Any) -> dict[str, Any]:
+        refs = [{"kind": ref.kind, "key": ref.key, "path": ref.path} for ref in made.refs]
+        files = {"shell.sh": render_shell(made, templates)}
+        folder = folder_of(made)
+        return prepare(Slurm(environment={}), folder=folder, files=files, refs=refs, attach=None, **options)
+
+    def say(self, made: Plan, line: str, templates: str | None = None, **environment: str) -> list[str]:
+        """What the shell prints for a typed line."""
+        self.lay_out(made, templates)
+        script = f"{folder_of(made)}/shell.sh"
+        for command in (["bash", "-n", script], ["shellcheck", f"--exclude={','.join(SHELLCHECK_EXCLUDED)}", script]):
+            checked = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert checked.returncode == 0, checked.stdout + checked.stderr
+        done = subprocess.run(
+            ["/bin/bash", script],
+            input=line + "\n",
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"], **environment},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr + Path(script).read_text()
+        return done.stdout.rstrip("\n").split("|")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_the_shell_has_what_a_rank_has(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t0ken\n")
+    (tmp_path / "store" / "environments" / "e5e5").mkdir(parents=True)
+    made = place.plan(
+        setup={"commands": ["export FROM_SETUP='a b'"]}, secrets={"TOKEN": {"from_file": str(tmp_path / "token")}}
+    )
+    greeting, from_setup, folder, token, home, first, _image, _end = place.say(made, SHOW, HOME="/nowhere")
+    assert (greeting, from_setup, token) == (GREETING, "a b", "t0ken")
+    assert folder == f"{folder_of(made)}/work"
+    assert home == os.path.expanduser("~")
+    assert first == "/usr/local/bin"
+    assert "t0ken" not in render_shell(made)
+    assert place.say(made, "python3 train.py") == ["train"]
+
+
+def test_the_environments_programs_come_first(place: Place) -> None:
+    assert f"export PATH={place.root}/store/environments/e5e5/bin:" in render_shell(place.plan(True))
+
+
+def test_the_working_directory_may_be_written_and_keeps_what_is_in_it(place: Place) -> None:
+    made = place.plan()
+    assert place.lay_out(made, check_mode=True)["changed"] is True
+    assert not (place.root / "state").exists()
+    assert place.lay_out(made)["changed"] is True
+    work = Path(folder_of(made)) / "work"
+    (work / "train.py").unlink()
+    (work / "train.py").write_text("mine")
+    assert place.lay_out(made)["changed"] is False
+    assert (work / "train.py").read_text() == "mine"
+    assert (place.code / "train.py").read_text() != "mine"
+
+
+def test_what_is_missing_on_the_cluster_is_named_and_nothing_is_written(place: Place) -> None:
+    result = place.lay_out(place.plan(environment=True))
+    assert ([ref["kind"] for ref in result["missing"]], result["changed"]) == (["environment"], False)
+    assert not (place.root / "state").exists()
+
+
+def test_a_state_root_that_cannot_be_written_is_named(place: Place) -> None:
+    (place.root / "state").write_text("a file")
+    with pytest.raises(RankzeroError, match="state_root: cannot write"):
+        place.lay_out(place.plan())
+
+
+def test_a_sites_own_blocks_count_here_too(place: Place, tmp_path: Path) -> None:
+    site = tmp_path / "templates"
+    site.mkdir()
+    (site / "job.sbatch.j2").write_text(
+        '{% extends "rankzero/job.sbatch.j2" %}\n'
+        '{% block setup %}{{ super() }}\nexport FROM_SETUP="$FROM_SETUP and the site\'s"\n{% endblock %}\n'
+    )
+    made = place.plan(setup={"commands": ["export FROM_SETUP=mine"]})
+    _greeting, from_setup, *_rest = place.say(made, SHOW, str(site))
+    assert from_setup == "mine and the site's"
+
+
+def test_in_an_apptainer_the_images_values_do_not_win(place: Place, tmp_path: Path) -> None:
+    image = tmp_path / "image.sif"
+    image.write_text("GREETING=of the image\nIMAGE=inside\nFROM_SETUP=of the image\n")
+    tools = apptainer(tmp_path / "bin")
+    made = place.plan(
+        container={"runtime": "apptainer", "image": str(image)},
+        setup={"commands": [f'export PATH="{tools.parent}:$PATH"', "export FROM_SETUP=set"]},
+    )
+    greeting, _setup, folder, _token, home, _first, inside, _end = place.say(made, SHOW)
+    assert (greeting, inside) == (GREETING, "inside")
+    assert folder == f"{folder_of(made)}/work"
+    assert home == f"{folder_of(made)}/home"
+    assert (Path(home) / ".cache").is_dir()
+
+
+def test_a_node_without_apptainer_says_so(place: Place) -> None:
+    made = place.plan(container={"runtime": "apptainer", "image": "/i.sif"})
+    place.lay_out(made)
+    script = f"{folder_of(made)}/shell.sh"
+    # The script sets a PATH of its own, in which this machine may have the command.
+    text = Path(script).read_text().replace('export PATH="', 'export PATH="/nowhere"; : "')
+    done = subprocess.run(["/bin/bash", "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 78
+    assert "name its module in setup.modules" in done.stdout
+
+
+def test_in_a_pyxis_container_the_script_is_inside_already() -> None:
+    made = planned(container={"runtime": "pyxis", "image": "/i.sqsh"}, setup={"commands": ["export FROM_SETUP=x"]})
+    text = render_shell(made)
+    assert "FROM_SETUP" not in text, "setup is for the node"
+    assert "getent" not in text, "the image may not have it"
+    assert 'export HOME="$RANKZERO_RUN_DIR/home"' in text
+    assert f"cd {folder_of(made)}/work " in text

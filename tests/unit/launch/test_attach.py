@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""L4: what a launch inside a running job may ask, what is left aside, and what its steps then say for themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+
+
+def spec(**data: Any) -> LaunchSpec:
+    launcher = {"attach": "1234", **data.pop("launcher", {})}
+    return validated(merge([Layer("job", {"name": "job", "command": ["train.py"], "launcher": launcher, **data})]))
+
+
+def planned(**data: Any) -> Plan:
+    merged = merge([Layer("job", {"name": "job", "command": ["train.py"], **data})])
+    roots = {"state_root": "/state", "store_root": "/store"}
+    return plan(validated(merged), merged, code_key="c0de", environment_key=None, runtime_key="4444", **roots)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"checkpoint": {"requeue": True}}, "checkpoint.requeue: true has no meaning inside job 1234"),
+        ({"checkpoint": {"signal_before_end": 60}}, "checkpoint.signal_before_end: 60 has no meaning inside job 1234"),
+        ({"resources": {"dependency": "afterok:1"}}, "resources.dependency: afterok:1 is not waited for"),
+        ({"resources": {"sbatch": {"begin": "now+1hour"}}}, "resources.sbatch.begin: may not be given inside job 1234"),
+        ({"resources": {"sbatch": {"signal": "B:USR1@60"}}}, "resources.sbatch.signal: may not be given"),
+        ({"launcher": {"srun": {"nodelist": "node01"}}}, "launcher.srun.nodelist: may not be given inside job 1234"),
+        (
+            {"launcher": {"attach_nodes": ["a", "b", "a"]}, "resources": {"nodes": 3}},
+            "launcher.attach_nodes: 2 different nodes for resources.nodes 3",
+        ),
+        ({"launcher": {"attach": "1234.5"}}, "launcher.attach: must be the id of a running job"),
+        ({"launcher": {"attach": "1234+1"}}, "launcher.attach: must be the id of a running job"),
+        ({"launcher": {"attach": None, "attach_nodes": ["a"]}}, "launcher.attach_nodes: has no effect without"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_inside_a_job_is_refused(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        spec(**data)
+    assert said in caught.value.message
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize("data", [{"checkpoint": {"requeue": False}}, {"resources": {"sbatch": {"requeue": False}}}])
+def test_what_asks_for_nothing_is_allowed(data: dict[str, Any]) -> None:
+    assert spec(**data).launcher.attach == "1234"
+
+
+def test_what_only_sbatch_could_ask_for_is_named() -> None:
+    made = planned(
+        launcher={"attach": 77},
+        resources={"partition": "batch", "exclusive": True, "time": "00:30:00", "sbatch": {"mail-type": "END"}},
+    )
+    assert attach.ignored(made.spec) == [
+        "resources.partition batch",
+        "resources.exclusive true",
+        "resources.sbatch.mail-type END",
+    ]
+    place = summary(made)[1]
+    assert "inside job 77, so not asked of Slurm: resources.partition batch, resources.exclusive true" in place
+    assert "limit" not in place, "the limit is the job's"
+
+
+def test_the_steps_ask_for_what_a_job_of_its_own_would_have_given_them() -> None:
+    made = planned(
+        launcher={"attach": "1234"}, resources={"gpus_per_node": 4, "gpu_type": "h100", "memory": "64G", "nodes": 2}
+    )
+    assert dict(made.step).items() >= {"overlap": True, "gres": "gpu:h100:4", "mem": "64G"}.items()
+    assert dict(made.probe).items() >= {"overlap": True, "gres": "gpu:h100:4", "nodes": "2"}.items()
+
+
+def test_without_gpus_none_of_the_jobs_are_taken() -> None:
+    assert ("gres", "none") in planned(launcher={"attach": "1"}).step
+    assert ("gres", "none") in planned(launcher={"attach": "1"}).probe
+
+
+@pytest.mark.parametrize("own", ["exact", "exclusive", "overlap"])
+def test_how_steps_share_the_job_may_be_said_by_the_user(own: str) -> None:
+    made = planned(launcher={"attach": "1", "srun": {own: True, "mem": "1G"}}, resources={"memory": "2G"})
+    names = [name for name, _value in made.step]
+    assert names.count("overlap") == (own == "overlap")
+    assert ("mem", "1G") in made.step and names.count("mem") == 1
+
+
+def test_a_job_of_its_own_has_none_of_it() -> None:
+    made = planned()
+    assert attach.step(made.spec) == attach.probe(made.spec) == ()
+    assert attach.request(made.spec, made.topology) is None
+
+
+def test_the_request_holds_what_the_allocation_is_asked() -> None:
+    made = planned(
+        launcher={"attach": "12_3", "attach_nodes": ["b", "a"], "ranks_per_node": 2},
+        resources={"nodes": 2, "cpus_per_rank": 3, "exclude": ["node[07-08]"], "time": "00:30:00"},
+    )
+    assert attach.request(made.spec, made.topology) == {
+        "job_id": "12_3",
+        "nodes": 2,
+        "names": ["b", "a"],
+        "exclude": ["node[07-08]"],
+        "cpus_per_node": 6,
+        "gpus_per_node": 0,
+        "gpu_type": None,
+        "memory": None,
+        "time_minutes": 30,
+    }
