@@ -9,6 +9,7 @@
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
+. "$RANKZERO_RUNTIME/stage.sh"
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
@@ -19,6 +20,7 @@ rankzero_refuse() {
         rankzero_outcome "$1" "$2" "$3"
         rm -f "$RANKZERO_RUN_DIR/secrets.env"
     fi
+    rankzero_unstage
     exit "$2"
 }
 
@@ -78,9 +80,15 @@ rankzero_by_hand() {
 # The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in.
 rankzero_work() {
     mkdir -p "$RANKZERO_RUN_DIR/work" || return 1
-    if [ -n "$RANKZERO_CODE" ]; then
-        [ -d "$RANKZERO_CODE" ] || { rankzero_say "the code snapshot $RANKZERO_CODE is not here"; return 1; }
+    # An attempt that was killed has left links that lead nowhere now.
+    if [ -e "$RANKZERO_RUN_DIR/.staged" ]; then
+        rankzero_relink "$RANKZERO_CODE" && rm -f "$RANKZERO_RUN_DIR/.staged"
+    fi
+    if [ -d "$RANKZERO_CODE" ]; then
         rankzero_link "" || return 1
+    elif [ -n "$RANKZERO_CODE" ] && [ -z "${RANKZERO_STAGE:-}" ]; then
+        rankzero_say "the code snapshot $RANKZERO_CODE is not here"
+        return 1
     fi
     [ -z "${RANKZERO_ARTIFACT_PATH:-}" ] || mkdir -p "$(dirname "$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH")"
 }
@@ -103,6 +111,21 @@ rankzero_link() {
         [ -e "$RANKZERO_RUN_DIR/work/$name" ] || [ -L "$RANKZERO_RUN_DIR/work/$name" ] \
             || ln -s "$entry" "$RANKZERO_RUN_DIR/work/$name" || return 1
     done
+}
+
+# An environment that the site has already ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
+# scripts in it, which `conda activate` would source: the variables of the job come after them and win (L12).
+rankzero_adopt() {
+    local rankzero_script
+    [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 (environment.path) is not on $(uname -n)"
+    [ -d "$1/conda-meta" ] || return 0
+    export CONDA_PREFIX=$1 CONDA_DEFAULT_ENV=$1 CONDA_SHLVL=1
+    set +u
+    for rankzero_script in "$1"/etc/conda/activate.d/*.sh; do
+        # shellcheck disable=SC1090
+        [ ! -r "$rankzero_script" ] || . "$rankzero_script"
+    done
+    set -u
 }
 
 rankzero_ipv4() { getent ahostsv4 "$1" | awk 'NR == 1 { print $1 }'; }
@@ -183,6 +206,7 @@ rankzero_begin() {
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
     fi
+    rankzero_own_checkpoint
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
     RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")
@@ -191,6 +215,7 @@ rankzero_begin() {
         || rankzero_refuse setup 71 "no free port between 15000 and 19999 on $(uname -n)"
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
+    [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=$RANKZERO_ATTEMPT"
     rankzero_say "job $SLURM_JOB_ID attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
 }
 
@@ -250,6 +275,7 @@ rankzero_end() {
     rankzero_after_early
     # shellcheck disable=SC2154 # restart.sh sets it
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
+    rankzero_unstage
     [ -z "$rankzero_again" ] || rankzero_requeue
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
     [ "$rankzero_ended_by" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"

@@ -23,6 +23,12 @@ import subprocess
 import sys
 import time
 
+# The runtime's folder is shared and never changed: nothing is compiled into it.
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import disk  # noqa: E402
+
 SIOCGIFFLAGS, SIOCGIFADDR = 0x8913, 0x8915
 UP_AND_RUNNING = 0x1 | 0x40
 ARPHRD_INFINIBAND = 32
@@ -123,7 +129,9 @@ def versions(python, imports):
     try:
         done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
     except OSError as error:
-        return {}, f"{python}: {error.strerror}"
+        leads = os.path.realpath(python)
+        where = f" (it leads to {leads}, which every node must have)" if os.path.islink(python) else ""
+        return {}, f"{python}: {error.strerror}{where}"
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
         return {}, lines[-1]
@@ -137,8 +145,23 @@ def gpus_seen():
     return len(glob.glob("/dev/nvidia[0-9]*"))
 
 
-def examine(arguments, own):
-    """(columns of the line, problems) of this node."""
+def lacking(arguments):
+    """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself (P5)."""
+    parts = {"code": arguments.code}
+    if os.path.isabs(arguments.python):
+        parts["environment"] = os.path.dirname(os.path.dirname(arguments.python))
+    sees = [kind for kind, path in parts.items() if path and os.path.isdir(path)]
+    if arguments.stage == "never":
+        return {}, sees
+    return {
+        kind: f"the {kind} {path} is not {'copied to' if kind in sees else 'on'} this node"
+        for kind, path in parts.items()
+        if path and (arguments.stage == "always" or kind not in sees)
+    }, sees
+
+
+def examine(arguments, own, lacks=()):
+    """(columns of the line, problems) of this node. What it lacks is looked at once it is there."""
     columns, problems = {}, []
 
     def check(column, fine, problem):
@@ -147,10 +170,16 @@ def examine(arguments, own):
             problems.append(problem)
 
     run_dir = os.path.dirname(os.path.dirname(arguments.folder))
-    if arguments.code:
+    found = {}
+    if "code" in lacks:
+        columns["proj"] = "missing"
+    elif arguments.code:
         check("proj", os.path.isdir(arguments.code), f"the code {arguments.code} is not here")
-    found, trouble = versions(arguments.python, arguments.imports.split())
-    check("env", trouble is None, f"environment: {trouble}")
+    if "environment" in lacks:
+        columns["env"] = "missing"
+    else:
+        found, trouble = versions(arguments.python, arguments.imports.split())
+        check("env", trouble is None, f"environment: {trouble}")
     if arguments.image:
         check("image", os.access(arguments.image, os.R_OK), f"the image {arguments.image} is not here")
     if arguments.mounts:
@@ -180,10 +209,23 @@ def node(arguments):
     own, head_file = interfaces(), os.path.join(arguments.folder, "head.addresses")
     if number == 0:
         publish(head_file, own)
-    columns, problems = examine(arguments, own)
-    report = {"columns": columns, "problems": problems, "usable": usable(own, head_file, number == 0)}
+    lacks, sees = lacking(arguments)
+    columns, problems = examine(arguments, own, lacks)
+    report = {"columns": columns, "problems": [*problems, *lacks.values()], "lacks": lacks, "sees": sees}
+    report["usable"] = usable(own, head_file, number == 0)
     publish(os.path.join(arguments.folder, arguments.nodes.split(",")[number] + ".json"), report)
+    disk.sweep(disk.candidates(arguments.local_dir))
     return 0
+
+
+def amend(folder, name, kind, problem=None, **columns):
+    """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
+    path = os.path.join(folder, name + ".json")
+    report = read(path)
+    old = report["lacks"].pop(kind, None)
+    report["problems"] = [one for one in report["problems"] if one != old] + ([problem] if problem else [])
+    report["columns"].update(columns)
+    publish(path, report)
 
 
 def judge(arguments):
@@ -217,6 +259,8 @@ def main():
     parser.add_argument("--code", default="")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--imports", default="")
+    parser.add_argument("--stage", choices=["missing", "never", "always"], default="never")
+    parser.add_argument("--local-dir", default="")
     parser.add_argument("--image", default="")
     parser.add_argument("--mounts", default="")
     parser.add_argument("--tool", default="")

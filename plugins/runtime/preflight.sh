@@ -17,7 +17,8 @@ rankzero_preflight() {
         python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
         --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
-        --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" < /dev/null &
+        --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" \
+        --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}" < /dev/null &
     rankzero_step=$!
     (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
     rankzero_killer=$!
@@ -28,6 +29,7 @@ rankzero_preflight() {
     done
     kill "$rankzero_killer" 2>/dev/null
     wait "$rankzero_killer" 2>/dev/null
+    [ -z "${RANKZERO_STAGE:-}" ] || rankzero_stage
     rankzero_table=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/preflight.py" judge "$rankzero_checks" \
         "$rankzero_names" --budget "$1")
     rankzero_code=$?

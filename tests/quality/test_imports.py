@@ -65,6 +65,8 @@ def forbidden_imports(path: str) -> list[str]:
             reason = f"only {EDGE} knows Ansible"
         elif top == "ansible" and (library or module) and not name.startswith("ansible.module_utils"):
             reason = "only ansible.module_utils travels to the cluster"
+        elif runtime and f"plugins/runtime/{name}.py" in CLUSTER_SIDE:
+            reason = None  # what runs in a job is one folder
         elif top not in sys.stdlib_module_names | {"ansible", "ansible_collections"} and (library or module or runtime):
             reason = "the cluster has the standard library only"
         elif top == "ansible" and runtime:

@@ -17,13 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import Topology, topology
 
 Options = tuple[tuple[str, "str | bool"], ...]
@@ -58,6 +57,10 @@ class Plan:
     runtime_dir: str
     refs: tuple[Ref, ...]
     container: Entry | None = None
+    stage: tuple[tuple[str, str], ...] = ()
+    environment_dir: str = ""
+    caches: str | None = None
+    conda: bool = False
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -76,26 +79,39 @@ def plan(
     runtime_key: str,
     state_root: str,
     store_root: str,
-    fabrics: Mapping[str, tuple[Setting, ...]] | None = None,
+    settings: ClusterSettings | None = None,
+    caches: str | None = None,
+    adopted_key: str | None = None,
+    conda: bool = False,
 ) -> Plan:
-    """Decide a launch. Roots are absolute; keys are digests known before anything is built."""
+    """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
+    not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
+
+    `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
+    which is a conda environment or a venv.
+    """
+    settings = settings or ClusterSettings()
     inputs = {"code": code_key}
     refs = [Ref("code", code_key, f"{store_root}/code/{code_key}")]
     if environment_key:
         inputs["environment"] = environment_key
         refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
-    environment_path = refs[1].path if environment_key else None
+    environment_path = refs[1].path if environment_key else spec.environment.path
+    if adopted_key:
+        inputs["environment"] = adopted_key
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
     shape = topology(spec)
     run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-    runtime_dir = f"{store_root}/runtime/{runtime_key}"
-    exported = tuple(variables(spec, merged, environment_path, fabrics))
+    # Beside the runs, and not in the store: a node that sees no store still has to start.
+    runtime_dir = f"{state_root}/runtime/{runtime_key}"
+    exported = tuple(variables(spec, merged, environment_path, settings.fabrics, caches, conda))
     container = entry(
         spec,
         runs_dir=run_dir[: -len(token) - 1],
-        places=[ref.path for ref in refs] + [runtime_dir],
+        places=[ref.path for ref in refs] + [runtime_dir] + ([spec.environment.path] if spec.environment.path else []),
+        writable=[caches] if caches else [],
         variables=[variable.name for variable in exported],
     )
     return Plan(
@@ -107,7 +123,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape) + (container.step if container else ()),
         probe=_probe(shape),
-        life=tuple(life.exports(spec.checkpoint, spec.monitor)),
+        life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
         argv=_argv(spec, python),
         variables=exported,
         python=python,
@@ -115,6 +131,10 @@ def plan(
         runtime_dir=runtime_dir,
         refs=tuple(refs),
         container=container,
+        stage=tuple(staging.exports(spec, settings, state_root)),
+        environment_dir=environment_path or "",
+        caches=caches,
+        conda=conda,
     )
 
 

@@ -28,3 +28,17 @@ class Preflight:
         example=["torch"],
     )
     budget: int = option(t.whole(5, 3600), "Seconds within which every node must have reported.", 60, key=False)
+    stage: str = option(
+        t.choice("missing", "never", "always"),
+        "Which nodes get code and environment copied to their own disk for the time of the job: those that do not see "
+        "them, none (such a node is then not fit), or all (P5). Not with a container.",
+        "missing",
+        key=False,
+        example="always",
+    )
+    stage_budget: int = option(
+        t.whole(10, 86400),
+        "Seconds within which code and environment must have been copied to the nodes that get them.",
+        600,
+        key=False,
+    )

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Logs, Monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
@@ -69,10 +69,17 @@ class Code:
 @dataclass(frozen=True)
 class Environment:
     mode: str = option(
-        t.choice("venv", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `none`: what the node has.",
+        t.choice("venv", "path", "none"),
+        "`venv`: built once on the cluster from pyproject.toml, before the job. `path`: a venv or conda environment "
+        "that the site has already, see `path` (L12). `none`: what the node has.",
         "none",
         example="venv",
+    )
+    path: str | None = option(
+        t.text(r"/[^\0\n:%\\]*", "an absolute path on the cluster"),
+        "With `mode: path`: the environment's folder on shared storage, with bin/python. What is installed there is "
+        "part of the launch key besides: an environment that was changed is a new launch.",
+        example="/shared/envs/torch",
     )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
     extras: tuple[str, ...] = option(
@@ -142,10 +149,10 @@ class Parallelism:
         "ddp",
         example="megatron",
     )
-    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, example=2)
-    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, example=2)
-    context: int = option(t.whole(1), "Context parallel size (CP).", 1, example=2)
-    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, example=16)
+    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
+    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
+    context: int = option(t.whole(1), "Context parallel size (CP).", 1, short="cp", example=2)
+    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, short="ep", example=16)
     expert_overlap: bool = option(
         t.BOOLEAN, "Whether expert-parallel communication overlaps with computation (E3).", False, example=True
     )
@@ -163,8 +170,10 @@ class Parallelism:
         example="infer",
     )
     gpu_memory: int | None = option(t.whole(1), "GB of one GPU; known for common types.", key=False, example=80)
-    global_batch: int | None = option(t.whole(1), "Samples of one optimizer step, all ranks together.", example=512)
-    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", example=2)
+    global_batch: int | None = option(
+        t.whole(1), "Samples of one optimizer step, all ranks together.", short="gbs", example=512
+    )
+    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", short="mbs", example=2)
 
 
 @dataclass(frozen=True)
@@ -206,7 +215,8 @@ class LaunchSpec:
     )
     parallelism: Parallelism = section(
         Parallelism,
-        "How the model is spread over the ranks; checked against the world size, and variables follow from it.",
+        "How the model is spread over the ranks; checked against the world size, and variables follow from it. The "
+        "ranks find the sizes as RANKZERO_TP, _PP, _CP, _EP, _DP, _MBS and _GBS.",
     )
     env: dict[str, str] = option(
         t.mapped(VARIABLE, "the name of an environment variable", t.text()),
@@ -220,6 +230,14 @@ class LaunchSpec:
         {},
         key=False,
         example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
+    )
+    offline: bool = option(
+        t.BOOLEAN,
+        "Tell Hugging Face's libraries to take what is cached and to ask no network (E6). A cluster whose nodes have "
+        "none sets it in `launch_cluster`.",
+        False,
+        key=False,
+        short="offline",
     )
     seed: int | None = option(
         t.whole(0, 2**32 - 1),
@@ -237,6 +255,7 @@ class LaunchSpec:
     preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
     checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it (R4).")
     monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs (R2, R3).")
+    logs: Logs = section(Logs, "How the ranks' logs are named, and whose lines are shown meanwhile (R1, R6).")
     artifact: Artifact | None = field(
         default=None,
         metadata={
@@ -253,21 +272,53 @@ class ClusterSettings:
 
     state_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs.",
+        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, "
+        "the job runtime.",
         "~/.rankzero/state",
         key=False,
         example="/project/ml/rankzero",
     )
     store_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Shared storage for what can be made again (scratch): code snapshots, environments, the job runtime.",
+        "Storage for what can be made again (scratch): code snapshots, environments. Shared, unless store_shared says "
+        "otherwise.",
         "~/.rankzero/store",
         key=False,
         example="/scratch/ml/rankzero",
     )
+    store_shared: bool = option(
+        t.BOOLEAN,
+        "Whether the nodes see store_root. `false`: only the host that submits does; code and environment are packed "
+        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job (P5).",
+        True,
+        key=False,
+        example=False,
+    )
+    local_dir: str | None = option(
+        t.text(r"/[^\0\n%\\]*", "an absolute path"),
+        "Folder of every node, on its own disk, for what is staged there. Without it the first of $SLURM_TMPDIR, "
+        "$TMPDIR, Slurm's TmpFS, /tmp and /var/tmp that has room; memory counts as room only where no disk has any.",
+        key=False,
+        example="/local/scratch",
+    )
+    caches: str | None = option(
+        t.text(r"[/~$][^\0\n%\\:,]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Folder on shared storage for the caches of tools: HF_HOME, UV_CACHE_DIR, NEMO_HOME, TORCH_HOME and "
+        "XDG_CACHE_HOME point below it (E1). Not given, each tool decides.",
+        key=False,
+        example="/scratch/ml/caches",
+    )
+    min_free: str = option(
+        t.text(r"[0-9]+[KMGT]?", "a size such as 500M or 2G"),
+        "What must be free at state_root and store_root (disk and quota) before anything is submitted; 0 is no check.",
+        "100M",
+        key=False,
+        example="2G",
+    )
     fabrics: dict[str, tuple[Setting, ...]] = option(
         OWN_FABRICS,
-        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or {value, reason}.",
+        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or a map of value, "
+        "reason and, for a workaround, version and expires (a date).",
         {},
         key=False,
         example={"roce": {"NCCL_IB_GID_INDEX": {"value": "1", "reason": "measured in May"}}},

@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
 
-Before sbatch an intent is journalled in a generation directory that only one submitter can create (rename of a whole
-directory). A submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is
-submitted again. Should two jobs of one generation exist all the same, `singleton` orders them and the claim that the
-job itself takes admits one. While slurmctld is silent nothing is submitted.
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
+submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
+Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import owners, packing, precheck
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -61,6 +60,7 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
+        self._checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -73,11 +73,16 @@ class Launcher:
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
-            if not missing or self.check_mode:
-                self._check_limits()
+            # Nobody should wait for an environment to be built for a job that is refused then.
+            costly = any(ref["kind"] == "environment" for ref in missing)
+            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
+            if checked:
+                owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
-                return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+                result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+                return {**result, **({"checks": checked.result()} if checked else {})}
+            packing.keep(self.request)
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -185,12 +190,13 @@ class Launcher:
             return bool(host)
         return os.path.exists(f"/proc/{pid}")
 
-    def _check_limits(self) -> None:
-        problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
-        if self.request.container:
-            problems += containers.check(self.slurm, **self.request.container)
-        if problems:
-            raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
+    def _check(self, generation: int, building: bool) -> precheck.Checked:
+        """What can be known before the job is queued (P3). Raises with every problem at once."""
+        script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
+        self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+        checked = self._checks.run(script, building=building)
+        precheck.raise_for(checked.problems)
+        return checked
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
@@ -272,16 +278,20 @@ class Launcher:
                 stream.write(lines)
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        owners.register(self.slurm, self.request, run)
         submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
+            if self._checks:
+                self._checks.informed.keep()
             return self._result("submitted", run, previous, job_id=submitted.job_id)
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            raise SlurmError(f"sbatch refused the job: {result.complaint}", **self._identity(run))
+            reasons = self._checks.reasons() if self._checks else ""
+            raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.
         record = self._appeared(run)

@@ -82,6 +82,8 @@ def test_golden_keys_of_other_inputs() -> None:
 OTHER: dict[str, Any] = {
     "name": "other",
     "command": ["train.py", "--steps", "11"],
+    "environment.path": "/shared/envs/torch",
+    "offline": True,
     "resources.nodes": 2,
     "resources.gpus_per_node": 1,
     "resources.gpu_type": "a100",
@@ -141,6 +143,9 @@ OTHER: dict[str, Any] = {
     "preflight.enabled": False,
     "preflight.imports": ["torch"],
     "preflight.budget": 30,
+    "checkpoint.dir": "/c",
+    "preflight.stage": "never",
+    "preflight.stage_budget": 900,
     "checkpoint.signal_before_end": 60,
     "checkpoint.signal": "USR1",
     "checkpoint.requeue": True,
@@ -149,6 +154,8 @@ OTHER: dict[str, Any] = {
     "monitor.host": 0,
     "monitor.gpu": 0,
     "monitor.timestamps": 60,
+    "logs.style": "slurm",
+    "logs.follow": "last",
     "artifact.path": "other.json",
     "artifact.format": "any",
     "artifact.require": {"loss": {"lt": 4}},
@@ -157,6 +164,7 @@ OTHER: dict[str, Any] = {
 }
 IN_KEY = {
     "command",
+    "environment.path",
     "resources.nodes",
     "resources.gpus_per_node",
     "resources.gpu_type",
@@ -192,6 +200,8 @@ IN_KEY = {
     # The names of secrets, not where their values are.
     "secrets",
     "seed",
+    # Where it goes on from.
+    "checkpoint.dir",
     "artifact.path",
     "artifact.format",
     "artifact.require",

@@ -12,6 +12,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,17 @@ def site(tmp_path: Path) -> Site:
 
 def shell(line: str) -> dict[str, object]:
     return {"shell": line}
+
+
+def conda(place: Path) -> Path:
+    """What makes a folder a conda environment for a job: its history, and scripts for whoever activates it."""
+    for folder in ("bin", "conda-meta", "etc/conda/activate.d"):
+        (place / folder).mkdir(parents=True)
+    (place / "bin" / "python").symlink_to(sys.executable)
+    (place / "conda-meta" / "history").touch()
+    script = 'export FROM_CONDA="$CONDA_PREFIX $NOBODY_HAS_SET" OWN=conda\n'
+    (place / "etc" / "conda" / "activate.d" / "a b.sh").write_text(script, encoding="utf-8")
+    return place
 
 
 # --- ranks
@@ -143,6 +155,21 @@ def test_modules_and_commands_come_before_the_launch(site: Site) -> None:
     assert job.seen()["env"]["LINE"] == "it is set"
 
 
+def test_scripts_of_a_conda_environment_are_sourced_and_the_jobs_variables_win(site: Site, tmp_path: Path) -> None:
+    place = conda(tmp_path / "my env")
+    wanted = {"environment": {"mode": "path", "path": str(place)}, "env": {"OWN": "job"}}
+    job = site.job(wanted, adopted_key="k", conda=True, caches=str(tmp_path / "the caches"))
+    assert job.finish(job_id=42) == 0, job.log(42)
+    found = job.seen()["env"]
+    assert (found["FROM_CONDA"], found["OWN"], found["CONDA_PREFIX"]) == (f"{place} ", "job", str(place))
+    assert found["PATH"].split(":")[0] == f"{place}/bin"
+    assert found["UV_CACHE_DIR"] == f"{tmp_path}/the caches/uv" and (tmp_path / "the caches").is_dir()
+    (place / "bin" / "python").unlink()
+    again = site.job(wanted, adopted_key="k", conda=True, generation=2)
+    assert again.finish(job_id=43) == 78
+    assert "is not on" in again.outcome()["message"]
+
+
 def test_set_up_may_use_variables_that_nobody_has_set(site: Site) -> None:
     """As module systems, /etc/profile and conda do."""
     site.functions["module"] = 'export LOADED="$*$NOBODY_HAS_SET_THIS"'
@@ -219,7 +246,7 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
 
 def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
     job = site.job({})
-    (site.store / "runtime" / ("r" * 32)).unlink()
+    (site.state / "runtime" / ("r" * 32)).unlink()
     assert job.finish() == 78
     assert "is not on this node" in job.log()
 
@@ -342,11 +369,12 @@ def test_the_artifacts_folder_is_made(site: Site) -> None:
 
 
 def test_a_missing_snapshot_is_named(site: Site) -> None:
-    job = site.job({})
     shutil.rmtree(site.code)
-    assert job.finish() == 66
-    assert f"the code snapshot {site.code} is not here" in job.log()
-    assert job.outcome()["ended_by"] == "setup"
+    for stage, code in (("never", 66), ("missing", 69)):
+        job = site.job({"name": stage, "preflight": {"stage": stage}})
+        assert job.finish() == code
+        assert job.outcome()["ended_by"] == "setup"
+        assert str(site.code) in job.outcome()["message"] + job.log()
 
 
 # --- where the ranks meet
@@ -507,3 +535,18 @@ def _kill_those_in(folder: Path) -> None:
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+def test_logs_named_as_slurm_does_and_the_rank_that_is_followed(site: Site) -> None:
+    spec = {"name": "ddp", "logs": {"style": "slurm", "follow": "last"}, "launcher": {"ranks_per_node": 3}}
+    job = site.job({"shell": 'echo "I am $RANK"', **spec})
+    for attempt in (0, 0, 1):
+        assert job.finish(job_id=42, attempt=attempt, SLURMD_NODENAME="node03") == 0, job.log(42)
+    logs = job.run / "logs" / "0"
+    names = {f"ddp.42.node03.{rank}.out" for rank in range(3)}
+    assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live"}
+    # Appended, never truncated: the second run of the same attempt goes on where the first one ended.
+    assert (logs / "ddp.42.node03.1.out").read_text(encoding="utf-8").count("\nI am 1\n") == 2
+    assert os.readlink(logs / ".live") == "ddp.42.node03.2.out"
+    assert "[rankzero] restarted: SLURM_RESTART_COUNT=1\n" in job.log(42)
+    assert " attempt=1 " in (job.run / "logs" / "1" / "ddp.42.node03.0.out").read_text(encoding="utf-8")

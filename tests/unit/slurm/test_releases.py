@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, lookup, parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, lookup, parse, partitions, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from tests.unit.slurm.recorded import FakeSlurm, recorded, said
@@ -150,7 +150,7 @@ def test_the_three_sources_agree(version: str) -> None:
 
 @every_release
 def test_the_limits(version: str) -> None:
-    found, warnings = cluster.parse_limits(recorded("states_sinfo.txt", version))
+    found, warnings = partitions.parse_limits(recorded("states_sinfo.txt", version))
     assert warnings == [] and found.default and found.default.name == "batch"
     small = found.find("small")
     assert small and (small.max_nodes, small.max_time, small.total_nodes) == (1, 1800, 2)

@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation
 NOW = time.time()
@@ -89,6 +90,8 @@ class Cluster:
         return CommandResult(tuple(argv), 124 if rc == "timeout" else rc, out, err, rc == "timeout")
 
     def _sbatch(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if "--test-only" in argv:
+            return 0, "", f"sbatch: Job 7 to start at {int(NOW)} using 1 processors on nodes node[01-02] in partition x"
         return self.sbatch(argv)
 
     def _srun(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -118,6 +121,8 @@ class Cluster:
         return FIELD.join(map(str, (number, job["state"], "None", job["exit"] * 256, 0, *times, *place)))
 
     def _scontrol(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if argv[-1] in ("config", "partition"):
+            return 0, "", ""
         return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
 
     def _sacct(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -248,7 +253,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "job_id": "101",
         "missing": [],
     }
-    assert bench.cluster.commands == ["sinfo", "sbatch"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "sbatch"]
     assert bench.cluster.asked[-1][1:] == [
         "--parsable",
         run.file("job.sbatch"),
@@ -620,7 +625,7 @@ def test_an_end_that_only_silent_accounting_could_tell_is_not_guessed(bench: Ben
 
 
 def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) -> None:
-    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    refs = [*bench.request.refs, {"kind": "code", "key": "e", "path": str(bench.store / "nowhere")}]
     result = bench.launch(refs=refs)
     assert (result["launch_state"], result["changed"], result["generation"]) == ("missing", False, 1)
     assert result["missing"] == [refs[1]]
@@ -628,11 +633,20 @@ def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) 
     assert not bench.runs.exists()
 
 
+def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) -> None:
+    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    assert bench.launch(refs=refs)["launch_state"] == "missing"
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
+    with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
+        bench.launch(refs=refs, limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
+    assert not bench.runs.exists()
+
+
 def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: Bench) -> None:
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - resources.nodes"):
         bench.launch(limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
     assert not bench.runs.exists()
-    assert bench.cluster.commands == ["sinfo"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
 
 
 def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_written(bench: Bench) -> None:
@@ -640,7 +654,7 @@ def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_w
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - container.runtime: pyxis is not"):
         bench.launch(container=wanted)
     assert not bench.runs.exists()
-    assert bench.cluster.commands == ["sinfo", "srun"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "srun"]
     bench.cluster.help = "  --container-image=PATH\n"
     assert bench.launch(container=wanted)["launch_state"] == "submitted"
 
@@ -779,3 +793,38 @@ def _dead_pid() -> int:
     with subprocess.Popen(["true"]) as process:
         process.wait()
         return process.pid
+
+
+# --- nodes that see no store
+
+
+def packing(bench: Bench) -> dict[str, Any]:
+    """The parts of a request whose code must be packed (P5)."""
+    (bench.store / "train.py").write_text("x = 1\n" * 99, encoding="utf-8")
+    archive = bench.store.parent / "state" / "archives" / "code-k.tar"
+    refs = [*bench.request.refs, {"kind": "runtime", "key": "r", "path": RUNTIME}]
+    return {"refs": refs, "archives": [{"folder": str(bench.store), "archive": str(archive)}]}
+
+
+def test_what_the_nodes_do_not_see_is_packed_before_the_job_is_submitted(bench: Bench) -> None:
+    changes = packing(bench)
+    archive = Path(changes["archives"][0]["archive"])
+    bench.launch(check_mode=True, **changes)
+    assert not archive.exists()
+    bench.cluster.before["sbatch"] = lambda: known.append(archive.stat())
+    known: list[os.stat_result] = []
+    assert bench.launch(**changes)["launch_state"] == "submitted"
+    assert known and Path(f"{archive}.json").exists()
+    bench.ends(True)
+    assert bench.launch(relaunch="always", **changes)["generation"] == 2
+    assert archive.stat().st_mtime_ns == known[0].st_mtime_ns, "packed once"
+
+
+def test_what_cannot_be_packed_is_not_submitted(bench: Bench) -> None:
+    changes = packing(bench)
+    (bench.store.parent / "state").mkdir()
+    (bench.store.parent / "state" / "archives").touch()
+    with pytest.raises(RankzeroError, match=r"state_root: cannot pack \S+/store as .*launch_cluster.store_shared"):
+        bench.launch(**changes)
+    assert "sbatch" not in bench.cluster.commands
+    assert not bench.runs.exists()
