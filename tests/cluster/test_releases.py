@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, release, roots
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, rank_logs
+from tests.cluster.test_lab_role import playbook
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")
 #: What only says that this machine's archive does not have the release now; everything else is a failure.
@@ -107,3 +108,20 @@ def test_what_such_a_lab_is(newer: LabCluster, site: Site) -> None:
     assert cluster.apply(newer.lab, "present").changed is False
     in_use = os.path.basename(release.RELEASES[version].place)
     assert in_use not in roots.prune(check_mode=True), "a root in use is kept"
+
+
+def test_the_role_finds_such_a_lab_as_it_asks_for_it(newer: LabCluster) -> None:
+    """In check mode: without its release it would find another lab, and to prune would cost other tests their roots."""
+    left = Path(release.STORE, f".new-{newer.name}")
+    left.mkdir()
+    try:
+        lab = newer.lab
+        sizes = {f"lab_cluster_{name}": getattr(lab, name) for name in ("name", "nodes", "cpus", "memory", "gpus")}
+        told = {"lab_cluster_slurm": lab.slurm, "lab_cluster_prune": True, "lab_cluster_root_packages": ["coreutils"]}
+        done = playbook("--check", "-v", **sizes, **told)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert '"was": "running"' in done.stdout and f'"slurm": "{lab.slurm}"' in done.stdout
+        assert left.name in done.stdout and left.exists()
+        assert "installed coreutils" in done.stdout and "munge" not in done.stdout
+    finally:
+        left.rmdir()
