@@ -185,7 +185,8 @@ rankzero_begin() {
     export RANKZERO_ATTEMPT=${SLURM_RESTART_COUNT:-0}
     RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON" || command -v python3) \
         || { rankzero_say "no python3 on $(uname -n): install it, or give the job an environment"; exit 78; }
-    [ -d "$RANKZERO_RUN_DIR" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
+    # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
+    [ -f "$RANKZERO_RUN_DIR/launch.json" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
     if [ "${1:-}" != --submission ]; then
         rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
     fi

@@ -4,7 +4,7 @@
 """The lab cluster of the tests: booted for the session under a name of its own, and removed at its end.
 
 A cluster that is found on the machine is never used. RANKZERO_TEST_KEEP_LAB=1 leaves the lab running and uses it again
-the next time, for fast development.
+the next time, for fast development. RANKZERO_TEST_SLURM=24.11 (26.05) runs the tests on that Slurm.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ def lab_of(name: str, **options: object) -> layout.Lab:
         "accounting": "slurmdbd", "job_comments": False, "internet": True,
         "partitions": [{"name": "batch", "default": True}, {"name": "short", "max_time": "01:00:00"}],
         "slurm_conf": [], "binds": [], "profile": "friendly", "gpu_type": "",
+        "slurm": os.environ.get("RANKZERO_TEST_SLURM", "host"),
     }  # fmt: skip
     return layout.from_options({**settings, **options})
 

@@ -227,7 +227,8 @@ def only_older_python(site: Site) -> str:
     place.mkdir()
     for minor in range(9, 20):
         site.program(f"python3.{minor}", OLDER, place)
-    return site.shell("only-older", f'PATH="{place}:$PATH" exec "$LAB_SHELL" "$@"')
+    path = f'PATH="{place}:$PATH" exec /bin/sh "$@"'
+    return site.shell("only-older", f"""exec "$LAB_SHELL" -c '{path}' sh "$@\"""")
 
 
 SURROUNDINGS = {

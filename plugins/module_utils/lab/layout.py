@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
@@ -77,6 +78,13 @@ class Lab:
     def group(self) -> str:
         """The name of the lab's control groups."""
         return f"rankzero-lab-{self._hash:08x}"
+
+    slurm: str = release.HOST
+
+    @property
+    def root(self) -> str:
+        """The root file system of head and nodes where it is not the host's; "" where it is."""
+        return release.RELEASES[self.slurm].root if self.slurm in release.RELEASES else ""
 
     @property
     def realistic(self) -> bool:
@@ -188,6 +196,16 @@ def check(lab: Lab, uid: int) -> None:
         )
     if not re.match(r"[A-Za-z0-9_.-]*\Z", lab.gpu_type):
         problems.append(_problem("gpu_type", lab.gpu_type, "use letters, digits, '_', '.' and '-', such as h100"))
+    if lab.site and lab.slurm != release.HOST:
+        problems.append(
+            _problem("profile", lab.profile, f"site needs slurm={release.HOST}; other releases are friendly")
+        )
+    if lab.slurm not in release.CHOICES:
+        problems.append(_problem("slurm", lab.slurm, "allowed are " + ", ".join(release.CHOICES)))
+    elif lab.root and lab.way == "simple":
+        problems.append(
+            _problem("slurm", lab.slurm, "another Slurm than the host's needs way=realistic, which needs root")
+        )
     problems.extend(_partition_problems(lab.partitions))
     problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
     for bind in lab.binds:

@@ -38,6 +38,10 @@ LABS = {
         ),
         Host("vm", "slurm", 0, "/srv/small/run"),
     ),
+    "newer": (
+        Lab("newer", "/srv/newer", nodes=2, gpus=0, binds=("/data",), slurm="26.05"),
+        Host("vm", "slurm", 0, "/srv/newer/run"),
+    ),
     "site": (
         Lab(
             "site",

@@ -222,11 +222,14 @@ def test_a_requeued_job_keeps_its_claim_and_judges_anew(site: Site) -> None:
     assert sorted(path.name for path in (job.run / "logs").iterdir()) == ["0", "1", "job.5.log"]
 
 
-def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize("back", [[], ["logs", "logs/job.1.log"]], ids=["nothing", "what slurmd makes for the log"])
+def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Path, back: list[str]) -> None:
     job = site.job({})
     # Slurm runs its own copy of the script.
     spool = shutil.copy(job.run / "job.sbatch", tmp_path / "slurm_script")
     shutil.rmtree(job.run)
+    for name in back:
+        (job.run / name).mkdir(parents=True)
     functions = {f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in site.functions.items()}
     ended = subprocess.run(
         ["/bin/bash", spool, "--submission", "host:1"],
@@ -238,7 +241,7 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
     )
     assert ended.returncode == 66
     assert "is gone: nothing is run" in ended.stdout
-    assert not job.run.exists()
+    assert sorted(str(path.relative_to(job.run)) for path in job.run.rglob("*")) == back
 
 
 def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
