@@ -141,8 +141,9 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
     played = site.play_many({host: {"launch_job": job, **BECOME} for host, job in jobs.items()}, wait=True)
     assert played.rc == 2
     assert "this site charges every job to an account: give --account" in played.refused("nobody")
-    assert "Invalid account or account/partition combination" in played.refused("unknown")
-    assert "QOSMaxWallDurationPerJobLimit" in played.refused("long") or "time limit" in played.refused("long").lower()
+    yours = f"is not an account of {profile.USER} here. Yours: {profile.ACCOUNT}."
+    assert f"resources.account: 'nonsense' {yours}" in played.refused("unknown")
+    assert "resources.time: 01:00:00 asked, QOS debug allows at most 00:10:00." in played.refused("long")
     messages = {host: site.outcome(played.launch(host))["message"] for host in ("bound", "blind")}
     assert messages["bound"].startswith("preflight: node0") and "share 1 CPU (1) for 2" in messages["bound"], messages
     assert "task 0 sees 1 GPU" in messages["blind"] and "for 2 that the job asked for" in messages["blind"], messages

@@ -43,8 +43,8 @@ OWN = "9:name=systemd:/\n4:memory:/group/of mine\n3:cpu,cpuset:/\n0::/\n"
 
 def site(**options: object) -> Lab:
     """A lab of the module's options, profile site."""
-    options_of_labs = {name for name in lab_cluster.ARGUMENTS if name not in ("state", "prune")}
-    given = {name: lab_cluster.ARGUMENTS[name].get("default") for name in options_of_labs}
+    own = ("state", "prune")  # not of the lab
+    given = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name not in own}
     return layout.from_options({**given, "way": "realistic", "directory": "/x", "profile": "site", **options})
 
 
@@ -71,6 +71,7 @@ def test_bad_options_are_named() -> None:
     assert "profile: 'site' is not allowed; it needs nodes of their own" in problems(site(way="simple"), uid=1000)
     many = layout.processors() + 1
     assert f"cpus: {many} is not allowed; profile site binds ranks to real cores" in problems(site(cpus=many))
+    assert "profile: 'site' is not allowed; site needs slurm=host" in problems(site(slurm="24.11"))
     assert "gpu_type: 'h 100' is not allowed" in problems(site(gpu_type="h 100"))
     bad = [{"name": "x", "priority": 0}, {"name": "y", "grace_time": -1}]
     said = problems(site(partitions=bad))
