@@ -13,6 +13,7 @@ rankzero_preflight() {
     # shellcheck disable=SC2154 # job.sh sets it
     rankzero_names=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
     mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
+    # shellcheck disable=SC2153 # the script exports it
     "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
         python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
