@@ -161,9 +161,11 @@ def test_megatron_lm_ends_itself_once_its_result_is_there_and_names_the_rank_tha
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun"])
 def test_megatron_bridge_by_both_launchers(made: Any, launcher: str) -> None:
-    caches = {"HF_HOME": "/shared/cache/hf", "NEMO_HOME": "/shared/cache/nemo", "UV_CACHE_DIR": "/shared/cache/uv"}
-    example = made("megatron_bridge", PYTHONPATH="@", **caches)
+    example = made("megatron_bridge", PYTHONPATH="@")
     example.contained()
+    shared = f"{example.tools}/caches"
+    example.cluster["caches"] = shared
+    caches = {"HF_HOME": f"{shared}/huggingface", "NEMO_HOME": f"{shared}/nemo", "UV_CACHE_DIR": f"{shared}/uv"}
     tokens = {"HF_TOKEN": "hf_0123456789", "GH_TOKEN": "gh_012345678901", "WANDB_API_KEY": "w" * 40}
     given = [f"launcher={launcher}", "tp=4", "pp=2", "mbs=1", "gbs=128"]
     done = example.train(*[word for pair in given for word in ("-e", pair)], env=tokens)

@@ -66,6 +66,7 @@ def planned(name: str) -> Plan:
         state_root=root(read.settings.state_root),
         store_root=root(read.settings.store_root),
         settings=read.settings,
+        caches=read.settings.caches,
     )
 
 

@@ -195,13 +195,19 @@ def entry(
     wanted = spec.container
     if wanted.runtime == "none" or wanted.image is None:
         return None
-    ours = [Mount(runs_dir, runs_dir), *(Mount(place, place, ("ro",)) for place in places)]
-    ours += [Mount(place, place) for place in writable]
     users = [mount(text) for text in wanted.mounts]
-    ours += _checkpoints(spec, users)
+    read_only = [Mount(place, place, ("ro",)) for place in places]
+    # Each with what decides where it lies.
+    ours = [
+        ("launch_cluster.state_root", Mount(runs_dir, runs_dir)),
+        *(("launch_cluster.store_root", place) for place in read_only[:-1]),
+        ("launch_cluster.state_root", read_only[-1]),
+        *(("launch_cluster.caches", Mount(place, place)) for place in writable),
+        *(("checkpoint.dir", place) for place in _checkpoints(spec, users)),
+    ]
     _check_places(wanted.runtime, ours, users)
     # The wider first: one that lies in another must come after it.
-    mounts = tuple(sorted([*users, *ours], key=lambda one: one.target.count("/")))
+    mounts = tuple(sorted([*users, *(place for _, place in ours)], key=lambda one: one.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
     workdir = wanted.workdir or runs_dir
     flags = _pyxis(spec, mounts, workdir) if wanted.runtime == "pyxis" else ()
@@ -232,14 +238,13 @@ def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
     return [] if shown else [Mount(folder, folder)]
 
 
-def _check_places(runtime: str, ours: Sequence[Mount], users: Sequence[Mount]) -> None:
-    """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`."""
+def _check_places(runtime: str, ours: Sequence[tuple[str, Mount]], users: Sequence[Mount]) -> None:
+    """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`.
+
+    `ours`: mounts with the option that decides about each.
+    """
     problems = []
-    read_only = [place for place in ours if "ro" in place.flags]
-    for place in ours:
-        root = "launch_cluster." + ("state_root" if place in (ours[0], read_only[-1]) else "store_root")
-        if place not in (ours[0], *read_only):
-            root = "checkpoint.dir"
+    for root, place in ours:
         if UNMOUNTABLE.search(place.source):
             problems.append(f"{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted")
         if runtime == "pyxis" and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
