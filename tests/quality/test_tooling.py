@@ -169,10 +169,10 @@ def test_a_wrong_wish_is_named(
 @pytest.mark.parametrize(
     ("known", "installed"),
     [
-        (r"ii \tgit, \nii \tshellcheck, \n", None),
-        (r"ii \tgit-core, git (= 1:2.39)\nii \tshellcheck, \n", None),
-        (r"ii \tgit, \nrc \tshellcheck, \n", ["shellcheck"]),
-        ("", ["git", "shellcheck"]),
+        (r"ii \tgit, \nii \tshellcheck, \nii \tmmdebstrap, \n", None),
+        (r"ii \tgit-core, git (= 1:2.39)\nii \tshellcheck, \nii \tmmdebstrap, \n", None),
+        (r"ii \tgit, \nrc \tshellcheck, \nii \tmmdebstrap, \n", ["shellcheck"]),
+        ("", ["git", "shellcheck", "mmdebstrap"]),
     ],
     ids=["all there", "one provided by another", "one removed", "none there"],
 )

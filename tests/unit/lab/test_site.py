@@ -71,7 +71,6 @@ def test_bad_options_are_named() -> None:
     assert "profile: 'site' is not allowed; it needs nodes of their own" in problems(site(way="simple"), uid=1000)
     many = layout.processors() + 1
     assert f"cpus: {many} is not allowed; profile site binds ranks to real cores" in problems(site(cpus=many))
-    assert "profile: 'site' is not allowed; site needs slurm=host" in problems(site(slurm="24.11"))
     assert "gpu_type: 'h 100' is not allowed" in problems(site(gpu_type="h 100"))
     bad = [{"name": "x", "priority": 0}, {"name": "y", "grace_time": -1}]
     said = problems(site(partitions=bad))
