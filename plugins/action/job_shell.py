@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import
     described,
     folder_of,
     notes,
+    programs,
     session,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
@@ -62,7 +63,10 @@ class ActionModule(LaunchAction):
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
         request = {
             "folder": folder_of(plan),
-            "files": {SCRIPT: render_shell(plan, templates)},
+            "files": {
+                SCRIPT: render_shell(plan, templates),
+                **{name: prepared.runtime[name] for name in programs(plan)},
+            },
             "refs": [ref for ref in prepared.arguments["refs"] if ref["kind"] != "runtime"],
             "attach": attach.request(plan.spec, plan.topology),
         }

@@ -21,7 +21,7 @@ import jinja2.runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import container_of, folder_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import container_of, folder_of, values_of
 
 TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
 SCRIPT = "rankzero/job.sbatch.j2"
@@ -121,7 +121,7 @@ def render_shell(plan: Plan, site_templates: str | None = None) -> str:
     with _mistakes_named(name, site_templates):
         values = _values(plan)
         blocks = {block: _block(templates, name, block, values) for block in ("setup", "environment")}
-        own = {"folder": folder_of(plan), "container": container_of(plan)}
+        own = {"folder": folder_of(plan), "container": container_of(plan), "values": values_of(plan)}
         return templates.get_template(SHELL).render(values, **blocks, **own)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from tests import images
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, rank_logs
+from tests.cluster.test_attach import PROMPT, Terminal
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("crun"), reason="crun is not installed (a package of Debian and others)"
@@ -181,3 +183,34 @@ def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(sit
     assert outcome["message"].startswith(f"preflight: {lacking}: the container does not start: "), outcome
     assert "is neither an OCI bundle (config.json) nor a root folder (bin, usr)" in outcome["message"]
     assert rank_logs(site.run_dir(launch)) == {}
+
+
+def test_its_shell(site: Site, image: str) -> None:
+    """L4, C1: the playbook's shell is in the image, at a terminal; nothing is left when it closes. (In a short path: an
+    image without terminfo, with which bash shows the end of a long prompt only.)
+    """
+    job = site.job(
+        "true",
+        env={"GREETING": "hello"},
+        container={"runtime": "oci", "image": image},
+        parallelism={"tensor": 2},
+        launcher={"ranks_per_node": 2},
+    )
+    shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
+    assert shown.rc == 0, shown.output
+    folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
+    words = [*site.plays[0].argv[:4], "-e", f"@{site.folder / '.extra-0.json'}", "-e", f"job={site.write(job)}"]
+    terminal = Terminal([*words, "-e", "run=true"], site.folder)
+    terminal.expect(PROMPT)
+    terminal.type('echo "@""@$GREETING|$RANKZERO_TP|$INSIDE|$(ls /in-the*)|$(pwd)|$(stat -c %t -L /dev/stdin)@""@"')
+    (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
+    assert seen.split("|")[:5] == ["hello", "2", "torch", "/in-the-image", f"{folder}/work"], seen
+    assert seen.split("|")[5] == "88", "a pseudo terminal (major number 136)"
+    terminal.type("sh -c 'echo goes\"\"on; exec sleep 600'")
+    terminal.expect("goeson")
+    os.write(terminal.end, b"\x03")
+    terminal.expect(PROMPT)
+    terminal.type("exit 0")
+    terminal.expect("PLAY RECAP")
+    assert terminal.close() == 0
+    site.lab.wait_until(lambda: leftovers(site, folder) == {}, 30, "nothing is left")

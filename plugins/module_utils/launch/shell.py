@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
@@ -60,9 +60,21 @@ def container_of(plan: Plan) -> Entry | None:
     return entry(
         plan.spec,
         runs_dir=folder_of(plan),
-        places=[ref.path for ref in plan.refs],
+        places=[ref.path for ref in plan.refs] + [path for path in [plan.spec.environment.path] if path],
         variables=plan.container.variables,
+        writable=[plan.caches] if plan.caches else [],
     )
+
+
+def values_of(plan: Plan) -> list[tuple[str, str]]:
+    """What the program is told of its sizes and of its checkpoints' folder: the same as its ranks."""
+    folders = [(name, value) for name, value in plan.life if name == "RANKZERO_CHECKPOINT_DIR"]
+    return [*parallelism.exports(plan.spec), *folders]
+
+
+def programs(plan: Plan) -> tuple[str, ...]:
+    """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
+    return ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
 
 
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
@@ -111,6 +123,10 @@ def notes(plan: Plan) -> list[str]:
         said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
     if spec.container.runtime == "pyxis" and (spec.setup.modules or spec.setup.commands):
         said.append("not in the shell: setup, which is done on the node before the container is entered")
+    if spec.launcher.srun:
+        said.append(
+            f"not in the shell: launcher.srun ({', '.join(sorted(spec.launcher.srun))}), which is for the ranks' step"
+        )
     return said
 
 

@@ -16,13 +16,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of, programs
 from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_shell
+from tests import images
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
 from tests.stand_ins import apptainer
 from tests.unit.launch.test_attach import planned
+from tests.unit.runtime.test_oci import why_not
 
 GREETING = 'it\'s "quoted" $HOME\nand more # not a comment'
 SHOW = 'printf "%s|" "$GREETING" "$FROM_SETUP" "$PWD" "$TOKEN" "$HOME" "${PATH%%:*}" "${IMAGE-}"; echo'
@@ -52,7 +55,8 @@ class Place:
 
     def lay_out(self, made: Plan, templates: str | None = None, **options: Any) -> dict[str, Any]:
         refs = [{"kind": ref.kind, "key": ref.key, "path": ref.path} for ref in made.refs]
-        files = {"shell.sh": render_shell(made, templates)}
+        files = {name: (Path(RUNTIME) / name).read_text(encoding="utf-8") for name in programs(made)}
+        files["shell.sh"] = render_shell(made, templates)
         folder = folder_of(made)
         return prepare(Slurm(environment={}), folder=folder, files=files, refs=refs, attach=None, **options)
 
@@ -149,6 +153,27 @@ def test_in_an_apptainer_the_images_values_do_not_win(place: Place, tmp_path: Pa
     assert folder == f"{folder_of(made)}/work"
     assert home == f"{folder_of(made)}/home"
     assert (Path(home) / ".cache").is_dir()
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
+def test_in_an_oci_image_the_shell_is_inside_and_its_values_are_the_jobs(place: Place, tmp_path: Path) -> None:
+    image = images.bundle(tmp_path / "torch", {"PATH": "/usr/bin", "GREETING": "of the image", "IMAGE": "inside"})
+    made = place.plan(
+        container={"runtime": "oci", "image": str(image), "env": ["FROM_SETUP"]},
+        setup={"commands": ["export FROM_SETUP='a b'"]},
+        parallelism={"tensor": 2},
+        resources={"gpus_per_node": 2},
+        checkpoint={"dir": str(tmp_path / "checkpoints")},
+    )
+    line = f'{SHOW[:-6]} "$RANKZERO_TP" "$RANKZERO_CHECKPOINT_DIR" "${{RANKZERO_KEPT_FROM_SETUP-}}" /in-the*; echo'
+    greeting, setup, folder, _token, home, first, inside, tp, checkpoints, kept, marker, _end = place.say(made, line)
+    assert (greeting, setup, inside) == (GREETING, "a b", "inside")
+    assert (folder, home) == (f"{folder_of(made)}/work", f"{folder_of(made)}/home")
+    assert (first, tp, checkpoints, kept) == ("/usr/bin", "2", str(tmp_path / "checkpoints"), "")
+    assert marker == "/in-the-image"
+    assert place.say(made, "python3 train.py") == ["train"]
+    mounts = Path("/proc/mounts").read_text()
+    assert str(place.root) not in mounts, "what lay over the folders is gone with the shell"
 
 
 def test_a_node_without_apptainer_says_so(place: Place) -> None:

@@ -15,10 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import described, notes, session
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import (
+    described,
+    notes,
+    programs,
+    session,
+    values_of,
+)
 from tests.unit.launch.test_attach import planned
 
 FOLDER = "/state/shells/job/"
+GPUS = {"gpus_per_node": 2}
 
 
 def options(words: tuple[str, ...]) -> dict[str, str | bool]:
@@ -86,6 +93,15 @@ def test_the_container_is_entered_as_the_ranks_do() -> None:
 def test_a_value_that_only_the_controller_has_is_named_and_not_shown() -> None:
     made = planned(secrets={"T": {"from_env": "T"}, "F": {"from_file": "~/f"}})
     assert notes(made) == ["not in the shell: the secrets T, which only a job brings to the cluster"]
+
+
+def test_options_of_the_ranks_step_are_named_as_left_out_and_sizes_are_there() -> None:
+    made = planned(
+        launcher={"srun": {"gpu-bind": "single:1", "mpi": "none"}}, parallelism={"tensor": 2}, resources=GPUS
+    )
+    assert notes(made) == ["not in the shell: launcher.srun (gpu-bind, mpi), which is for the ranks' step"]
+    assert dict(values_of(made))["RANKZERO_TP"] == "2"
+    assert programs(made) == () and values_of(planned()) == []
 
 
 # What Slurm's own names and a free option may hold; a control character is an error of the spec.
