@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, profile
+from tests import images
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
+from tests.cluster.test_attach import ABSENT, steps
 from tests.cluster.test_launch_resume import COUNTS, STEPS, begun, early, nothing_left
 
 #: What a rank sees of its user, its cores, its devices and its /tmp.
@@ -28,6 +32,8 @@ for n in 0 1 2 7; do (: < /dev/nvidia$n) 2>&1 | sed 's/.*nvidia/nvidia/'; done
 echo the last word
 """
 EATS = 'import sys; sys.stdout.write("eats\\n"); sys.stdout.flush(); x = bytearray(600 << 20); print(len(x))'
+#: A rank that saves itself when it is told to end.
+SAVES = 'trap "sleep 1; echo saved; exit 3" TERM; echo "connections $CUDA_DEVICE_MAX_CONNECTIONS"; sleep 600 & wait'
 #: What the inventory of the lab says of its host.
 BECOME = {
     "ansible_become": True,
@@ -154,6 +160,113 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
     steps = user(site, "sacct", "--noheader", "--jobs", waited["job_id"], "--format=State%20").split()
     assert "OUT_OF_MEMORY" in steps, steps
     assert "eats" in rank_logs(site.run_dir(played.launch("eats")))["rank-0000.log"]
+
+
+def test_a_launch_inside_the_users_own_allocation_starts_ends_and_owns_its_checkpoints(
+    site: Site, features: dict[str, bool | str]
+) -> None:
+    """L4 where Slurm finds the processes of a step by its control group, and where she is not root; E3; R4."""
+    needs(features, "cgroups", "affinity", "job_submit", "network_share")
+    options = ["--account", profile.ACCOUNT, "--nodes=2", "--ntasks=2", "--cpus-per-task=2", "--gres=gpu:h100:2"]
+    begin = ["salloc", "--no-shell", *options, "--mem=800M", "--time=00:20:00"]
+    allocation = site.lab.head([*profile.become_user(), *begin]).stderr.split("job allocation ")[1].split()[0]
+    folder = f"{site.state_root}.checkpoints"
+    resources = {"nodes": 2, "time": "00:10:00", "gpus_per_node": 2, "gpu_type": "h100", "memory": "300M"}
+    asked = {
+        "resources": {**resources, "account": None},
+        "launcher": {"attach": allocation},
+        "parallelism": {"tensor": 2},
+        "checkpoint": {"dir": folder},
+    }
+    job = site.job(SAVES, **asked)
+    try:
+        launch = site.launch(job)
+        run = site.run_dir(launch)
+        site.lab.wait_until(lambda: sum("connections" in text for text in rank_logs(run).values()) == 4, JOB_SECONDS)
+        # The GPU's type and the parallelism decide, and a rank has it (E3).
+        assert all("connections 1\n" in text for text in rank_logs(run).values()), rank_logs(run)
+        started = read_json(run / "started.json")
+        assert (started["job_id"], started["nodes"]) == (launch["job_id"], site.lab.nodes)
+        assert (run / "claim").read_text().split()[2] == launch["job_id"]
+        # The srun that started it was killed, and its step goes on: none is left on the login node for anybody to end.
+        processes = site.lab.head(["ps", "-eo", "args"]).stdout.splitlines()
+        assert not [
+            line for line in processes if "srun" in line.split()[0] and "/attach.sh" in line and site.token in line
+        ]
+        mine = sorted(name for name in steps(site.lab, allocation).values() if site.token in name)
+        assert len(mine) == 2 and mine[1] == f"{mine[0]}.ranks", mine
+
+        refused = site.play(site.job("true", name="second", checkpoint={"dir": folder})).refused()
+        assert f"checkpoint.dir: {folder} belongs to job {launch['job_id']} of " in refused
+
+        (site.folder / "absent.yml").write_text(ABSENT)
+        cancelled = site.play(job, playbook="absent.yml")
+        assert cancelled.launch()["changed"], cancelled.output
+        outcome = site.outcome(launch)
+        assert (outcome["ended_by"], outcome["message"]) == ("signal", "cancelled")
+        assert all("saved" in text for text in rank_logs(run).values()), rank_logs(run)
+        nothing_left(site, launch)
+        over = lambda: not [name for name in steps(site.lab, allocation).values() if site.token in name]  # noqa: E731
+        site.lab.wait_until(over, JOB_SECONDS, "its steps are over")
+        assert site.jobs("")[allocation] == "RUNNING", "the allocation is hers"
+    finally:
+        user(site, "scancel", allocation, check=False)
+
+
+def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
+    site: Site, features: dict[str, bool | str]
+) -> None:
+    """P5 by sbcast into a job with a /tmp of its own; C1 by crun under the control groups of the job."""
+    needs(features, "cgroups", "affinity", "private_tmp", "network_share")
+    if not shutil.which("crun"):
+        pytest.skip("crun is not installed (a package of Debian and others)")
+    lab, (first, second) = site.lab, site.lab.nodes
+    folder = f"{lab.shared_inside}/images-{site.token}"
+    images.bundle(site.host_path(f"{folder}/torch"), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    store = site.cluster["store_root"]
+    hidden = f"{store}-{site.token}"
+    user(site, "mkdir", "-p", hidden)
+    (site.folder / "code" / "told").write_text("by the code\n")
+    common = {"time": "00:10:00", "memory": "600M"}
+    cores = 'while read -r line; do case $line in Cpus_allowed_list*) echo "$line" ;; esac; done < /proc/self/status'
+    told = f"cat told; {cores}; echo $(id -u) $INSIDE $(ls /in-the-image 2> /dev/null)"
+    jobs = {
+        "staged": site.job(told, "staged", resources={**common, "nodes": 2}),
+        "contained": site.job(
+            told,
+            "contained",
+            resources={**common, "sbatch": {"nodelist": first}},
+            launcher={"ranks_per_node": 2},
+            container={"runtime": "oci", "image": f"{folder}/torch"},
+        ),
+    }
+    roots = {"staged": hidden, "contained": store}
+    lab.faults.hide(second, hidden)
+    try:
+        hosts = {
+            host: {"launch_job": job, "launch_cluster": {**site.cluster, "store_root": roots[host]}, **BECOME}
+            for host, job in jobs.items()
+        }
+        played = site.play_many(hosts, wait=True, launch_cluster=None)
+        assert played.rc == 0, played.output
+    finally:
+        lab.faults.unhide(second, hidden)
+    staged, contained = (site.run_dir(played.launch(host)) for host in jobs)
+    table = (staged / "preflight" / "0" / "table").read_text()
+    assert re.search(rf"^{second} proj=staged ", table, re.MULTILINE), table
+    assert re.search(rf"^{first} proj=ok ", table, re.MULTILINE), table
+    for text in rank_logs(staged).values():
+        assert text.splitlines()[1:] == ["by the code", "Cpus_allowed_list:\t0", f"{profile.UID}"], text
+    for rank, text in enumerate(rank_logs(contained).values()):
+        said = ["by the code", f"Cpus_allowed_list:\t{rank}", f"{profile.UID} torch /in-the-image"]
+        assert text.splitlines()[1:] == said, text
+    assert [len(rank_logs(run)) for run in (staged, contained)] == [2, 2]
+    copies = "ls -d /tmp/rankzero-* /var/tmp/rankzero-* /run/crun/* 2> /dev/null; grep '^rankzero ' /proc/mounts; :"
+    for node in lab.nodes:
+        assert lab.node(node, ["sh", "-c", copies]).stdout == "", node
+    for host in jobs:
+        nothing_left(site, played.launch(host))
+    shutil.rmtree(site.host_path(folder))
 
 
 def test_a_result_from_another_node_is_proven_whatever_this_one_remembers(
