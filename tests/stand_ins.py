@@ -129,6 +129,45 @@ if flags:
 os.execvp(SRUN[0], [*SRUN, *own, *words])
 """
 
+#: Slurm's sbatch with pyxis set up for it, too: says --container-image in its help, takes its flags on #SBATCH lines.
+#: Kept of the real one: the flags it knows, and that with --export=NONE the batch script stays on the node; with any
+#: other one it refuses, for then the real one would run the script in the image. What was asked is in `header`, written
+#: beside the image. The rest is the real sbatch's, which sees the script without those lines.
+PYXIS_SBATCH = """\
+#!/usr/bin/python3
+import json, os, re, shlex, subprocess, sys
+KNOWN = {"image", "mounts", "workdir", "mount-home", "remap-root", "writable", "readonly", "entrypoint", "env"}
+def taken(text):
+    flags = {}
+    def own(found):
+        if found[2] not in KNOWN:
+            sys.exit(f"sbatch: unrecognized option '{found[0]}'")
+        if not found[1]:
+            flags[found[2]] = shlex.split(found[3])[0] if found[3] else True
+        return "##"
+    text = re.sub("^#SBATCH --(no-)?container-([a-z-]+)(?:=(.*))?$", own, text, flags=re.MULTILINE)
+    if flags and "\\n#SBATCH --export=NONE\\n" not in text:
+        sys.exit("sbatch: this stand-in for pyxis keeps a batch script on its node with --export=NONE only")
+    if flags:
+        with open(flags["image"] + ".header", "w") as stream:
+            json.dump(flags, stream)
+    return text
+if "--help" in sys.argv:
+    for name in KNOWN:
+        print(f"      --container-{name}=X or --no-container-{name}", flush=True)
+words = sys.argv[1:]
+scripts = [place for place, word in enumerate(words) if word.endswith(".sbatch")]
+if "--test-only" in words and not scripts:
+    sys.exit(subprocess.run(["/usr/bin/sbatch", *words], input=taken(sys.stdin.read()), text=True).returncode)
+for place in scripts:
+    with open(words[place]) as stream:
+        text = taken(stream.read())
+    words[place] += ".seen"
+    with open(words[place], "w") as stream:
+        stream.write(text)
+os.execv("/usr/bin/sbatch", ["sbatch", *words])
+"""
+
 #: `nvidia-smi --query-gpu=... --format=csv,noheader`: eight GPUs in the form of the real one's answer, and no more.
 NVIDIA_SMI = """\
 #!/usr/bin/python3

@@ -22,7 +22,7 @@ import pytest
 from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import Example, read_json
 from tests.repository import ROOT
-from tests.stand_ins import NVIDIA_SMI, PYXIS_SRUN, command, squashfs
+from tests.stand_ins import NVIDIA_SMI, PYXIS_SBATCH, PYXIS_SRUN, command, squashfs
 
 GOLDEN = ROOT / "tests" / "golden" / "examples"
 #: The lab's nodes have no GPUs of a type, 16 CPUs, and work for several at once.
@@ -45,6 +45,7 @@ class GpuExample(Example):
         self.tools = f"{self.state_root}.tools"
         tools = self.host_path(self.tools)
         command(tools, "srun", PYXIS_SRUN)
+        command(tools, "sbatch", PYXIS_SBATCH)
         # In a container it is enroot's hook that brings it.
         command(tools / "nvidia", "nvidia-smi", NVIDIA_SMI)
         values = {
@@ -72,9 +73,9 @@ class GpuExample(Example):
         shell = str(self.shell)
         return self.play(*arguments, launch_overrides=asked, ansible_shell_executable=shell, **how)
 
-    def words(self) -> dict[str, Any]:
-        """What the stand-in for pyxis was asked."""
-        found = read_json(self.host_path(f"{self.tools}/site.sqsh.words"))
+    def words(self, of: str = "words") -> dict[str, Any]:
+        """What the stand-in for pyxis was asked, by the ranks' step or in the job's `header`."""
+        found = read_json(self.host_path(f"{self.tools}/site.sqsh.{of}"))
         assert isinstance(found, dict)
         return found
 
@@ -253,7 +254,8 @@ def test_kempnerforge_on_several_nodes_goes_on_after_its_signal_and_on_one(made:
 def test_the_enroot_site_proves_its_map_of_gpus_in_batch_and_in_debug_mode(made: Any) -> None:
     """Nothing of the program is a stand-in here: the ranks tell each other what they have."""
     example = made("enroot_site")
-    example.contained(runtime="pyxis", remap_root=True, writable=True)
+    # As in the example's own inventory.
+    example.contained(runtime="pyxis", level="job", remap_root=True, writable=True)
     overrides = {"checkpoint.dir": None}
     done = example.train(overrides=overrides)
     assert done.returncode == 0, done.stdout
@@ -263,6 +265,8 @@ def test_the_enroot_site_proves_its_map_of_gpus_in_batch_and_in_debug_mode(made:
     assert [one["gpu"] for one in result["places"]] == [str(number) for number in [*range(8), *range(8)]]
     flags = example.words()["flags"]
     assert flags["remap-root"] is True and flags["writable"] is True
+    # The site's rules for the queue see the same image in the header, and the batch script is on the node all the same.
+    assert example.words("header") == flags
     assert len(list((run / "monitor" / "0").glob("*.gpu.csv"))) == 2
 
     debug = example.train("-e", "nodes=1", "-e", "debug=true", overrides=overrides)
@@ -277,10 +281,10 @@ def test_the_enroot_site_proves_its_map_of_gpus_in_batch_and_in_debug_mode(made:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.sbatch")))
 def test_sbatch_takes_the_script_of_each(lab: LabCluster, name: str) -> None:
-    """The header for the reader's cluster, but for what this lab does not have: names, a GPU type, so many CPUs."""
+    """The header for the reader's cluster, but for what this lab does not have: names, GPU types, so many CPUs, pyxis."""
     text = (GOLDEN / f"{name}.sbatch").read_text(encoding="utf-8")
     text = text.replace("gpu:h100:", "gpu:").replace("--mem=256G", "--mem=32G")
-    text = re.sub(r"^#SBATCH --(partition|account|chdir)=.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^#SBATCH --(partition|account|chdir|(no-)?container-[a-z-]+)\b.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"--cpus-per-task=\d+", "--cpus-per-task=2", text)
     done = lab.head(["sbatch", "--test-only"], input=text, check=False)
     assert done.returncode == 0 and "to start at" in done.stderr, done.stderr
