@@ -58,6 +58,8 @@ time.sleep(0.5)
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("in a lab of the simple way all nodes are this machine: tests/unit/runtime/test_oci.py is the same")
+    if lab.node(lab.nodes[0], ["sh", "-c", "command -v crun"], check=False).returncode:
+        pytest.skip(f"the nodes' root of Slurm {lab.lab.slurm} has no crun")
     made = Site(lab, tmp_path, request.node.name)
     yield made
     made.close()

@@ -218,9 +218,8 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
 ) -> None:
     """P5 by sbcast into a job with a /tmp of its own; C1 by crun under the control groups of the job."""
     needs(features, "cgroups", "affinity", "private_tmp", "network_share")
-    if not shutil.which("crun"):
-        pytest.skip("crun is not installed (a package of Debian and others)")
     lab, (first, second) = site.lab, site.lab.nodes
+    crun = lab.node(first, ["sh", "-c", "command -v crun"], check=False).returncode == 0
     folder = f"{lab.shared_inside}/images-{site.token}"
     images.bundle(site.host_path(f"{folder}/torch"), {"PATH": "/usr/bin", "INSIDE": "torch"})
     store = site.cluster["store_root"]
@@ -240,6 +239,8 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
             container={"runtime": "oci", "image": f"{folder}/torch"},
         ),
     }
+    if not crun:
+        del jobs["contained"]
     roots = {"staged": hidden, "contained": store}
     lab.faults.hide(second, hidden)
     try:
@@ -251,22 +252,25 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
         assert played.rc == 0, played.output
     finally:
         lab.faults.unhide(second, hidden)
-    staged, contained = (site.run_dir(played.launch(host)) for host in jobs)
+    runs = {host: site.run_dir(played.launch(host)) for host in jobs}
+    staged = runs["staged"]
     table = (staged / "preflight" / "0" / "table").read_text()
     assert re.search(rf"^{second} proj=staged ", table, re.MULTILINE), table
     assert re.search(rf"^{first} proj=ok ", table, re.MULTILINE), table
     for text in rank_logs(staged).values():
         assert text.splitlines()[1:] == ["by the code", "Cpus_allowed_list:\t0", f"{profile.UID}"], text
-    for rank, text in enumerate(rank_logs(contained).values()):
+    for rank, text in enumerate(rank_logs(runs["contained"]).values() if crun else ()):
         said = ["by the code", f"Cpus_allowed_list:\t{rank}", f"{profile.UID} torch /in-the-image"]
         assert text.splitlines()[1:] == said, text
-    assert [len(rank_logs(run)) for run in (staged, contained)] == [2, 2]
+    assert [len(rank_logs(run)) for run in runs.values()] == [2] * len(jobs)
     copies = "ls -d /tmp/rankzero-* /var/tmp/rankzero-* /run/crun/* 2> /dev/null; grep '^rankzero ' /proc/mounts; :"
     for node in lab.nodes:
         assert lab.node(node, ["sh", "-c", copies]).stdout == "", node
     for host in jobs:
         nothing_left(site, played.launch(host))
     shutil.rmtree(site.host_path(folder))
+    if not crun:
+        pytest.skip("the hidden store is shown; the nodes of this lab have no crun (a package of Debian and others)")
 
 
 def test_a_result_from_another_node_is_proven_whatever_this_one_remembers(
