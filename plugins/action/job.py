@@ -11,6 +11,7 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
 
@@ -108,4 +109,5 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
         return []
     if state in ("missing", "absent", "unchanged"):
         return [first, f"  {sentences[state]}"]
-    return [*plan, f"  {sentences[state]}"]
+    left_out = [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]
+    return [*plan, *left_out, f"  {sentences[state]}"]

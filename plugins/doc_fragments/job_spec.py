@@ -36,8 +36,8 @@ options:
         Values over the job's, by short name or dotted path (V(resources.nodes)).
       - >-
         Short names: V(account), V(cpus_per_rank), V(debug), V(fabric), V(gpus_per_node), V(launcher), V(memory),
-        V(nodes), V(partition), V(preflight), V(qos), V(ranks_per_node), V(seed), V(time). The same names given on
-        the command line (C(-e nodes=8)) win over all.
+        V(nodes), V(partition), V(preflight), V(qos), V(ranks_per_node), V(seed), V(spares), V(time). The same names
+        given on the command line (C(-e nodes=8)) win over all.
     type: dict
     default: {}
 """

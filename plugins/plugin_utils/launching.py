@@ -39,6 +39,11 @@ RUNTIME_FILES = (
     "node.sh",
     "outcome.py",
     "preflight.py",
+    "preflight_exchange.py",
+    "preflight_files.py",
+    "preflight_gpus.py",
+    "preflight_judge.py",
+    "preflight_network.py",
     "preflight.sh",
     "rank.sh",
     "restart.sh",
@@ -106,7 +111,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         "refs": refs,
         "relaunch": relaunch,
         "limits": {
-            "nodes": made.topology.nodes,
+            "nodes": made.topology.nodes + spec.resources.spares,
             "partition": spec.resources.partition,
             "time_minutes": time_minutes(spec.resources.time),
             "gpus_per_node": spec.resources.gpus_per_node,
@@ -114,6 +119,12 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "cpus_per_node": made.topology.cpus_per_node,
         },
         "container": container_request(spec),
+        "placement": {
+            "exclude": list(spec.resources.exclude),
+            "nodelist": str(spec.resources.sbatch.get("nodelist") or ""),
+            "constraint": spec.resources.constraint,
+            "reservation": spec.resources.reservation,
+        },
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

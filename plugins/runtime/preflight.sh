@@ -1,23 +1,14 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Looks at every node before the ranks start. Sourced by job.sh; preflight.py does the looking.
+# Looks at every node before the ranks start, and decides which nodes they get. Sourced by job.sh, with which it shares
+# its variables; preflight.py does the looking.
 
-# Every node reports before any rank starts, within the budget; a node that is not fit, or says nothing, ends the job with
-# its name (P4, P6). Then all ranks use the interface that every node reaches the first one by (E4). $1: seconds; the rest
-# is srun with its options.
-rankzero_preflight() {
-    rankzero_checks="$RANKZERO_RUN_DIR/preflight/$RANKZERO_ATTEMPT"
-    # shellcheck disable=SC2154 # job.sh sets it
-    rankzero_names=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
-    mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
-    "${@:2}" --output="$rankzero_checks/step.log" --open-mode=append \
-        python3 -I "$RANKZERO_RUNTIME/preflight.py" node "$rankzero_checks" "$rankzero_names" \
-        --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
-        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --image "${RANKZERO_IMAGE:-}" \
-        --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" < /dev/null &
+# Runs a step ("${@:2}") that may take $1 seconds.
+rankzero_bounded() {
+    "${@:2}" < /dev/null &
     rankzero_step=$!
     (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
     rankzero_killer=$!
@@ -28,12 +19,95 @@ rankzero_preflight() {
     done
     kill "$rankzero_killer" 2>/dev/null
     wait "$rankzero_killer" 2>/dev/null
-    rankzero_table=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/preflight.py" judge "$rankzero_checks" \
-        "$rankzero_names" --budget "$1")
-    rankzero_code=$?
-    printf '%s\n' "$rankzero_table" | tee "$rankzero_checks/table" | sed 's/^/[preflight] /'
-    [ "$rankzero_code" = 0 ] || rankzero_refuse setup 69 "preflight: ${rankzero_table##*$'\n'}"
-    case ${rankzero_table##*$'\n'} in
-        "interface "*) export RANKZERO_INTERFACE=${rankzero_table##*"interface "} ;;
+}
+
+# preflight.py on this node. $1: its command; the rest: more of its options.
+rankzero_look() {
+    "$RANKZERO_RUNTIME_PYTHON" -IB "$RANKZERO_RUNTIME/preflight.py" "$1" "$rankzero_checks" "$rankzero_names" \
+        --wanted "$RANKZERO_NODES" --budget "$rankzero_budget" "${@:2}"
+}
+
+# Every node reports before any rank starts, within the budget; of a node that is not fit, or says nothing, the name is
+# shown (P4, P6). By policy the job then ends, goes on without it, or goes back into the queue without it. All ranks use
+# the interface that every node reaches the first one by (E4). $1: seconds; the rest is srun with its options.
+rankzero_preflight() {
+    rankzero_checks="$RANKZERO_RUN_DIR/preflight/$RANKZERO_ATTEMPT"
+    rankzero_names=$RANKZERO_NODELIST rankzero_budget=$1
+    mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
+    # A node without python3 may still have the environment's. The node's own last words are in its own file.
+    # shellcheck disable=SC2016
+    rankzero_bounded "$1" "${@:2}" --output="$rankzero_checks/%N.log" --open-mode=append /bin/bash -c '
+        python=$(command -v python3 || command -v "$RANKZERO_PYTHON") || { echo "no python3 here"; exit 78; }
+        exec "$python" -IB "$RANKZERO_RUNTIME/preflight.py" "$@"' preflight \
+        node "$rankzero_checks" "$rankzero_names" --wanted "$RANKZERO_NODES" \
+        --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
+        --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --gpu-health "${RANKZERO_GPU_HEALTH:-off}" \
+        --image "${RANKZERO_IMAGE:-}" --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" \
+        --free-run "$RANKZERO_FREE_RUN" --free-tmp "$RANKZERO_FREE_TMP"
+    [ -z "${RANKZERO_ALL_REDUCE:-}" ] || rankzero_exchange "${@:2}"
+    rankzero_look judge --policy "$RANKZERO_PREFLIGHT_POLICY" --slow "$RANKZERO_PREFLIGHT_SLOW" \
+        | tee "$rankzero_checks/table" | sed 's/^/[preflight] /'
+    rankzero_conclude
+}
+
+# The bandwidth between the fit nodes, with the job's own Python. "$@": srun with its options.
+rankzero_exchange() {
+    local nodes names
+    nodes=$(rankzero_look select --megabytes "$RANKZERO_ALL_REDUCE")
+    [ -n "$nodes" ] || { rankzero_say "preflight.all_reduce: fewer than two fit nodes share an interface: not measured"; return; }
+    names=${nodes//[!,]/}
+    # shellcheck disable=SC2016
+    rankzero_bounded "$rankzero_budget" "$@" --nodelist="$nodes" --nodes=$((${#names} + 1)) --ntasks=$((${#names} + 1)) \
+        --output="$rankzero_checks/%N.log" --open-mode=append /bin/bash -c '
+        python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78
+        exec "$python" -B "$RANKZERO_RUNTIME/preflight.py" "$@"' preflight \
+        exchange "$rankzero_checks" "$nodes" --budget "$rankzero_budget" --megabytes "$RANKZERO_ALL_REDUCE"
+}
+
+# Does what the verdict says: each of its lines is a word and a text.
+rankzero_conclude() {
+    local key text action='' chosen='' port='' message='' blamed=()
+    while read -r key text; do
+        case $key in
+            action) action=$text ;;
+            chosen) chosen=$text ;;
+            interface) [ -z "$text" ] || export RANKZERO_INTERFACE=$text ;;
+            port) port=$text ;;
+            message) message=$text ;;
+            blamed)
+                blamed+=("${text%% *}")
+                rankzero_remember "${text%% *}" "${text#* }" ;;
+        esac
+    done < "$rankzero_checks/verdict"
+    case $action in
+        run) [ "${chosen// /,}" = "$RANKZERO_NODELIST" ] || rankzero_go_on "$chosen" "$port" "$message" ;;
+        requeue) rankzero_requeue_without "$(IFS=,; printf '%s' "${blamed[*]}")" "preflight: $message" ;;
+        *) rankzero_refuse setup 69 "preflight: ${message:-there is no verdict in $rankzero_checks}" ;;
     esac
+}
+
+# The ranks run on some of the nodes only. $1: their names, $2: a free port of the first one, $3: what the others lack.
+rankzero_go_on() {
+    local first=${rankzero_nodes[0]}
+    read -ra rankzero_nodes <<< "$1"
+    RANKZERO_NODELIST=${1// /,}
+    if [ "${rankzero_nodes[0]}" != "$first" ]; then
+        RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")
+        [ -n "$RANKZERO_MASTER_ADDR" ] || rankzero_refuse setup 71 "the first node ${rankzero_nodes[0]} has no address"
+        [ -n "$rankzero_port_asked" ] || [ -z "$2" ] || RANKZERO_MASTER_PORT=$2
+    fi
+    rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
+    rankzero_say "the ranks run on $1${3:+, without $3}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
+}
+
+# For the next launches of this cluster: node $1 was not fit, because of $2. One file a node, so that many may write.
+rankzero_remember() {
+    local folder now reason
+    [ "${RANKZERO_EXCLUDE_FOR:-0}" != 0 ] || return 0
+    folder=$(dirname "$(dirname "$(dirname "$(dirname "$RANKZERO_RUN_DIR")")")")/clusters/${SLURM_CLUSTER_NAME:-cluster}/nodes
+    printf -v now '%(%s)T' -1
+    reason=$(rankzero_json_text "$2")
+    mkdir -p "$folder" && printf '{"node": "%s", "reason": "%s", "job_id": "%s", "time": %s, "expires": %s}\n' \
+        "$1" "$reason" "$SLURM_JOB_ID" "$now" $((now + RANKZERO_EXCLUDE_FOR)) | rankzero_publish "$folder/$1.json" \
+        || rankzero_say "cannot remember in $folder that $1 is not fit"
 }

@@ -75,3 +75,45 @@ rankzero_requeue() {
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
         "stopped by the signal before the time limit; Slurm did not requeue the job: $said"
 }
+
+# Back into the queue without some nodes, before any rank ran. $1: their names with commas, $2: why. Does not return.
+rankzero_requeue_without() {
+    local known asked left why='' said
+    # From here on Slurm tells this script to end. A job cannot start anew while its last script runs, and only one that
+    # waits can be told what to leave out: so the nodes are excluded between the two.
+    trap '' TERM INT USR1 USR2
+    said=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>&1)
+    known=$(rankzero_field ExcNodeList "$said") asked=$(rankzero_field ReqNodeList "$said")
+    known=${known:+$known,}$1
+    if [ "$RANKZERO_ATTEMPT" -ge "$RANKZERO_PREFLIGHT_RESTARTS" ]; then
+        why="this was attempt $((RANKZERO_ATTEMPT + 1)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) (checkpoint.max_restarts)"
+    elif [ -n "$asked" ] && rankzero_share "$asked" "$1"; then
+        why="the job asks for $asked by name (resources.sbatch.nodelist)"
+    else
+        left=$(comm -23 <(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N 2> /dev/null | sort -u) \
+            <(scontrol show hostnames "$known" | sort -u) | wc -l)
+        # 0 is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
+        [ "$left" = 0 ] || [ "$left" -ge "$SLURM_JOB_NUM_NODES" ] \
+            || why="without $known partition $SLURM_JOB_PARTITION has $left nodes, and the job wants $SLURM_JOB_NUM_NODES"
+    fi
+    [ -z "$why" ] || rankzero_refuse setup 69 "$2; not requeued: $why"
+    rankzero_say "$2; requeued without $1"
+    # Before the requeue: Slurm may end this script at any moment after it.
+    rankzero_outcome requeue 69 \
+        "$2; requeued without $1: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) follows"
+    said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1) \
+        || rankzero_refuse setup 69 "$2; Slurm did not requeue the job: $said"
+    if ! said=$(scontrol update "JobId=$SLURM_JOB_ID" "ExcNodeList=$known" 2>&1); then
+        rankzero_outcome setup 69 "$2; cancelled: Slurm requeued the job, but did not exclude $1: $said"
+        scancel "$SLURM_JOB_ID"
+    fi
+    exit 69
+}
+
+# The value of field $1 in what scontrol said ($2); nothing where it is not set.
+rankzero_field() { sed -n "s/.*[[:space:]]$1=\([^[:space:]]*\).*/\1/p" <<< "$2" | grep -vx '(null)'; }
+
+# Whether two node lists have a node in common.
+rankzero_share() {
+    [ -n "$(comm -12 <(scontrol show hostnames "$1" | sort -u) <(scontrol show hostnames "$2" | sort -u))" ]
+}

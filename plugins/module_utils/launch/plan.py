@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism, preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
@@ -49,8 +49,9 @@ class Plan:
     topology: Topology
     header: Options
     step: Options
-    probe: tuple[tuple[str, str], ...]
+    probe: Options
     life: tuple[tuple[str, str], ...]
+    preflight: tuple[tuple[str, str], ...]
     argv: tuple[str, ...]
     variables: tuple[Variable, ...]
     python: str
@@ -106,8 +107,9 @@ def plan(
         topology=shape,
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape) + (container.step if container else ()),
-        probe=_probe(shape),
+        probe=_probe(spec, shape),
         life=tuple(life.exports(spec.checkpoint, spec.monitor)),
+        preflight=tuple(preflight.exports(spec.preflight, spec.checkpoint, spec.resources.gpus_per_node)),
         argv=_argv(spec, python),
         variables=exported,
         python=python,
@@ -123,7 +125,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
     ask = spec.resources
     options: list[tuple[str, str | bool]] = [
         ("job-name", job_name),
-        ("nodes", str(shape.nodes)),
+        ("nodes", str(shape.nodes + ask.spares)),
         ("ntasks-per-node", str(shape.tasks_per_node)),
         ("cpus-per-task", str(shape.cpus_per_task)),
         ("time", ask.time),
@@ -153,6 +155,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("export", "NIL"),
     ]
     options += life.header(spec.checkpoint)
+    options += preflight.header(spec.preflight, spec.checkpoint)
     options += [(name, value) for name, value in sorted(ask.sbatch.items()) if value is not False]
     return tuple(options)
 
@@ -181,13 +184,21 @@ def _step(spec: LaunchSpec, shape: Topology) -> Options:
     return tuple(options)
 
 
-def _probe(shape: Topology) -> tuple[tuple[str, str], ...]:
-    """srun's options for the preflight: one task a node, with all the CPUs that the node's ranks will have (L11)."""
+def _probe(spec: LaunchSpec, shape: Topology) -> Options:
+    """srun's options for the preflight: one task a node, with all the CPUs that the node's ranks will have (L11).
+
+    A node that fails, or that cannot even be reached, must not take the reports of the others with it, whatever the
+    site's KillOnBadExit and WaitTime say.
+    """
+    nodes = str(shape.nodes + spec.resources.spares)
     return (
-        ("nodes", str(shape.nodes)),
-        ("ntasks", str(shape.nodes)),
+        ("nodes", nodes),
+        ("ntasks", nodes),
         ("ntasks-per-node", "1"),
         ("cpus-per-task", str(shape.cpus_per_node)),
+        ("kill-on-bad-exit", "0"),
+        ("wait", "0"),
+        ("no-kill", True),
     )
 
 
@@ -229,10 +240,11 @@ def summary(plan: Plan) -> list[str]:
     place = [_count(shape.cpus_per_node, "CPU")]
     if ask.gpus_per_node:
         place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
+    spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
         (
-            f"{_count(shape.nodes, 'node')} x {_count(shape.ranks_per_node, 'rank')} = "
+            f"{_count(shape.nodes, 'node')}{spares} x {_count(shape.ranks_per_node, 'rank')} = "
             f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; "
             f"limit {ask.time}; partition {ask.partition or '(default)'}"
         ),

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 # nodes, CPUs a node, MiB a node, generic resources, node state, features.
 SINFO_CODES = ("R", "P", "a", "l", "L", "s", "D", "c", "m", "G", "T", "f")
 # What sinfo appends to a node state: not responding, powering, rebooting, planned, ...
-_STATE_MARKS = "*~#!%$@^-+"
+STATE_MARKS = "*~#!%$@^-+"
 # Node states in which a node takes no job now. It may come back: a reason to wait, not to refuse.
 _AWAY = ("down", "drain", "fail", "maint", "reserved", "unknown", "reboot", "inval", "blocked")
 
@@ -98,7 +98,7 @@ def parse_limits(text: str) -> tuple[ClusterLimits, list[str]]:
                 cpus=parse.parse_count(row["c"]) or 0,
                 memory=parse.parse_count(row["m"]) or 0,
                 gres=tuple(parse.parse_gres(row["G"])),
-                state=row["T"].rstrip(_STATE_MARKS),
+                state=row["T"].rstrip(STATE_MARKS),
                 features=tuple(f for f in row["f"].split(",") if f and f != "(null)"),
             )
             for row in members
@@ -350,6 +350,6 @@ def _node_states(slurm: Slurm) -> dict[str, int]:
     nodes = dict(line.split(None, 1) for line in answer.splitlines() if len(line.split(None, 1)) == 2)
     counts: dict[str, int] = {}
     for state in nodes.values():
-        word = state.strip().rstrip(_STATE_MARKS)
+        word = state.strip().rstrip(STATE_MARKS)
         counts[word] = counts.get(word, 0) + 1
     return counts

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 JOURNAL = "journal.jsonl"
+# How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
+MAY_FOLLOW = ("signal", "requeue")
 
 
 @dataclass(frozen=True)

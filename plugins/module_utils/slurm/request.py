@@ -31,6 +31,7 @@ class Request:
     secrets_file: str | None = None
     secret_files: Mapping[str, str] = field(default_factory=dict)
     container: Mapping[str, Any] | None = None
+    placement: Mapping[str, Any] | None = None
 
     def name_of(self, generation: int) -> str:
         """The Slurm job name of one generation."""

@@ -22,9 +22,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, exclusions
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
     find_by_id,
@@ -61,6 +61,7 @@ class Launcher:
         self.check_mode = check_mode
         self.sleep = sleep
         self.clock = clock
+        self.excluded: list[exclusions.Exclusion] = []
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -75,6 +76,7 @@ class Launcher:
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
             if not missing or self.check_mode:
                 self._check_limits()
+                self._find_excluded()
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
@@ -114,7 +116,7 @@ class Launcher:
                 run.record("adopted", job_id=job_id)
         else:
             record = find_by_id(self.slurm, [job_id], since=intent).get(job_id)
-        if outcome and outcome.get("ended_by") != "signal" and not (record and record.pending):
+        if outcome and outcome.get("ended_by") not in MAY_FOLLOW and not (record and record.pending):
             # A job that was requeued after its verdict waits once more, and may yet succeed.
             return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
         if record and record.active:
@@ -191,6 +193,25 @@ class Launcher:
             problems += containers.check(self.slurm, **self.request.container)
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
+
+    def _find_excluded(self) -> None:
+        """The nodes that an earlier preflight found not to be fit: this submission leaves them out (P6)."""
+        if self.request.placement is None:
+            return
+        # RUNS = <state_root>/runs/<name>/<key>
+        state_root = os.path.dirname(os.path.dirname(os.path.dirname(self.request.runs_dir)))
+        self.excluded, warnings = exclusions.for_request(
+            self.slurm, state_root, self.request.placement, self.request.limits, self.clock()
+        )
+        for warning in warnings:
+            self.slurm.note(warning)
+
+    def _exclude(self) -> list[str]:
+        """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
+        if not self.excluded:
+            return []
+        own = (self.request.placement or {}).get("exclude") or ()
+        return ["--exclude=" + ",".join([*own, *(one.node for one in self.excluded)])]
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
@@ -272,7 +293,7 @@ class Launcher:
                 stream.write(lines)
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
-        submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
+        submission = ["--parsable", *self._exclude(), run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
@@ -352,6 +373,7 @@ class Launcher:
             "message": "",
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],
+            "excluded": exclusions.result(self.excluded),
             "diff": self._difference(run, previous) if state in ("submitted", "planned") else [],
         }
 

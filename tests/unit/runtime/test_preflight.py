@@ -5,31 +5,33 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import socket
-import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
-from tests.unit.runtime.harness import Site
+from tests.unit.runtime.harness import Site, runtime_parts
 
 PROGRAM = os.path.join(RUNTIME, "preflight.py")
 
 
 @pytest.fixture(scope="module")
-def preflight() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rankzero_preflight", PROGRAM)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def preflight() -> Iterator[ModuleType]:
+    with runtime_parts("preflight") as part:
+        yield part
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[ModuleType]:
+    with runtime_parts("preflight_network") as part:
+        yield part
 
 
 @pytest.fixture
@@ -37,60 +39,27 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def report(folder: Path, name: str, usable: list[str], *problems: str) -> None:
-    document = {"columns": {"proj": "ok", "cpus": "4"}, "problems": list(problems), "usable": usable}
-    (folder / f"{name}.json").write_text(json.dumps(document))
-
-
-def judged(folder: Path, names: str) -> tuple[int, list[str]]:
-    command = [sys.executable, "-I", PROGRAM, "judge", str(folder), names, "--budget", "9"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.stderr
-    return done.returncode, done.stdout.splitlines()
-
-
-def test_the_fast_interface_that_all_nodes_reach_the_first_one_by_is_chosen(tmp_path: Path) -> None:
-    report(tmp_path, "n1", ["ib0", "ib1", "eth0"])
-    report(tmp_path, "n2", ["ib1", "eth0"])
-    report(tmp_path, "n3", ["ib0", "ib1", "eth0"])
-    assert judged(tmp_path, "n1,n2,n3") == (
-        0,
-        ["n1 proj=ok cpus=4", "n2 proj=ok cpus=4", "n3 proj=ok cpus=4", "interface ib1"],
-    )
-
-
-def test_without_a_common_interface_none_is_chosen(tmp_path: Path) -> None:
-    report(tmp_path, "n1", ["ib0"])
-    report(tmp_path, "n2", ["eth1"])
-    assert judged(tmp_path, "n1,n2")[1][-1] == "n2 proj=ok cpus=4"
-
-
-def test_bad_and_silent_nodes_are_named(tmp_path: Path) -> None:
-    report(tmp_path, "n1", ["eth0"])
-    report(tmp_path, "n2", ["eth0"], "the code /c is not here", "/r is not writable")
-    code, lines = judged(tmp_path, "n1,n2,n3")
-    assert code == 1
-    assert lines[2] == "n3 no report within 9 s"
-    assert lines[-1] == "n2: the code /c is not here; n2: /r is not writable; n3: no report within 9 s"
-
-
 def arguments(tmp_path: Path, **given: object) -> Namespace:
     folder = tmp_path / "run" / "preflight" / "0"
     folder.mkdir(parents=True, exist_ok=True)
     values = {"folder": str(folder), "code": "", "python": sys.executable, "imports": "", "cpus": 1, "gpus": 0}
-    values.update(image="", mounts="", tool="")
+    values.update(image="", mounts="", tool="", gpu_health="off", free_run=0, free_tmp=0)
     return Namespace(**{**values, **given})
 
 
+def examined(preflight: ModuleType, given: Namespace, own: Mapping[str, str] = {}) -> tuple[dict[str, str], list[str]]:
+    report = preflight.examine(given, own)
+    return report["columns"], report["problems"]
+
+
 def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, tmp_path: Path) -> None:
-    columns, problems = preflight.examine(
-        arguments(tmp_path, imports="json", code=str(tmp_path)), {"eth0": "10.0.0.1", "ib0": "x"}
-    )
+    given = arguments(tmp_path, imports="json", code=str(tmp_path), free_run=1, free_tmp=1)
+    columns, problems = examined(preflight, given, {"eth0": "10.0.0.1", "ib0": "x"})
     assert problems == []
     assert columns["proj"] == columns["env"] == columns["run"] == "ok"
     assert columns["python"].startswith("3.") and columns["json"]
     assert columns["if"] == "ib0,eth0"
-    assert columns["free"].endswith("G")
+    assert columns["free"][-1] in "MGT" and columns["tmp"][-1] in "MGT"
 
 
 @pytest.mark.parametrize(
@@ -107,25 +76,68 @@ def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, t
 def test_what_is_missing_is_said(
     preflight: ModuleType, tmp_path: Path, given: dict[str, str], column: str, problem: str
 ) -> None:
-    columns, problems = preflight.examine(arguments(tmp_path, **given), {})
+    columns, problems = examined(preflight, arguments(tmp_path, **given))
     assert columns[column] == "missing"
     assert len(problems) == 1 and problem in problems[0]
+
+
+def test_too_little_room_is_a_problem_and_that_of_tmp_the_nodes_own(
+    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    report = preflight.examine(arguments(tmp_path, free_run=1 << 60, free_tmp=1 << 60), {})
+    run = f"{tmp_path / 'run'} has less than 1048576T free (preflight.free_run)"
+    tmp = f"{tmp_path} has less than 1048576T free (preflight.free_tmp)"
+    assert (report["problems"], report["ailments"]) == ([run, tmp], [tmp])
+    status = os.statvfs(tmp_path)
+    full = Namespace(**{name: getattr(status, name) for name in dir(status) if name.startswith("f_")})
+    full.f_files, full.f_favail = 1000, 0
+    monkeypatch.setattr(preflight.os, "statvfs", lambda _path: full)
+    assert preflight.room("/x", 1)[1] == "/x has no inode left"
+    assert preflight.room("/x", 0)[1] is None
+    monkeypatch.undo()
+    assert preflight.room("/nowhere/at/all", 1) == ("unknown", "/nowhere/at/all: No such file or directory")
+
+
+def test_an_answer_is_remembered_for_this_boot_and_this_interpreter_only(
+    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho >> {tmp_path}/asked\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    memory = str(tmp_path / "remembered" / "n1.json")
+
+    def ask(*imports: str) -> tuple[bool, int]:
+        found, _torch, trouble, remembered = preflight.probed(str(python), list(imports), memory)
+        assert trouble is None and found["python"]
+        return remembered, (tmp_path / "asked").read_text().count("\n")
+
+    assert ask("json") == (False, 1)
+    assert ask("json") == (True, 1)
+    assert ask("json", "csv") == (False, 2)
+    (tmp_path / "boot").write_text("another boot\n")
+    monkeypatch.setattr(preflight, "BOOT_ID", str(tmp_path / "boot"))
+    assert ask("json", "csv") == (False, 3)
+    os.utime(python, ns=(1, 1))
+    assert ask("json", "csv") == (False, 4)
+    assert preflight.probed(str(python), ["no_such_module_here"], memory)[2]
+    assert ask("json", "csv") == (True, 5)
 
 
 def test_image_mounts_and_the_containers_command_are_looked_at(preflight: ModuleType, tmp_path: Path) -> None:
     image = tmp_path / "torch.sif"
     image.touch()
     given = arguments(tmp_path, image=str(image), mounts=f"{tmp_path}:/", tool=sys.executable)
-    columns, problems = preflight.examine(given, {})
+    columns, problems = examined(preflight, given)
     assert problems == []
     assert (columns["image"], columns["mounts"], columns["apptainer"]) == ("ok", "ok", "ok")
-    assert not {"image", "mounts", "apptainer"} & set(preflight.examine(arguments(tmp_path), {})[0])
+    assert not {"image", "mounts", "apptainer"} & set(examined(preflight, arguments(tmp_path))[0])
 
 
 def test_too_few_gpus_are_a_problem(preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert preflight.examine(arguments(tmp_path, gpus=2), {})[1] == []
-    assert preflight.examine(arguments(tmp_path, gpus=4), {})[1] == ["2 GPUs for 4 that the job asked for"]
+    assert examined(preflight, arguments(tmp_path, gpus=2))[1] == []
+    assert examined(preflight, arguments(tmp_path, gpus=4))[1] == ["2 GPUs for 4 that the job asked for"]
 
 
 def test_a_job_bound_to_fewer_cpus_than_it_asked_for_is_a_problem(
@@ -133,37 +145,44 @@ def test_a_job_bound_to_fewer_cpus_than_it_asked_for_is_a_problem(
 ) -> None:
     monkeypatch.setattr(preflight.os, "cpu_count", lambda: 8)
     monkeypatch.setattr(preflight.os, "sched_getaffinity", lambda _pid: {0, 1})
-    assert preflight.examine(arguments(tmp_path, cpus=2), {})[1] == []
-    assert preflight.examine(arguments(tmp_path, cpus=4), {})[1] == ["2 CPUs for 4 that the job asked for"]
+    assert examined(preflight, arguments(tmp_path, cpus=2))[1] == []
+    assert examined(preflight, arguments(tmp_path, cpus=4))[1] == ["2 CPUs for 4 that the job asked for"]
     # A lab promises more than its machine has.
     monkeypatch.setattr(preflight.os, "cpu_count", lambda: 2)
-    assert preflight.examine(arguments(tmp_path, cpus=16), {})[1] == []
+    assert examined(preflight, arguments(tmp_path, cpus=16))[1] == []
 
 
 def test_a_refused_connection_proves_the_way_and_an_unanswered_one_does_not(
-    preflight: ModuleType, monkeypatch: pytest.MonkeyPatch
+    network: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert preflight.carries("lo", "127.0.0.1", "127.0.0.1")
+    assert network.carries("lo", "127.0.0.1", "127.0.0.1")
 
     class Dead(socket.socket):
         def connect(self, _address: object) -> None:
             raise TimeoutError
 
-    monkeypatch.setattr(preflight.socket, "socket", Dead)
-    assert not preflight.carries("lo", "127.0.0.1", "127.0.0.1")
+    monkeypatch.setattr(network.socket, "socket", Dead)
+    assert not network.carries("lo", "127.0.0.1", "127.0.0.1")
 
 
-def test_a_node_uses_only_what_reaches_the_first_node(
-    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_node_uses_only_what_reaches_each_node_that_may_become_the_first(
+    network: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head = tmp_path / "head.addresses"
-    head.write_text(json.dumps({"eth0": "10.0.0.1", "ib0": "10.1.0.1"}))
-    monkeypatch.setattr(preflight, "carries", lambda name, _source, _target: name != "ib0")
-    own = {"eth0": "10.0.0.2", "eth9": "10.9.0.2", "ib0": "10.1.0.2"}
-    assert preflight.usable(own, str(head), False) == ["eth0"]
-    assert preflight.usable(own, str(head), True) == ["ib0", "eth0", "eth9"]
-    monkeypatch.setattr(preflight, "HEAD_SECONDS", 0.0)
-    assert preflight.usable(own, str(tmp_path / "none"), False) == []
+    for name, address in (("n1", "10.1.0.1"), ("n2", "10.1.0.2")):
+        (tmp_path / f"{name}.addresses").write_text(json.dumps({"eth0": "10.0.0.1", "ib0": address}))
+    monkeypatch.setattr(network, "carries", lambda name, _source, target: name != "ib0" or target == "10.1.0.2")
+    own = {"eth0": "10.0.0.3", "eth9": "10.9.0.3", "ib0": "10.1.0.3"}
+    found = network.usable(own, "n3", ["n1", "n2", "n3"], str(tmp_path))
+    assert found == {"n1": ["eth0"], "n2": ["ib0", "eth0"], "n3": ["ib0", "eth0", "eth9"]}
+    monkeypatch.setattr(network, "HEAD_SECONDS", 0.0)
+    assert network.usable(own, "n3", ["silent"], str(tmp_path)) == {"silent": []}
+
+
+def test_the_port_is_the_jobs_own_or_the_next_free_one(network: ModuleType) -> None:
+    port = network.free_port(7)
+    assert port is not None and 15259 <= port < 20000
+    with socket.create_server(("127.0.0.1", port)):
+        assert network.free_port(7) not in (None, port)
 
 
 def test_a_job_shows_the_table_and_all_ranks_get_the_chosen_interface(site: Site) -> None:
