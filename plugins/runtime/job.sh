@@ -174,7 +174,10 @@ rankzero_begin() {
     rankzero_start=$(date +%s)
     rankzero_expect_early
     export RANKZERO_ATTEMPT=${SLURM_RESTART_COUNT:-0}
-    RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON" || command -v python3)
+    # Bash names a file that it may not execute rather than none.
+    RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON")
+    [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=$(command -v python3)
+    [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=''
     [ -d "$RANKZERO_RUN_DIR" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
     if [ "${1:-}" != --submission ]; then
         rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
@@ -197,7 +200,13 @@ rankzero_begin() {
     fi
     export RANKZERO_LOGS="$RANKZERO_RUN_DIR/logs/$RANKZERO_ATTEMPT"
     mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
-    rankzero_work || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
+    rankzero_unlaid=''
+    if [ -n "${RANKZERO_PREFLIGHT_POLICY:-}" ] && [ -n "$RANKZERO_CODE" ] && [ ! -d "$RANKZERO_CODE" ]; then
+        # The preflight will name this node, and may find others to run on: the first of them does it then.
+        rankzero_unlaid=yes
+    elif ! rankzero_work; then
+        rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
+    fi
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
     fi

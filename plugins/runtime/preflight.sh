@@ -15,10 +15,12 @@ rankzero_bounded() {
     while :; do
         rankzero_interrupted=''
         wait "$rankzero_step"
+        rankzero_code=$?
         [ -n "$rankzero_interrupted" ] || break
     done
     kill "$rankzero_killer" 2>/dev/null
     wait "$rankzero_killer" 2>/dev/null
+    return "$rankzero_code"
 }
 
 # preflight.py on this node. $1: its command; the rest: more of its options.
@@ -37,8 +39,13 @@ rankzero_preflight() {
     # A node without python3 may still have the environment's. The node's own last words are in its own file.
     # shellcheck disable=SC2016
     rankzero_bounded "$1" "${@:2}" --output="$rankzero_checks/%N.log" --open-mode=append /bin/bash -c '
-        python=$(command -v python3 || command -v "$RANKZERO_PYTHON") || { echo "no python3 here"; exit 78; }
-        exec "$python" -IB "$RANKZERO_RUNTIME/preflight.py" "$@"' preflight \
+        for python in "$(command -v python3)" "$(command -v "$RANKZERO_PYTHON")"; do
+            [ ! -x "$python" ] || exec "$python" -IB "$RANKZERO_RUNTIME/preflight.py" "$@"
+        done
+        # Nobody need wait for what this node would have said of its interfaces.
+        echo "{}" > "$2/$SLURMD_NODENAME.addresses"
+        echo "no python3 here"
+        exit 78' preflight \
         node "$rankzero_checks" "$rankzero_names" --wanted "$RANKZERO_NODES" \
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
         --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --gpu-health "${RANKZERO_GPU_HEALTH:-off}" \
@@ -48,6 +55,14 @@ rankzero_preflight() {
     rankzero_look judge --policy "$RANKZERO_PREFLIGHT_POLICY" --slow "$RANKZERO_PREFLIGHT_SLOW" \
         | tee "$rankzero_checks/table" | sed 's/^/[preflight] /'
     rankzero_conclude
+    # The first node does not see the code, but runs no rank either.
+    if [ -n "$rankzero_unlaid" ]; then
+        # shellcheck disable=SC2016
+        rankzero_bounded "$1" "${@:2}" --nodes=1 --ntasks=1 --nodelist="${rankzero_nodes[0]}" \
+            --output="$rankzero_checks/%N.log" --open-mode=append /bin/bash -c '. "$RANKZERO_RUNTIME/job.sh" && rankzero_work' \
+            && [ -d "$RANKZERO_RUN_DIR/work" ] \
+            || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from $RANKZERO_CODE on ${rankzero_nodes[0]}"
+    fi
 }
 
 # The bandwidth between the fit nodes, with the job's own Python. "$@": srun with its options.

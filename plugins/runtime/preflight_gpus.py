@@ -31,12 +31,6 @@ GPU_RULES = (
     ),
     ("retired_pages.pending", lambda now: now == "Yes", FAIL, "a memory page waits to be retired: reset the GPU"),
     (
-        "remapped_rows.failure",
-        lambda now: now not in ("0", "No"),
-        FAIL,
-        "memory rows could not be remapped: replace the GPU",
-    ),
-    (
         "remapped_rows.pending",
         lambda now: now not in ("0", "No"),
         WARN,
@@ -81,24 +75,31 @@ class Silent(Exception):
 
 
 def ask(query, fields):
-    """Rows {field: text} of one question to nvidia-smi. Fields that its version does not know are left out."""
-    fields = list(fields)
+    """Rows {field: text} of one question to nvidia-smi. What its version calls otherwise, or does not know, is asked by
+    the other name, or left out.
+    """
+    names = {field: field for field in fields}
     while True:
-        command = ["nvidia-smi", f"--query-{query}={','.join(fields)}", "--format=csv,noheader,nounits"]
+        command = ["nvidia-smi", f"--query-{query}={','.join(names.values())}", "--format=csv,noheader,nounits"]
         try:
             done = subprocess.run(command, capture_output=True, timeout=ASK_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise Silent(f"nvidia-smi did not answer within {ASK_SECONDS} s") from None
         said = done.stdout.decode("utf-8", "replace").strip()
         unknown = re.search(r'Field "([^"]+)" is not a valid field', said)
-        if done.returncode != 0 and unknown and unknown[1] in fields:
-            fields.remove(unknown[1])
+        field = next((field for field, name in names.items() if unknown and name == unknown[1]), None)
+        if done.returncode != 0 and field:
+            renamed = field.replace(*RENAMED)
+            if renamed == names[field]:
+                del names[field]
+            else:
+                names[field] = renamed
             continue
         if done.returncode != 0:
             lines = (said or done.stderr.decode("utf-8", "replace").strip()).splitlines()
             raise Silent(f"nvidia-smi: {lines[0] if lines else f'exit code {done.returncode}'}")
         rows = csv.reader(said.splitlines(), skipinitialspace=True)
-        return [dict(zip(fields, row)) for row in rows if len(row) == len(fields)]
+        return [dict(zip(names, row)) for row in rows if len(row) == len(names)]
 
 
 def ours(rows):
