@@ -30,16 +30,25 @@ GPU_RULES = (
         "{0} uncorrected memory errors since boot",
     ),
     ("retired_pages.pending", lambda now: now == "Yes", FAIL, "a memory page waits to be retired: reset the GPU"),
+    ("clocks_throttle_reasons.hw_slowdown", lambda now: now == "Active", FAIL, "slowed down by its hardware"),
+    ("clocks_throttle_reasons.hw_thermal_slowdown", lambda now: now == "Active", FAIL, "slowed down: too hot"),
+    ("clocks_throttle_reasons.hw_power_brake_slowdown", lambda now: now == "Active", FAIL, "slowed down: power brake"),
+    ("memory.used", lambda now: int(now) > MEMORY_MIB, FAIL, "{0} MiB in use before the job starts"),
+)
+# The same of `nvidia-smi --query-remapped-rows`, which older drivers do not have.
+ROW_RULES = (
+    (
+        "remapped_rows.failure",
+        lambda now: now not in ("0", "No"),
+        FAIL,
+        "memory rows could not be remapped: replace it",
+    ),
     (
         "remapped_rows.pending",
         lambda now: now not in ("0", "No"),
         WARN,
         "memory rows wait to be remapped: reset the GPU",
     ),
-    ("clocks_throttle_reasons.hw_slowdown", lambda now: now == "Active", FAIL, "slowed down by its hardware"),
-    ("clocks_throttle_reasons.hw_thermal_slowdown", lambda now: now == "Active", FAIL, "slowed down: too hot"),
-    ("clocks_throttle_reasons.hw_power_brake_slowdown", lambda now: now == "Active", FAIL, "slowed down: power brake"),
-    ("memory.used", lambda now: int(now) > MEMORY_MIB, FAIL, "{0} MiB in use before the job starts"),
 )
 # (now, most, how bad, in words): below what GPU and machine can do together.
 LINK_RULES = (("pcie.link.width.current", "pcie.link.width.max", FAIL, "PCIe link x{0} of x{1}"),)
@@ -50,6 +59,8 @@ FIELDS = (
     *(field for rule in LINK_RULES + LOADED_RULES for field in rule[:2]),
 )  # fmt: skip
 LOADED_PERCENT = 50
+# Drivers from 2023 on call them so.
+RENAMED = ("clocks_throttle_reasons.", "clocks_event_reasons.")
 
 # Xid numbers (NVIDIA's list of GPU errors) that are the hardware's. The rest, 13, 31, 43 and 45 above all, are the
 # programs'.
@@ -120,7 +131,7 @@ def value(row, field):
 def judged(row):
     """(how bad, words) for each trouble of one GPU."""
     found = []
-    for field, bad, level, words in GPU_RULES:
+    for field, bad, level, words in GPU_RULES + ROW_RULES:
         now = value(row, field)
         with contextlib.suppress(ValueError):
             if now is not None and bad(now):
@@ -182,6 +193,16 @@ def xids(path=None, now=None):
     return [words + (f", {count} times" if count > 1 else "") for words, count in found.items()]
 
 
+def remapped(rows):
+    """Adds to each GPU's row what is known of its memory rows."""
+    try:
+        known = {row["gpu_uuid"]: row for row in ask("remapped-rows", ("gpu_uuid", *(rule[0] for rule in ROW_RULES)))}
+    except Silent:
+        return
+    for row in rows:
+        row.update(known.get(row["uuid"], {}))
+
+
 def health():
     """(what the line shows, [(how bad, words)]) of this node's GPUs."""
     if shutil.which("nvidia-smi") is None:
@@ -189,6 +210,7 @@ def health():
         return "unknown(AMD)" if amd else "unknown(no_nvidia-smi)", []
     try:
         rows = ours(ask("gpu", FIELDS))
+        remapped(rows)
         found = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in judged(row)]
         for index, processes in leftovers(rows).items():
             found.append((WARN, f"GPU {index}: in use by {', '.join(processes[:4])}"))

@@ -339,11 +339,12 @@ def test_the_artifacts_folder_is_made(site: Site) -> None:
 
 
 def test_a_missing_snapshot_is_named(site: Site) -> None:
-    job = site.job({})
+    job, blind = site.job({}), site.job({"preflight": {"enabled": False}}, generation=2)
     shutil.rmtree(site.code)
-    assert job.finish() == 66
-    assert f"the code snapshot {site.code} is not here" in job.log()
-    assert job.outcome()["ended_by"] == "setup"
+    assert (job.finish(), blind.finish()) == (69, 66)
+    assert job.outcome()["message"] == f"preflight: localhost: the code {site.code} is not here"
+    assert f"the code snapshot {site.code} is not here" in blind.log()
+    assert (job.outcome()["ended_by"], blind.outcome()["ended_by"]) == ("setup", "setup")
 
 
 # --- where the ranks meet

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
-from tests.unit.runtime.harness import Site, runtime_parts
+from tests.unit.runtime.harness import Job, Site, runtime_parts
 
 PROGRAM = os.path.join(RUNTIME, "preflight.py")
 
@@ -205,3 +207,112 @@ def test_a_node_that_lacks_a_module_ends_the_job_before_any_rank_starts(site: Si
     assert "preflight: localhost: environment: " in outcome["message"]
     assert "no_such_module_here" in outcome["message"]
     assert not list((job.run / "logs" / "0").glob("rank-*"))
+
+
+# --- back into the queue
+
+
+def requeuing(site: Site, answers: Mapping[str, str], sinfo: str = "localhost\nn2\nn3\n") -> None:
+    """A scontrol whose verbs answer as given, beside what the harness's own one says; what it was asked is kept."""
+    cases = "".join(f"{verb}) {answer} ;; " for verb, answer in answers.items())
+    site.functions["scontrol"] = (
+        f'echo "$*" >> {site.root}/scontrol; case "$1" in {cases}esac; '
+        'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; '
+        'job) echo "JobId=1 ReqNodeList=(null) ExcNodeList=n9 x=y" ;; *) echo "NodeAddr=192.0.2.7" ;; esac'
+    )
+    site.functions["sinfo"] = f"printf {shlex.quote(sinfo)}"
+    site.functions["scancel"] = f'echo "$*" >> {site.root}/scancel'
+
+
+def unfit(site: Site, **checkpoint: Any) -> Job:
+    """A job on a node whose /tmp is never big enough: nobody else's fault."""
+    wanted = {"on_failure": "requeue", "free_tmp": "900000T"}
+    return site.job({"preflight": wanted, "checkpoint": checkpoint, "env": {"A": "1"}}, secrets={"S": "x"})
+
+
+PLACE = {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "localhost"}
+REASON = "/tmp has less than 900000T free (preflight.free_tmp)"
+
+
+def test_a_job_excludes_the_node_between_requeue_and_its_own_end(site: Site) -> None:
+    requeuing(site, {"requeue": "exit 0", "update": "exit 0"})
+    job = unfit(site)
+    assert job.finish(**PLACE) == 69
+    asked = (site.root / "scontrol").read_text().splitlines()
+    assert asked[-2:] == ["requeue 1", "update JobId=1 ExcNodeList=n9,localhost"]
+    outcome = job.outcome()
+    assert (outcome["ended_by"], outcome["success"]) == ("requeue", False)
+    assert outcome["message"] == (
+        f"preflight: localhost: {REASON}; requeued without localhost: attempt 2 of at most 6 follows"
+    )
+    assert outcome["unfit_nodes"] == {"localhost": REASON}
+    # The next attempt needs them.
+    assert (job.run / "secrets.env").exists()
+    (file,) = site.state.glob("clusters/lab/nodes/*.json")
+    remembered = json.loads(file.read_text())
+    assert (file.name, remembered["reason"], remembered["job_id"]) == ("localhost.json", REASON, "1")
+    assert remembered["expires"] - remembered["time"] == 86400
+
+
+@pytest.mark.parametrize(
+    ("answers", "sinfo", "attempt", "said"),
+    [
+        ({}, "localhost\nn2\n", 5, "not requeued: this was attempt 6 of at most 6 (checkpoint.max_restarts)"),
+        ({}, "localhost\nn9\nn2\n", 0, ""),
+        ({}, "localhost\nn9\n", 0, ""),  # Slurm knows more than a sinfo that lists nothing else
+        (
+            {"show": 'if [ "$2" = job ]; then echo "JobId=1 ReqNodeList=localhost,n2 ExcNodeList=(null) "; exit; fi'},
+            "localhost\nn2\n",
+            0,
+            "not requeued: the job asks for localhost,n2 by name (resources.sbatch.nodelist)",
+        ),
+        (
+            {"requeue": "echo 'Requested operation is presently disabled' >&2; exit 1"},
+            "localhost\nn2\n",
+            0,
+            "Slurm did not requeue the job: Requested operation is presently disabled",
+        ),
+        (
+            {"requeue": "exit 0", "update": "echo 'Access/permission denied' >&2; exit 1"},
+            "localhost\nn2\n",
+            0,
+            "cancelled: Slurm requeued the job, but did not exclude localhost: Access/permission denied",
+        ),
+    ],
+)
+def test_why_a_job_does_not_go_back_into_the_queue(
+    site: Site, answers: dict[str, str], sinfo: str, attempt: int, said: str
+) -> None:
+    requeuing(site, {"requeue": "exit 0", "update": "exit 0", **answers}, sinfo)
+    job = unfit(site)
+    assert job.finish(attempt=attempt, **PLACE) == 69
+    outcome = job.outcome()
+    assert outcome["ended_by"] == ("setup" if said else "requeue")
+    if said:
+        assert outcome["message"] == f"preflight: localhost: {REASON}; {said}"
+    assert (site.root / "scancel").exists() is said.startswith("cancelled")
+
+
+def test_a_job_that_needs_more_nodes_than_are_left_says_so(site: Site) -> None:
+    requeuing(site, {"requeue": "exit 0"}, "localhost\nn2\nn3\n")
+    job = unfit(site)
+    job.finish(**{**PLACE, "SLURM_JOB_NUM_NODES": "3"})
+    assert job.outcome()["message"].endswith(
+        "not requeued: without n9,localhost partition batch has 2 nodes, and the job wants 3"
+    )
+
+
+def test_a_first_node_without_python_is_named_too(site: Site) -> None:
+    site.functions["command"] = 'case "$2" in *python*) return 1 ;; *) builtin command "$@" ;; esac'
+    job = site.job({})
+    assert job.finish(**PLACE) == 78
+    assert job.outcome()["unfit_nodes"] == {"localhost": "no python3"}
+    assert job.outcome()["message"].startswith("no python3 on localhost, where the batch script runs")
+    assert json.loads((site.state / "clusters/lab/nodes/localhost.json").read_text())["reason"] == "no python3"
+
+
+def test_nothing_is_remembered_where_nothing_shall_be(site: Site) -> None:
+    job = site.job({"preflight": {"free_tmp": "900000T", "exclude_for": 0}})
+    assert job.finish(**PLACE) == 69
+    assert job.outcome()["unfit_nodes"] == {"localhost": REASON}
+    assert not (site.state / "clusters").exists()
