@@ -74,7 +74,7 @@ class ActionModule(LaunchAction):
             {"name": v.name, "value": v.value, "reason": v.reason, "source": v.source, "set_by": v.set_by}
             for v in prepared.plan.variables
         ]
-        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.runtime_dir))
+        result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.refs[0].path))
         return result
 
     def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:

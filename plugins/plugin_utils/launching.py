@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
@@ -34,10 +35,13 @@ RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "background.sh",
     "container.sh",
+    "disk.py",
     "enter.sh",
     "job.sh",
     "node.sh",
     "outcome.py",
+    "owner.py",
+    "pack.py",
     "preflight.py",
     "preflight_exchange.py",
     "preflight_files.py",
@@ -47,6 +51,8 @@ RUNTIME_FILES = (
     "preflight.sh",
     "rank.sh",
     "restart.sh",
+    "stage.py",
+    "stage.sh",
 )
 
 
@@ -90,7 +96,7 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
-        fabrics=job.settings.fabrics,
+        settings=job.settings,
     )
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)
@@ -125,6 +131,8 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "constraint": spec.resources.constraint,
             "reservation": spec.resources.reservation,
         },
+        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jinja2
@@ -36,6 +36,12 @@ def _quoted(value: object) -> str:
 
 def _words(values: Iterable[str]) -> Safe:
     return Safe(" ".join(shlex.quote(str(value)) for value in values))
+
+
+def _program(argv: Sequence[str], python: str) -> Safe:
+    """The ranks' command. The job's Python is named by its variable: where a node has a copy of it, that one counts."""
+    own = argv[0] == python
+    return Safe(('"$RANKZERO_PYTHON" ' if own else "") + _words(argv[own:]))
 
 
 def _bare(value: object) -> Safe:
@@ -86,7 +92,9 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     result.context_class = _Context
-    result.filters.update(words=_words, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line)
+    result.filters.update(
+        words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
+    )
     return result
 
 

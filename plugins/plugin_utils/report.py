@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.evidence import attempts, evidence, rank_logs
+
 TAIL_LINES = 8
 VALUES_SHOWN = 12
 # A line that ends a Python traceback: the exception's own words.
@@ -49,14 +51,16 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
     """The lines of the card from what the role's tasks returned."""
     nodes = result.get("nodes") or []
     job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
-    attempts = result.get("attempt")
+    attempt = result.get("attempt")
     rows: list[tuple[str, str]] = [
-        ("job", job + (f", attempt {attempts}" if attempts else "") + f", {result.get('state') or 'state unknown'}"),
+        ("job", job + (f", attempt {attempt}" if attempt else "") + f", {result.get('state') or 'state unknown'}"),
         ("nodes", f"{len(nodes)}: {' '.join(nodes)}" if isinstance(nodes, list) else str(nodes)),
         ("wall time", duration(result.get("wall_time"))),
     ]
     unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
     rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
+    if logs.get("dest"):
+        rows += evidence(str(logs["dest"]))
     artifact = result.get("artifact") or {}
     if artifact:
         values = list((artifact.get("values") or {}).items())
@@ -76,7 +80,7 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
 
 def last_words(logs_dir: str) -> list[str]:
     """The end of the log that most likely says why: the lowest rank with an exception, else the job's own log."""
-    candidates = _rank_logs(logs_dir)
+    candidates = list(rank_logs(logs_dir).values())
     for path in candidates:
         tail = _tail(path)
         for index in range(len(tail) - 1, -1, -1):
@@ -94,23 +98,8 @@ def _titled(path: str, logs_dir: str, lines: Sequence[str]) -> list[str]:
     return [f"from {os.path.relpath(path, logs_dir)}:", *(f"  {line}" for line in lines)]
 
 
-def _attempts(logs_dir: str) -> list[str]:
-    names = [name for name in os.listdir(logs_dir) if name.isdigit()] if os.path.isdir(logs_dir) else []
-    return [os.path.join(logs_dir, name) for name in sorted(names, key=int, reverse=True)]
-
-
-def _rank_logs(logs_dir: str) -> list[str]:
-    newest = _attempts(logs_dir)[:1]
-    return [
-        os.path.join(folder, name)
-        for folder in newest
-        for name in sorted(os.listdir(folder))
-        if name.startswith("rank-")
-    ]
-
-
 def _named(logs_dir: str, start: str) -> list[str]:
-    folders = [*_attempts(logs_dir)[:1], logs_dir] if os.path.isdir(logs_dir) else []
+    folders = [*attempts(logs_dir)[:1], logs_dir] if os.path.isdir(logs_dir) else []
     return [
         os.path.join(folder, name)
         for folder in folders

@@ -37,8 +37,11 @@ rankzero_container_values() {
 rankzero_container_proof() {
     [ "$rankzero_exit_code" = 0 ] && [ "$rankzero_ended_by" = program ] || return 0
     for ((rankzero_look = 0; rankzero_look < 35; rankzero_look++)); do
-        rankzero_logged=("$RANKZERO_LOGS"/rank-*.log)
-        [ -e "${rankzero_logged[0]}" ] || rankzero_logged=()
+        rankzero_logged=()
+        # Both styles of names; a pattern that finds nothing stays as it is.
+        for rankzero_log in "$RANKZERO_LOGS"/rank-*.log "$RANKZERO_LOGS"/*.out; do
+            [ ! -e "$rankzero_log" ] || rankzero_logged+=("$rankzero_log")
+        done
         [ "${#rankzero_logged[@]}" -lt "$RANKZERO_WORLD_SIZE" ] || return 0
         sleep 1
     done

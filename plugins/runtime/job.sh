@@ -9,6 +9,7 @@
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
+. "$RANKZERO_RUNTIME/stage.sh"
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
@@ -19,6 +20,7 @@ rankzero_refuse() {
         rankzero_outcome "$1" "$2" "$3"
         rm -f "$RANKZERO_RUN_DIR/secrets.env"
     fi
+    rankzero_unstage
     exit "$2"
 }
 
@@ -81,9 +83,16 @@ rankzero_by_hand() {
 # The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in.
 rankzero_work() {
     mkdir -p "$RANKZERO_RUN_DIR/work" || return 1
-    if [ -n "$RANKZERO_CODE" ]; then
-        [ -d "$RANKZERO_CODE" ] || { rankzero_say "the code snapshot $RANKZERO_CODE is not here"; return 1; }
+    # An attempt that was killed has left links that lead nowhere now.
+    if [ -e "$RANKZERO_RUN_DIR/.staged" ]; then
+        rankzero_relink "$RANKZERO_CODE" && rm -f "$RANKZERO_RUN_DIR/.staged"
+    fi
+    if [ -d "$RANKZERO_CODE" ]; then
         rankzero_link "" || return 1
+    elif [ -n "$RANKZERO_CODE" ] && [ -z "${RANKZERO_STAGE:-}${RANKZERO_PREFLIGHT_POLICY:-}" ]; then
+        # Else the preflight names this node, brings the code, or finds nodes that have it.
+        rankzero_say "the code snapshot $RANKZERO_CODE is not here"
+        return 1
     fi
     [ -z "${RANKZERO_ARTIFACT_PATH:-}" ] || mkdir -p "$(dirname "$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH")"
 }
@@ -200,18 +209,13 @@ rankzero_begin() {
     fi
     export RANKZERO_LOGS="$RANKZERO_RUN_DIR/logs/$RANKZERO_ATTEMPT"
     mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
-    rankzero_unlaid=''
-    if [ -n "${RANKZERO_PREFLIGHT_POLICY:-}" ] && [ -n "$RANKZERO_CODE" ] && [ ! -d "$RANKZERO_CODE" ]; then
-        # The preflight will name this node, and may find others to run on: the first of them does it then.
-        rankzero_unlaid=yes
-    elif ! rankzero_work; then
-        rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
-    fi
+    rankzero_work || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
     fi
     # The user's own choice: also when another node becomes the first one.
     rankzero_port_asked=${RANKZERO_MASTER_PORT:-}
+    rankzero_own_checkpoint
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
     RANKZERO_NODELIST=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
@@ -221,6 +225,7 @@ rankzero_begin() {
         || rankzero_refuse setup 71 "no free port between 15000 and 19999 on $(uname -n)"
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
+    [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=$RANKZERO_ATTEMPT"
     rankzero_say "job $SLURM_JOB_ID attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
 }
 
@@ -280,6 +285,7 @@ rankzero_end() {
     rankzero_after_early
     # shellcheck disable=SC2154 # restart.sh sets it
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
+    rankzero_unstage
     [ -z "$rankzero_again" ] || rankzero_requeue
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state.
     [ "$rankzero_ended_by" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"

@@ -22,6 +22,7 @@ import sys
 # Run isolated (-I), so that nothing of the user's is imported; our own parts lie beside this file.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import disk
 import preflight_exchange
 import preflight_gpus
 import preflight_judge
@@ -46,7 +47,9 @@ def versions(python, imports):
     try:
         done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
     except OSError as error:
-        return {}, False, f"{python}: {error.strerror}"
+        leads = os.path.realpath(python)
+        where = f" (it leads to {leads}, which every node must have)" if os.path.islink(python) else ""
+        return {}, False, f"{python}: {error.strerror}{where}"
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
         return {}, False, lines[-1]
@@ -111,9 +114,25 @@ def room(path, least):
     return size(free), None
 
 
-def examine(arguments, own, memory=None):
+def lacking(arguments):
+    """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself (P5)."""
+    parts = {"code": arguments.code}
+    if os.path.isabs(arguments.python):
+        parts["environment"] = os.path.dirname(os.path.dirname(arguments.python))
+    sees = [kind for kind, path in parts.items() if path and os.path.isdir(path)]
+    if arguments.stage == "never":
+        return {}, sees
+    return {
+        kind: f"the {kind} {path} is not {'copied to' if kind in sees else 'on'} this node"
+        for kind, path in parts.items()
+        if path and (arguments.stage == "always" or kind not in sees)
+    }, sees
+
+
+def examine(arguments, own, lacks=(), memory=None):
     """What this node has to say: `columns` of its line, `problems`, those of them that can only be the node's own
-    (`ailments`), and `torch`. `memory`: where an earlier attempt of this run left the import probe's answer.
+    (`ailments`), and `torch`. What it lacks is looked at once it is there. `memory`: where an earlier attempt of this
+    run left the import probe's answer.
     """
     columns, problems, ailments = {}, [], []
 
@@ -127,10 +146,16 @@ def examine(arguments, own, memory=None):
         ailments.append(problem)
 
     run_dir = os.path.dirname(os.path.dirname(arguments.folder))
-    if arguments.code:
+    found, torch, remembered = {}, False, False
+    if "code" in lacks:
+        columns["proj"] = "missing"
+    elif arguments.code:
         check("proj", os.path.isdir(arguments.code), f"the code {arguments.code} is not here")
-    found, torch, trouble, remembered = probed(arguments.python, arguments.imports.split(), memory)
-    check("env", trouble is None, f"environment: {trouble}")
+    if "environment" in lacks:
+        columns["env"] = "missing"
+    else:
+        found, torch, trouble, remembered = probed(arguments.python, arguments.imports.split(), memory)
+        check("env", trouble is None, f"environment: {trouble}")
     if arguments.image:
         check("image", os.access(arguments.image, os.R_OK), f"the image {arguments.image} is not here")
     if arguments.mounts:
@@ -180,11 +205,25 @@ def node(arguments):
     if name in heads:
         publish(os.path.join(arguments.folder, name + ".addresses"), own)
     memory = os.path.join(os.path.dirname(arguments.folder), "remembered", name + ".json")
-    report = examine(arguments, own, memory)
+    lacks, sees = lacking(arguments)
+    report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}
+    report["problems"] += lacks.values()
     report["own"], report["port"] = own, free_port(int(os.environ["SLURM_JOB_ID"]))
     report["usable"] = usable(own, name, heads, arguments.folder)
     publish(os.path.join(arguments.folder, name + ".json"), report)
+    disk.sweep(disk.candidates(arguments.local_dir))
     return 0
+
+
+def amend(folder, name, kind, problem=None, torch=False, **columns):
+    """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
+    path = os.path.join(folder, name + ".json")
+    report = read(path)
+    old = report["lacks"].pop(kind, None)
+    report["problems"] = [one for one in report["problems"] if one != old] + ([problem] if problem else [])
+    report["columns"].update(columns)
+    report["torch"] = torch or bool(report.get("torch"))
+    publish(path, report)
 
 
 def main():
@@ -199,6 +238,8 @@ def main():
     parser.add_argument("--code", default="")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--imports", default="")
+    parser.add_argument("--stage", choices=["missing", "never", "always"], default="never")
+    parser.add_argument("--local-dir", default="")
     parser.add_argument("--image", default="")
     parser.add_argument("--mounts", default="")
     parser.add_argument("--tool", default="")

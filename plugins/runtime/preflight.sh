@@ -50,13 +50,15 @@ rankzero_preflight() {
         --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --imports "$RANKZERO_PREFLIGHT_IMPORTS" \
         --cpus "$RANKZERO_CPUS_PER_NODE" --gpus "$RANKZERO_GPUS_PER_NODE" --gpu-health "${RANKZERO_GPU_HEALTH:-off}" \
         --image "${RANKZERO_IMAGE:-}" --mounts "${RANKZERO_MOUNTS:-}" --tool "${RANKZERO_APPTAINER:-}" \
-        --free-run "$RANKZERO_FREE_RUN" --free-tmp "$RANKZERO_FREE_TMP"
+        --free-run "$RANKZERO_FREE_RUN" --free-tmp "$RANKZERO_FREE_TMP" \
+        --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}"
+    [ -z "${RANKZERO_STAGE:-}" ] || rankzero_stage
     [ -z "${RANKZERO_ALL_REDUCE:-}" ] || rankzero_exchange "${@:2}"
     rankzero_look judge --policy "$RANKZERO_PREFLIGHT_POLICY" --slow "$RANKZERO_PREFLIGHT_SLOW" \
         | tee "$rankzero_checks/table" | sed 's/^/[preflight] /'
     rankzero_conclude
-    # The first node does not see the code, but runs no rank either.
-    if [ -n "$rankzero_unlaid" ]; then
+    # This node does not see the code, but runs no rank either.
+    if [ -n "$RANKZERO_CODE" ] && [ ! -d "$RANKZERO_CODE" ]; then
         # shellcheck disable=SC2016
         rankzero_bounded "$1" "${@:2}" --nodes=1 --ntasks=1 --nodelist="${rankzero_nodes[0]}" \
             --output="$rankzero_checks/%N.log" --open-mode=append /bin/bash -c '. "$RANKZERO_RUNTIME/job.sh" && rankzero_work' \

@@ -16,8 +16,15 @@ else
     export NODE_RANK=$GROUP_RANK
 fi
 
-rankzero_log=$(printf '%s/rank-%04d.log' "$RANKZERO_LOGS" "$RANK")
-exec >> "$rankzero_log" 2>&1 || exit 73
+case ${RANKZERO_LOG_STYLE:-rank} in
+    slurm) rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out" ;;
+    *) rankzero_log=$(printf 'rank-%04d.log' "$RANK") ;;
+esac
+exec >> "$RANKZERO_LOGS/$rankzero_log" 2>&1 || exit 73
+# Whoever waits for the job follows this one; its name alone does not say which it is.
+rankzero_shown=0
+[ "${RANKZERO_LOG_FOLLOW:-first}" = first ] || rankzero_shown=$((WORLD_SIZE - 1))
+[ "$RANK" != "$rankzero_shown" ] || ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
 # The interface that the preflight found on all nodes; without one, that which carries the route to the first node (there,

@@ -49,11 +49,21 @@ rankzero_after_early() {
     fi
 }
 
+# Makes this job, in this attempt, the one owner of its folder of checkpoints, or ends it.
+rankzero_own_checkpoint() {
+    local said code
+    [ -n "${RANKZERO_CHECKPOINT_DIR:-}" ] || return 0
+    said=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/owner.py" take "$RANKZERO_CHECKPOINT_DIR" 2>&1)
+    code=$?
+    [ "$code" = 0 ] || rankzero_refuse setup "$code" "checkpoint.dir: ${said##*$'\n'}"
+    rankzero_say "checkpoint.dir: $said"
+}
+
 # Whether the file that shows progress is as the last attempt before left it; keeps what this one leaves. A file that is
 # missing, or cannot be read, is the same as one that was missing before.
 rankzero_stands_still() {
     local folder="$RANKZERO_RUN_DIR/progress" now before=''
-    now=$(sha256sum < "$RANKZERO_RUN_DIR/work/$RANKZERO_PROGRESS") || now=missing
+    now=$(sha256sum < "${RANKZERO_CHECKPOINT_DIR:-$RANKZERO_RUN_DIR/work}/$RANKZERO_PROGRESS") || now=missing
     mkdir -p "$folder" && printf '%s\n' "$now" | rankzero_publish "$folder/$RANKZERO_ATTEMPT"
     for ((rankzero_before = RANKZERO_ATTEMPT; rankzero_before > 0; rankzero_before--)); do
         # An attempt that Slurm itself ended has left no word.
@@ -98,6 +108,7 @@ rankzero_requeue_without() {
     fi
     [ -z "$why" ] || rankzero_refuse setup 69 "$2; not requeued: $why"
     rankzero_say "$2; requeued without $1"
+    rankzero_unstage
     # Before the requeue: Slurm may end this script at any moment after it.
     rankzero_outcome requeue 69 \
         "$2; requeued without $1: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) follows"

@@ -97,7 +97,7 @@ def test_every_planted_fault_is_named_and_spare_nodes_take_their_places(site: Si
     wanted = {
         "resources": {"nodes": 3, "spares": 5},
         "launcher": {"ranks_per_node": 2},
-        "preflight": {"slow": "fail", "all_reduce": 2},
+        "preflight": {"slow": "fail", "all_reduce": 2, "stage": "never"},
     }
     with faults(site):
         launch = site.launch(site.job(SHOW, **wanted))

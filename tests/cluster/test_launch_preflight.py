@@ -82,7 +82,8 @@ def test_a_node_that_does_not_see_the_code_is_named_and_no_rank_starts(site: Sit
     code = f"{site.cluster['store_root']}/code"
     site.lab.faults.hide("node03", code)
     try:
-        outcome, run = launched(site)
+        # Else it would get a copy: test_launch_staging.py.
+        outcome, run = launched(site, preflight={"stage": "never"})
     finally:
         site.lab.faults.unhide("node03", code)
     assert not outcome["success"]

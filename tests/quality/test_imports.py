@@ -28,9 +28,6 @@ PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
 #: What a shipped module cannot do: Ansible packs what it finds by reading static imports.
 DYNAMIC = {"importlib", "pkgutil", "pkg_resources", "runpy", "imp"}
 
-#: Parts of the job's runtime import each other; and the exchange between nodes uses torch where the job brings it.
-RUNTIME_PARTS = {path.split("/")[-1].removesuffix(".py") for path in files("plugins/runtime/", ".py")} | {"torch"}
-
 PLUGIN_FILES = files("plugins/", ".py")
 LIBRARY = files("plugins/module_utils/", ".py")
 CLUSTER_SIDE = [*LIBRARY, *files("plugins/modules/", ".py"), *files("plugins/runtime/", ".py")]
@@ -68,8 +65,10 @@ def forbidden_imports(path: str) -> list[str]:
             reason = f"only {EDGE} knows Ansible"
         elif top == "ansible" and (library or module) and not name.startswith("ansible.module_utils"):
             reason = "only ansible.module_utils travels to the cluster"
-        elif runtime and top in RUNTIME_PARTS:
-            continue
+        elif runtime and f"plugins/runtime/{name}.py" in CLUSTER_SIDE:
+            reason = None  # what runs in a job is one folder
+        elif runtime and top == "torch":
+            reason = None  # where the job brings it, the exchange between nodes uses it
         elif top not in sys.stdlib_module_names | {"ansible", "ansible_collections"} and (library or module or runtime):
             reason = "the cluster has the standard library only"
         elif top == "ansible" and runtime:

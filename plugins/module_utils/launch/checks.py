@@ -118,6 +118,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from life.findings(spec.checkpoint, spec.resources.time, spec.resources.sbatch)
     yield from preflight.findings(spec.preflight, spec.resources, spec.checkpoint)
     yield from container.findings(spec)
+    yield from _staging(spec)
 
 
 def _program(spec: LaunchSpec) -> Iterator[Finding]:
@@ -196,6 +197,24 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
             )
     for name in sorted(set(spec.env) & set(spec.secrets)):
         yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"
+
+
+def _staging(spec: LaunchSpec) -> Iterator[Finding]:
+    if spec.preflight.stage != "always":
+        return
+    if not spec.preflight.enabled:
+        yield (
+            ["preflight.stage", "preflight.enabled"],
+            "preflight.stage: always needs the preflight, which does the copying; leave preflight.enabled out",
+        )
+    if spec.container.runtime != "none":
+        yield (
+            ["preflight.stage", "container.runtime"],
+            (
+                f"preflight.stage: always has no effect with container.runtime {spec.container.runtime}, which mounts "
+                "code and environment from shared storage; leave it out"
+            ),
+        )
 
 
 def _artifact(spec: LaunchSpec) -> Iterator[Finding]:

@@ -162,13 +162,14 @@ def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: 
     """How the ranks of a launch enter their container; None without one.
 
     `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
-    `places` are the code, the environment and the runtime, which nobody may write. `variables`: what is exported.
+    `places` are the code, the environment and, last, the runtime, which nobody may write. `variables`: those exported.
     """
     wanted = spec.container
     if wanted.runtime == "none" or wanted.image is None:
         return None
     ours = [Mount(runs_dir, runs_dir), *(Mount(place, place, ("ro",)) for place in places)]
     users = [mount(text) for text in wanted.mounts]
+    ours += _checkpoints(spec, users)
     _check_places(wanted.runtime, ours, users)
     # The wider first: one that lies in another must come after it.
     mounts = tuple(sorted([*users, *ours], key=lambda one: one.target.count("/")))
@@ -188,19 +189,30 @@ def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: 
     )
 
 
+def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
+    """The folder of checkpoints at its own path, unless a mount of the job's shows it there already."""
+    if spec.checkpoint.dir is None:
+        return []
+    folder = posixpath.normpath(spec.checkpoint.dir)
+    shown = any(
+        one.source == one.target and "ro" not in one.flags and posixpath.commonpath([one.target, folder]) == one.target
+        for one in users
+    )
+    return [] if shown else [Mount(folder, folder)]
+
+
 def _check_places(runtime: str, ours: Sequence[Mount], users: Sequence[Mount]) -> None:
     """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`."""
     problems = []
+    read_only = [place for place in ours if "ro" in place.flags]
     for place in ours:
-        root = "state_root" if place is ours[0] else "store_root"
+        root = "launch_cluster." + ("state_root" if place in (ours[0], read_only[-1]) else "store_root")
+        if place not in (ours[0], *read_only):
+            root = "checkpoint.dir"
         if UNMOUNTABLE.search(place.source):
-            problems.append(
-                f"launch_cluster.{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted"
-            )
+            problems.append(f"{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted")
         if runtime == "pyxis" and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
-            problems.append(
-                f"launch_cluster.{root}: {place.source} lies in {HIDDEN}, which enroot hides; put it elsewhere"
-            )
+            problems.append(f"{root}: {place.source} lies in {HIDDEN}, which enroot hides; put it elsewhere")
         for one in users:
             if posixpath.commonpath([one.target, place.target]) == place.target or (
                 one.source != one.target and posixpath.commonpath([one.target, place.target]) == one.target

@@ -20,6 +20,12 @@ EARLY_SIGNAL = "USR2"
 
 @dataclass(frozen=True)
 class Checkpoint:
+    dir: str | None = option(
+        t.text(r"/[^\0\n]*", "an absolute path on the cluster"),
+        "Folder of the program's checkpoints, RANKZERO_CHECKPOINT_DIR to the ranks, made where it is missing. One live "
+        "job owns it: a second launch that names it is refused while the first one's job is active.",
+        example="/scratch/ml/gpt/checkpoints",
+    )
     signal_before_end: int | None = option(
         t.whole(1, 65535),
         "Seconds before the time limit at which the ranks are told to save themselves. Slurm may be up to a minute "
@@ -43,8 +49,8 @@ class Checkpoint:
     )
     progress: str | None = option(
         t.text(r"[^\0\n]+", "a path"),
-        "A file, relative to the ranks' working directory, that changes with every attempt that got further. Two "
-        "attempts that leave it the same end the job.",
+        "A file, relative to `dir` or, without one, to the ranks' working directory, that changes with every attempt "
+        "that got further. Two attempts that leave it the same end the job.",
         key=False,
         example="checkpoint.pt",
     )
@@ -63,6 +69,25 @@ class Monitor:
     )
 
 
+@dataclass(frozen=True)
+class Logs:
+    style: str = option(
+        t.choice("rank", "slurm"),
+        "Names of the ranks' logs in the folder of an attempt. `rank`: rank-0000.log. `slurm`: "
+        "<job>.<id>.<node>.<task>.out, where the task is the rank (R1).",
+        "rank",
+        key=False,
+        example="slurm",
+    )
+    follow: str = option(
+        t.choice("first", "last"),
+        "The rank whose lines are shown while one waits. Some frameworks print their losses on the last one.",
+        "first",
+        key=False,
+        example="last",
+    )
+
+
 def header(checkpoint: Checkpoint) -> list[tuple[str, str | bool]]:
     """The #SBATCH lines of the early signal and of requeues (sbatch(1)); what is not asked for stays the site's."""
     options: list[tuple[str, str | bool]] = []
@@ -73,9 +98,13 @@ def header(checkpoint: Checkpoint) -> list[tuple[str, str | bool]]:
     return options
 
 
-def exports(checkpoint: Checkpoint, monitor: Monitor) -> list[tuple[str, str]]:
+def exports(checkpoint: Checkpoint, monitor: Monitor, logs: Logs) -> list[tuple[str, str]]:
     """What the job's runtime must know, as variables of the batch script."""
     found = [("RANKZERO_MONITOR_HOST", str(monitor.host)), ("RANKZERO_MONITOR_GPU", str(monitor.gpu))]
+    if logs != Logs():
+        found += [("RANKZERO_LOG_STYLE", logs.style), ("RANKZERO_LOG_FOLLOW", logs.follow)]
+    if checkpoint.dir:
+        found.append(("RANKZERO_CHECKPOINT_DIR", posixpath.normpath(checkpoint.dir)))
     if monitor.timestamps:
         found.append(("RANKZERO_TIMESTAMPS", str(monitor.timestamps)))
     if checkpoint.signal_before_end:
@@ -99,6 +128,8 @@ def findings(asked: Checkpoint, time: str, sbatch: Mapping[str, Any]) -> Iterato
                 "ranks would be told to stop at once"
             ),
         )
+    if asked.dir is not None and posixpath.normpath(asked.dir).strip("/") == "":
+        yield ["checkpoint.dir"], "checkpoint.dir: / is no folder of checkpoints; name one of the job's own"
     if asked.progress is not None:
         path = posixpath.normpath(asked.progress)
         if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):

@@ -57,6 +57,26 @@ def expert_memory(spec: LaunchSpec) -> ExpertMemory | None:
     return ExpertMemory(per_gpu, gigabytes, EXPERT_GB[wanted.purpose] * gpu / REFERENCE_GB)
 
 
+def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
+    """The sizes as variables, so that the program gets the numbers that were checked: one place to write them.
+
+    Only where the spec says anything of its parallelism. Batches that are not given are no variables.
+    """
+    wanted = spec.parallelism
+    if wanted == Parallelism():
+        return []
+    sizes = [
+        ("TP", wanted.tensor),
+        ("PP", wanted.pipeline),
+        ("CP", wanted.context),
+        ("EP", wanted.expert),
+        ("DP", data_parallel_size(spec)),
+        ("MBS", wanted.micro_batch),
+        ("GBS", wanted.global_batch),
+    ]
+    return [(f"RANKZERO_{name}", str(size)) for name, size in sizes if size is not None]
+
+
 def findings(spec: LaunchSpec) -> Iterator[Finding]:
     """Mistakes: sizes that do not divide (P1)."""
     wanted, world = spec.parallelism, topology(spec).world_size

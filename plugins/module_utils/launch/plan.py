@@ -17,13 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism, preflight
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import life, parallelism, preflight, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import Topology, topology
 
 Options = tuple[tuple[str, "str | bool"], ...]
@@ -59,6 +58,7 @@ class Plan:
     runtime_dir: str
     refs: tuple[Ref, ...]
     container: Entry | None = None
+    stage: tuple[tuple[str, str], ...] = ()
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -77,9 +77,12 @@ def plan(
     runtime_key: str,
     state_root: str,
     store_root: str,
-    fabrics: Mapping[str, tuple[Setting, ...]] | None = None,
+    settings: ClusterSettings | None = None,
 ) -> Plan:
-    """Decide a launch. Roots are absolute; keys are digests known before anything is built."""
+    """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
+    not looked at: they may still begin with ~ or $NAME.
+    """
+    settings = settings or ClusterSettings()
     inputs = {"code": code_key}
     refs = [Ref("code", code_key, f"{store_root}/code/{code_key}")]
     if environment_key:
@@ -91,8 +94,9 @@ def plan(
     shape = topology(spec)
     run_dir = f"{state_root}/runs/{spec.name}/{short_key(key)}/{token}"
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-    runtime_dir = f"{store_root}/runtime/{runtime_key}"
-    exported = tuple(variables(spec, merged, environment_path, fabrics))
+    # Beside the runs, and not in the store: a node that sees no store still has to start.
+    runtime_dir = f"{state_root}/runtime/{runtime_key}"
+    exported = tuple(variables(spec, merged, environment_path, settings.fabrics))
     container = entry(
         spec,
         runs_dir=run_dir[: -len(token) - 1],
@@ -108,7 +112,7 @@ def plan(
         header=_header(spec, shape, f"{spec.name}.{short_key(key)}.{token}", run_dir),
         step=_step(spec, shape) + (container.step if container else ()),
         probe=_probe(spec, shape),
-        life=tuple(life.exports(spec.checkpoint, spec.monitor)),
+        life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
         preflight=tuple(preflight.exports(spec.preflight, spec.checkpoint, spec.resources.gpus_per_node)),
         argv=_argv(spec, python),
         variables=exported,
@@ -117,6 +121,7 @@ def plan(
         runtime_dir=runtime_dir,
         refs=tuple(refs),
         container=container,
+        stage=tuple(staging.exports(spec, settings, state_root)),
     )
 
 

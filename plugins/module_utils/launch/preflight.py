@@ -85,6 +85,20 @@ class Preflight:
         key=False,
         example="fail",
     )
+    stage: str = option(
+        t.choice("missing", "never", "always"),
+        "Which nodes get code and environment copied to their own disk for the time of the job: those that do not see "
+        "them, none (such a node is then not fit), or all (P5). Not with a container.",
+        "missing",
+        key=False,
+        example="always",
+    )
+    stage_budget: int = option(
+        t.whole(10, 86400),
+        "Seconds within which code and environment must have been copied to the nodes that get them.",
+        600,
+        key=False,
+    )
 
 
 def size_bytes(value: str) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Logs, Monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
@@ -142,10 +142,10 @@ class Parallelism:
         "ddp",
         example="megatron",
     )
-    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, example=2)
-    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, example=2)
-    context: int = option(t.whole(1), "Context parallel size (CP).", 1, example=2)
-    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, example=16)
+    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
+    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
+    context: int = option(t.whole(1), "Context parallel size (CP).", 1, short="cp", example=2)
+    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, short="ep", example=16)
     expert_overlap: bool = option(
         t.BOOLEAN, "Whether expert-parallel communication overlaps with computation (E3).", False, example=True
     )
@@ -163,8 +163,10 @@ class Parallelism:
         example="infer",
     )
     gpu_memory: int | None = option(t.whole(1), "GB of one GPU; known for common types.", key=False, example=80)
-    global_batch: int | None = option(t.whole(1), "Samples of one optimizer step, all ranks together.", example=512)
-    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", example=2)
+    global_batch: int | None = option(
+        t.whole(1), "Samples of one optimizer step, all ranks together.", short="gbs", example=512
+    )
+    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", short="mbs", example=2)
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ class LaunchSpec:
     )
     parallelism: Parallelism = section(
         Parallelism,
-        "How the model is spread over the ranks; checked against the world size, and variables follow from it.",
+        "How the model is spread over the ranks; checked against the world size, and variables follow from it. The "
+        "ranks find the sizes as RANKZERO_TP, _PP, _CP, _EP, _DP, _MBS and _GBS.",
     )
     env: dict[str, str] = option(
         t.mapped(VARIABLE, "the name of an environment variable", t.text()),
@@ -237,6 +240,7 @@ class LaunchSpec:
     preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
     checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it (R4).")
     monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs (R2, R3).")
+    logs: Logs = section(Logs, "How the ranks' logs are named, and whose lines are shown meanwhile (R1, R6).")
     artifact: Artifact | None = field(
         default=None,
         metadata={
@@ -253,17 +257,34 @@ class ClusterSettings:
 
     state_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs.",
+        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, "
+        "the job runtime.",
         "~/.rankzero/state",
         key=False,
         example="/project/ml/rankzero",
     )
     store_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Shared storage for what can be made again (scratch): code snapshots, environments, the job runtime.",
+        "Storage for what can be made again (scratch): code snapshots, environments. Shared, unless store_shared says "
+        "otherwise.",
         "~/.rankzero/store",
         key=False,
         example="/scratch/ml/rankzero",
+    )
+    store_shared: bool = option(
+        t.BOOLEAN,
+        "Whether the nodes see store_root. `false`: only the host that submits does; code and environment are packed "
+        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job (P5).",
+        True,
+        key=False,
+        example=False,
+    )
+    local_dir: str | None = option(
+        t.text(r"/[^\0\n%\\]*", "an absolute path"),
+        "Folder of every node, on its own disk, for what is staged there. Without it the first of $SLURM_TMPDIR, "
+        "$TMPDIR, Slurm's TmpFS, /tmp and /var/tmp that has room; memory counts as room only where no disk has any.",
+        key=False,
+        example="/local/scratch",
     )
     fabrics: dict[str, tuple[Setting, ...]] = option(
         OWN_FABRICS,

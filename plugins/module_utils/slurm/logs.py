@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 import tarfile
 import tempfile
@@ -34,6 +35,7 @@ BLOCK = 256 * 1024
 LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "budget": 0, "folder": None}
 # How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
 INDEX = ".fetched.json"
+_RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,12 @@ def safe_path(path: str) -> bool:
     """True for a relative path that stays below its folder, in plain text."""
     parts = path.split("/")
     return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
+
+
+def rank_of(path: str) -> int | None:
+    """The rank whose log this is, in either style of names (rank-0003.log, job.123.node01.3.out); None for others."""
+    match = _RANK_LOG.fullmatch(path.rpartition("/")[2])
+    return int(match.group(1) or match.group(2)) if match else None
 
 
 def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:

@@ -110,7 +110,9 @@ def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_
                 f'for f in {" ".join(FILES)}; do if [ -f "$d/$f" ]; then printf "%s file {index} %s\\n" "$m" "$f"; '
                 'cat "$d/$f"; echo; fi; done'
             ),
-            'a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1); l="$d/logs/$a/rank-0000.log"',
+            'a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1); l="$d/logs/$a/.live"',
+            # The rank to follow says so itself. One that could not, or an older run, has its name at least.
+            '[ -f "$l" ] || l="$d/logs/$a/rank-0000.log"',
             'if [ -n "$a" ] && [ -f "$l" ]; then',
             f's=$(wc -c < "$l"); s=$((s + 0)); o={target.offset}',
             # Another attempt has another log; a log that shrank was written anew.

@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
 
-Before sbatch an intent is journalled in a generation directory that only one submitter can create (rename of a whole
-directory). A submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is
-submitted again. Should two jobs of one generation exist all the same, `singleton` orders them and the claim that the
-job itself takes admits one. While slurmctld is silent nothing is submitted.
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
+submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
+Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ import base64
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, exclusions
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, exclusions, owners
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -77,9 +78,11 @@ class Launcher:
             if not missing or self.check_mode:
                 self._check_limits()
                 self._find_excluded()
+                owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
                 return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+            self._pack()
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -213,6 +216,25 @@ class Launcher:
         own = (self.request.placement or {}).get("exclude") or ()
         return ["--exclude=" + ",".join([*own, *(one.node for one in self.excluded)])]
 
+    def _pack(self) -> None:
+        """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
+        for wanted in self.request.archives:
+            runtime = next(ref["path"] for ref in self.request.refs if ref["kind"] == "runtime")
+            command = [
+                sys.executable,
+                "-I",
+                os.path.join(runtime, "pack.py"),
+                "keep",
+                wanted["folder"],
+                wanted["archive"],
+            ]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RankzeroError(
+                    f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "
+                    "store (launch_cluster.store_shared: false)."
+                )
+
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
         made = self._made(target)
@@ -293,6 +315,7 @@ class Launcher:
                 stream.write(lines)
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        owners.register(self.slurm, self.request, run)
         submission = ["--parsable", *self._exclude(), run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)

@@ -32,8 +32,8 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
         if os.path.isdir(directory):
             return False
         raise RankzeroError(
-            f"store_root: cannot write {directory}: {error.strerror or error}. Name a folder on shared storage that "
-            "this user may write (launch_cluster.store_root)."
+            f"state_root: cannot write {directory}: {error.strerror or error}. Name a folder on shared storage that "
+            "this user may write (launch_cluster.state_root)."
         ) from error
     return True
 

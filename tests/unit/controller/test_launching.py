@@ -56,6 +56,21 @@ def ready(read: Job, relaunch: str = "on_failure") -> Prepared:
 # --- prepare
 
 
+def test_nodes_that_see_no_store_are_told_where_the_archives_are(project: Path) -> None:
+    made = ready(job(project, {"store_shared": False, "local_dir": "/local"}))
+    code = made.plan.ref("code")
+    assert code
+    assert made.arguments["archives"] == [
+        {"folder": code.path, "archive": f"/state/archives/code-{code.key}.tar"},
+    ]
+    script = made.files["job.sbatch"]
+    assert "export RANKZERO_ARCHIVES=/state/archives\n" in script and "export RANKZERO_LOCAL_DIR=/local\n" in script
+    shared = ready(job(project))
+    assert shared.arguments["archives"] == []
+    # Where the store lies says nothing about the result.
+    assert shared.plan.key == made.plan.key
+
+
 def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
     made = ready(job(project, artifact={"then": "end"}, resources={"nodes": 2, "time": "01:30:00", "partition": "p"}))
     arguments = made.arguments

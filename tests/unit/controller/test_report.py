@@ -76,15 +76,17 @@ def test_the_lowest_rank_with_an_exception_speaks(tmp_path: Path) -> None:
     where = logs(
         tmp_path,
         **{
-            "0__rank-0000": "old attempt\nValueError: old\n",
-            "1__rank-0000": "fine\nfine\n",
-            "1__rank-0001": "start\nTraceback (most recent call last):\n  File x\nZeroDivisionError: division\nafter\n",
-            "1__rank-0002": "RuntimeError: later rank\n",
+            "0__rank-0000.log": "old attempt\nValueError: old\n",
+            "1__rank-0000.log": "fine\nfine\n",
+            "1__rank-0001.log": (
+                "start\nTraceback (most recent call last):\n  File x\nZeroDivisionError: division\nafter\n"
+            ),
+            "1__rank-0002.log": "RuntimeError: later rank\n",
             "1__step.log": "srun: error: node02: task 1: Exited with exit code 1\n",
         },
     )
     assert last_words(where) == [
-        "from 1/rank-0001:",
+        "from 1/rank-0001.log:",
         "  start",
         "  Traceback (most recent call last):",
         "    File x",

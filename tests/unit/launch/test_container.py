@@ -187,9 +187,9 @@ def test_without_a_container_nothing_changes() -> None:
 def test_the_run_is_writable_and_all_else_of_ours_is_not() -> None:
     mounts = str(step(PYXIS)["container-mounts"]).split(",")
     assert sorted(one for one in mounts if one.endswith(":ro")) == [
+        "/state/runtime/4444:/state/runtime/4444:ro",
         "/store/code/c0de:/store/code/c0de:ro",
         "/store/environments/e5e5:/store/environments/e5e5:ro",
-        "/store/runtime/4444:/store/runtime/4444:ro",
     ]
     assert [one for one in mounts if not one.endswith(":ro")] == [
         f"{planned(PYXIS).runs_dir()}:{planned(PYXIS).runs_dir()}"

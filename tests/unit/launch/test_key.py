@@ -149,6 +149,9 @@ OTHER: dict[str, Any] = {
     "preflight.gpu_health": "off",
     "preflight.all_reduce": 64,
     "preflight.slow": "fail",
+    "checkpoint.dir": "/c",
+    "preflight.stage": "never",
+    "preflight.stage_budget": 900,
     "checkpoint.signal_before_end": 60,
     "checkpoint.signal": "USR1",
     "checkpoint.requeue": True,
@@ -157,6 +160,8 @@ OTHER: dict[str, Any] = {
     "monitor.host": 0,
     "monitor.gpu": 0,
     "monitor.timestamps": 60,
+    "logs.style": "slurm",
+    "logs.follow": "last",
     "artifact.path": "other.json",
     "artifact.format": "any",
     "artifact.require": {"loss": {"lt": 4}},
@@ -200,6 +205,8 @@ IN_KEY = {
     # The names of secrets, not where their values are.
     "secrets",
     "seed",
+    # Where it goes on from.
+    "checkpoint.dir",
     "artifact.path",
     "artifact.format",
     "artifact.require",

@@ -40,7 +40,7 @@ def test_only_what_is_asked_for_is_in_the_header(checkpoint: dict[str, Any], lin
 def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
     def known(**data: Any) -> dict[str, str]:
         asked = spec(**data)
-        return dict(life.exports(asked.checkpoint, asked.monitor))
+        return dict(life.exports(asked.checkpoint, asked.monitor, asked.logs))
 
     assert known() == {"RANKZERO_MONITOR_HOST": "15", "RANKZERO_MONITOR_GPU": "15"}
     assert known(monitor={"host": 0, "gpu": "0", "timestamps": 120}) == {
@@ -48,6 +48,11 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
         "RANKZERO_MONITOR_GPU": "0",
         "RANKZERO_TIMESTAMPS": "120",
     }
+    assert (
+        known(logs={"style": "slurm"}).items()
+        >= {"RANKZERO_LOG_STYLE": "slurm", "RANKZERO_LOG_FOLLOW": "first"}.items()
+    )
+    assert known(checkpoint={"dir": "/c//d/"})["RANKZERO_CHECKPOINT_DIR"] == "/c/d"
     early = {"RANKZERO_EARLY_SECONDS": "60", "RANKZERO_EARLY_SIGNAL": "TERM"}
     restarts = {"RANKZERO_MAX_RESTARTS": "5", "RANKZERO_PROGRESS": "a/b"}
     assert not known(checkpoint={"requeue": True}).keys() & {*early, *restarts}
@@ -75,6 +80,9 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
             {"checkpoint": {"requeue": False}, "resources": {"sbatch": {"requeue": True}}},
             "resources.sbatch.requeue: checkpoint.requeue says it already",
         ),
+        ({"checkpoint": {"dir": "/."}}, "checkpoint.dir: / is no folder of checkpoints"),
+        ({"checkpoint": {"dir": "c"}}, "checkpoint.dir: must be an absolute path on the cluster"),
+        ({"logs": {"style": "slrum"}}, "logs.style: "),
         ({"checkpoint": {"signal": "KILL"}}, "checkpoint.signal: "),
         ({"monitor": {"gpus": 1}}, "monitor.gpus: unknown key"),
     ],

@@ -93,3 +93,18 @@ def test_a_larger_gpu_holds_more() -> None:
     assert parallelism.warnings(spec(nodes=2, expert=8, purpose="infer", **WORKED))
     assert not parallelism.warnings(spec(nodes=2, expert=8, purpose="infer", gpu_type="h200", **WORKED))
     assert not parallelism.warnings(spec(nodes=2, expert=8, purpose="infer", gpu_type="x", gpu_memory=192, **WORKED))
+
+
+def test_the_program_gets_the_sizes_that_were_checked() -> None:
+    asked = {"tensor": 2, "pipeline": 2, "micro_batch": 1, "global_batch": 16, "strategy": "megatron"}
+    made = spec(nodes=2, **asked)
+    assert dict(parallelism.exports(made)) == {
+        "RANKZERO_TP": "2",
+        "RANKZERO_PP": "2",
+        "RANKZERO_CP": "1",
+        "RANKZERO_EP": "1",
+        "RANKZERO_DP": "4",
+        "RANKZERO_MBS": "1",
+        "RANKZERO_GBS": "16",
+    }
+    assert parallelism.exports(spec(nodes=2)) == []

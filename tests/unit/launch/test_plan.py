@@ -195,7 +195,7 @@ def test_places() -> None:
     assert planned().ref("environment") is None
     assert made.runs_dir() == f"/state/runs/job/{short}"
     assert made.run_dir == f"/state/runs/job/{short}/{made.token}"
-    assert made.runtime_dir == "/store/runtime/4444"
+    assert made.runtime_dir == "/state/runtime/4444"
 
 
 def test_the_generation_takes_the_place_of_the_token_everywhere() -> None:

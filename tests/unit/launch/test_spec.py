@@ -188,6 +188,12 @@ def test_the_short_names_are_a_closed_list() -> None:
         "launcher": "launcher.kind",
         "ranks_per_node": "launcher.ranks_per_node",
         "debug": "debug",
+        "tp": "parallelism.tensor",
+        "pp": "parallelism.pipeline",
+        "cp": "parallelism.context",
+        "ep": "parallelism.expert",
+        "mbs": "parallelism.micro_batch",
+        "gbs": "parallelism.global_batch",
     }
 
 
@@ -196,7 +202,7 @@ def test_an_unknown_override_is_a_mistake(name: Any) -> None:
     data, (problem,) = override_layer({name: "1"})
     assert data == {}
     assert problem.startswith(f"override {name}: unknown")
-    assert "; short names: account, cpus_per_rank, debug, " in problem
+    assert "; short names: account, cp, cpus_per_rank, debug, " in problem
     assert ("did you mean nodes?" in problem) is (name == "nods")
 
 
@@ -219,7 +225,7 @@ def test_a_misspelt_setting_of_a_cluster_is_reported_as_one() -> None:
     own, below = split_cluster({"state_rot": "/s", "resorces": {}, 7: 8})
     assert (own, below) == ({"state_rot": "/s"}, {"resorces": {}, 7: 8})
     _settings, problems = parse_cluster(merge([Layer("c", own)]))
-    known = "state_root, store_root, fabrics, templates"
+    known = "state_root, store_root, store_shared, local_dir, fabrics, templates"
     assert problems == [f"state_rot: unknown key; did you mean state_root?; known here: {known} (set in c)"]
 
 

@@ -37,6 +37,8 @@ while words[0].startswith("--"):
     name, _, value = words.pop(0)[2:].partition("=")
     options[name] = value
 per_node, tasks, asked = int(options["ntasks-per-node"]), [], []
+# A step has its number, and standard input reaches all its tasks.
+step = str(os.getpid())
 def end(*_):
     asked.append(True)
     for task in tasks:
@@ -45,9 +47,10 @@ signal.signal(signal.SIGTERM, end)
 with open(options["output"], "ab") as log:
     log.write(b"srun\\n")
     for rank in range(int(options["ntasks"])):
-        place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % per_node, "SLURM_NODEID": rank // per_node}
+        place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % per_node, "SLURM_NODEID": rank // per_node,
+                 "SLURM_STEP_ID": step}
         environment = {**os.environ, **{name: str(number) for name, number in place.items()}}
-        tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
     if asked:  # a task may have been started, and have said so, before it was in the list
         end()
     codes = [task.wait() for task in tasks]
@@ -109,14 +112,20 @@ class Site:
         self.code = self.store / "code" / CODE_KEY
         self.code.mkdir(parents=True)
         (self.code / "probe.py").write_text(PROBE, encoding="utf-8")
-        runtime = self.store / "runtime" / RUNTIME_KEY
-        runtime.parent.mkdir()
+        runtime = self.state / "runtime" / RUNTIME_KEY
+        runtime.parent.mkdir(parents=True)
         runtime.symlink_to(RUNTIME)
         #: Bodies of the stand-ins, by command.
         self.functions = {
             "srun": f'exec {shlex.join([sys.executable, "-I", str(self.tools / "srun.py")])} "$@"',
             "scontrol": 'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; *) echo "NodeAddr=192.0.2.7 Port=1" ;; esac',
         }
+
+    def program(self, name: str, text: str) -> None:
+        """A stand-in as a program in `tools`, for a job whose set-up puts that into its PATH."""
+        path = self.tools / name
+        path.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
 
     def environment(self) -> None:
         """A Python environment in the store whose `-m torch.distributed.run` is the stand-in."""
@@ -233,3 +242,21 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) ->
         except subprocess.TimeoutExpired:
             continue
         assert condition(), f"the job ended with {code} first"
+
+
+def tree(root: Path, number: int = 0) -> Path:
+    """A folder of all that may lie in one; `number` changes what must not matter."""
+    names = ["b/deep/file", "a", "é", "-rf"]
+    for name in reversed(names) if number else names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"content of {name}\n" * 50, encoding="utf-8")
+        os.utime(path, (number, number))
+        path.chmod(0o444 if number else 0o640)
+    (root / "run").write_bytes(b"#!/bin/sh\n")
+    (root / "run").chmod(0o755)
+    (root / "empty").mkdir()
+    (root / "out").symlink_to("/usr/bin/env")
+    (root / "dangling").symlink_to("nowhere")
+    (root / "b" / "back").symlink_to(root / "a")
+    return root

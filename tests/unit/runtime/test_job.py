@@ -216,7 +216,7 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
 
 def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
     job = site.job({})
-    (site.store / "runtime" / ("r" * 32)).unlink()
+    (site.state / "runtime" / ("r" * 32)).unlink()
     assert job.finish() == 78
     assert "is not on this node" in job.log()
 
@@ -339,12 +339,12 @@ def test_the_artifacts_folder_is_made(site: Site) -> None:
 
 
 def test_a_missing_snapshot_is_named(site: Site) -> None:
-    job, blind = site.job({}), site.job({"preflight": {"enabled": False}}, generation=2)
     shutil.rmtree(site.code)
-    assert (job.finish(), blind.finish()) == (69, 66)
-    assert job.outcome()["message"] == f"preflight: localhost: the code {site.code} is not here"
-    assert f"the code snapshot {site.code} is not here" in blind.log()
-    assert (job.outcome()["ended_by"], blind.outcome()["ended_by"]) == ("setup", "setup")
+    for stage, code in (("never", 69), ("missing", 69)):
+        job = site.job({"name": stage, "preflight": {"stage": stage}})
+        assert job.finish() == code
+        assert job.outcome()["ended_by"] == "setup"
+        assert str(site.code) in job.outcome()["message"] + job.log()
 
 
 # --- where the ranks meet
@@ -505,3 +505,18 @@ def _kill_those_in(folder: Path) -> None:
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+def test_logs_named_as_slurm_does_and_the_rank_that_is_followed(site: Site) -> None:
+    spec = {"name": "ddp", "logs": {"style": "slurm", "follow": "last"}, "launcher": {"ranks_per_node": 3}}
+    job = site.job({"shell": 'echo "I am $RANK"', **spec})
+    for attempt in (0, 0, 1):
+        assert job.finish(job_id=42, attempt=attempt, SLURMD_NODENAME="node03") == 0, job.log(42)
+    logs = job.run / "logs" / "0"
+    names = {f"ddp.42.node03.{rank}.out" for rank in range(3)}
+    assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live"}
+    # Appended, never truncated: the second run of the same attempt goes on where the first one ended.
+    assert (logs / "ddp.42.node03.1.out").read_text(encoding="utf-8").count("\nI am 1\n") == 2
+    assert os.readlink(logs / ".live") == "ddp.42.node03.2.out"
+    assert "[rankzero] restarted: SLURM_RESTART_COUNT=1\n" in job.log(42)
+    assert " attempt=1 " in (job.run / "logs" / "1" / "ddp.42.node03.0.out").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.stand_ins import nvidia_smi
+from tests.stand_ins import nvidia_smi_health
 from tests.unit.runtime.harness import Site, runtime_parts
 
 FIRST = "GPU-0a1b2c3d-0000-1111-2222-333344445555"
@@ -29,7 +29,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
 
 
 def test_sound_gpus_are_ok_although_their_idle_links_are_slow(gpus: ModuleType, tmp_path: Path) -> None:
-    nvidia_smi(tmp_path / "bin")
+    nvidia_smi_health(tmp_path / "bin")
     assert gpus.health() == ("ok", [])
 
 
@@ -51,13 +51,13 @@ def test_sound_gpus_are_ok_although_their_idle_links_are_slow(gpus: ModuleType, 
 def test_each_trouble_is_named(
     gpus: ModuleType, tmp_path: Path, changed: dict[str, str], level: str, words: str
 ) -> None:
-    nvidia_smi(tmp_path / "bin", changed)
+    nvidia_smi_health(tmp_path / "bin", changed)
     assert gpus.health() == ("bad" if level == "fail" else "warn", [(level, words)])
 
 
 def test_processes_that_were_left_over_are_named_and_helpers_are_not(gpus: ModuleType, tmp_path: Path) -> None:
     apps = [f"{FIRST}, 4711, /opt/env/bin/python3.11", f"{FIRST}, 12, nvidia-cuda-mps-server", "GPU-other, 5, x"]
-    nvidia_smi(tmp_path / "bin", apps=apps)
+    nvidia_smi_health(tmp_path / "bin", apps=apps)
     assert gpus.health() == ("warn", [("warn", "GPU 0: in use by python3.11 (4711)")])
 
 
@@ -66,13 +66,13 @@ def test_gpus_of_others_are_not_judged(
     gpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    nvidia_smi(tmp_path / "bin", {"1:memory.used": "30211"})
+    nvidia_smi_health(tmp_path / "bin", {"1:memory.used": "30211"})
     assert gpus.health() == ("ok", [])
 
 
 def test_a_driver_that_calls_a_field_otherwise_or_lacks_it_is_understood(gpus: ModuleType, tmp_path: Path) -> None:
     old = "clocks_throttle_reasons.hw_slowdown"
-    nvidia_smi(
+    nvidia_smi_health(
         tmp_path / "bin",
         {"1:clocks_event_reasons.hw_slowdown": "Active", "0:memory.used": "9000"},
         unknown=[old, "retired_pages.pending", "remapped_rows.failure", "remapped_rows.pending"],
@@ -87,7 +87,7 @@ def test_a_driver_that_is_broken_or_hangs_is_a_failure(
     gpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = "Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error"
-    nvidia_smi(tmp_path / "bin", fails=said)
+    nvidia_smi_health(tmp_path / "bin", fails=said)
     assert gpus.health() == ("silent", [("fail", f"nvidia-smi: {said}")])
     (tmp_path / "bin" / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
     monkeypatch.setattr(gpus, "ASK_SECONDS", 0.2)
@@ -118,7 +118,7 @@ def test_recent_xids_of_the_hardware_count_and_those_of_programs_do_not(gpus: Mo
     (tmp_path / "kmsg").write_text("\n".join(lines))
     assert gpus.xids(now=3 * 86400 + 60) == ["Xid 79 (fell off the bus) on PCI:0000:3b:00, 2 times"]
     assert len(gpus.xids(now=86400 + 60)) == 2
-    nvidia_smi(tmp_path / "bin")
+    nvidia_smi_health(tmp_path / "bin")
     (tmp_path / "kmsg").unlink()
     assert gpus.health() == ("ok(no_kernel_log)", [])
 
@@ -126,7 +126,7 @@ def test_recent_xids_of_the_hardware_count_and_those_of_programs_do_not(gpus: Mo
 @pytest.mark.parametrize(("health", "code"), [("fail", 69), ("warn", 0)])
 def test_a_job_by_policy_ends_or_goes_on(tmp_path: Path, health: str, code: int) -> None:
     site = Site(tmp_path)
-    nvidia_smi(tmp_path / "bin", {"1:memory.used": "30211"})
+    nvidia_smi_health(tmp_path / "bin", {"1:memory.used": "30211"})
     job = site.job(
         {
             "resources": {"gpus_per_node": 2},

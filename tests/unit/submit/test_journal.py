@@ -102,7 +102,7 @@ def test_files_are_published_once_and_whole(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(RankzeroError, match=r"store_root: cannot write .*launch_cluster.store_root"):
+    with pytest.raises(RankzeroError, match=r"state_root: cannot write .*launch_cluster.state_root"):
         publish_files(str(tmp_path / "file" / "key"), {"a": "b"})
 
 

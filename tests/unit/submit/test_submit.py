@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation
 NOW = time.time()
@@ -814,3 +815,38 @@ def test_a_job_that_has_put_itself_back_into_the_queue_is_still_ours(bench: Benc
     bench.leaves("REQUEUED")
     result = bench.launch()
     assert (result["launch_state"], result["standing"]) == ("adopted", "active")
+
+
+# --- nodes that see no store
+
+
+def packing(bench: Bench) -> dict[str, Any]:
+    """The parts of a request whose code must be packed (P5)."""
+    (bench.store / "train.py").write_text("x = 1\n" * 99, encoding="utf-8")
+    archive = bench.store.parent / "state" / "archives" / "code-k.tar"
+    refs = [*bench.request.refs, {"kind": "runtime", "key": "r", "path": RUNTIME}]
+    return {"refs": refs, "archives": [{"folder": str(bench.store), "archive": str(archive)}]}
+
+
+def test_what_the_nodes_do_not_see_is_packed_before_the_job_is_submitted(bench: Bench) -> None:
+    changes = packing(bench)
+    archive = Path(changes["archives"][0]["archive"])
+    bench.launch(check_mode=True, **changes)
+    assert not archive.exists()
+    bench.cluster.before["sbatch"] = lambda: known.append(archive.stat())
+    known: list[os.stat_result] = []
+    assert bench.launch(**changes)["launch_state"] == "submitted"
+    assert known and Path(f"{archive}.json").exists()
+    bench.ends(True)
+    assert bench.launch(relaunch="always", **changes)["generation"] == 2
+    assert archive.stat().st_mtime_ns == known[0].st_mtime_ns, "packed once"
+
+
+def test_what_cannot_be_packed_is_not_submitted(bench: Bench) -> None:
+    changes = packing(bench)
+    (bench.store.parent / "state").mkdir()
+    (bench.store.parent / "state" / "archives").touch()
+    with pytest.raises(RankzeroError, match=r"state_root: cannot pack \S+/store as .*launch_cluster.store_shared"):
+        bench.launch(**changes)
+    assert "sbatch" not in bench.cluster.commands
+    assert not bench.runs.exists()

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Before a job is submitted: which other launches name its folder of checkpoints, and whether one of them is active.
+
+The job itself takes the folder when it runs (runtime/owner.py), and that decides. This is the early word: a job that
+still waits in the queue has taken nothing, so each submission leaves its run directory's path in the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
+
+PLACE = ".rankzero"
+SUBMITTED = "submitted."
+OWNER = "owner."
+
+
+def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
+    """Raises `RankzeroError` where another launch has the request's folder of checkpoints now, and `SlurmUnavailable`
+    where only Slurm could tell and is silent. `clean`: forget the submissions that are over.
+    """
+    directory = request.checkpoint_dir
+    if directory is None:
+        return
+    others = {}
+    for path, entry in _entries(os.path.join(directory, PLACE)):
+        run_dir = str(entry.get("run_dir", ""))
+        with contextlib.suppress(RankzeroError):
+            identity(run_dir)
+            if os.path.dirname(run_dir) != request.runs_dir:
+                others[run_dir] = (path, entry)
+    runs = [RunDirectory(run_dir) for run_dir in sorted(others)]
+    if not runs:
+        return
+    answer = ask_slurm(slurm, runs)
+    for run in runs:
+        path, entry = others[run.path]
+        found = report(slurm, run, answer)
+        if found["active"] and answer.silent:
+            raise SlurmUnavailable(
+                f"checkpoint.dir: {directory} was given to job {found['job_id']} ({run.path}), and Slurm does not say "
+                f"whether it is over ({answer.silent}). Nothing is submitted; try again later."
+            )
+        if found["active"]:
+            who = f"{found['name']}, generation {found['generation']} of key {found['key']}"
+            raise RankzeroError(
+                f"checkpoint.dir: {directory} belongs to job {found['job_id']} of {entry.get('user', 'unknown')} "
+                f"({who}; {found['state']}), which is still active. Wait for its end, cancel it (scancel "
+                f"{found['job_id']}), or name another folder."
+            )
+        if clean and os.path.basename(path).startswith(SUBMITTED):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def register(slurm: Slurm, request: Request, run: RunDirectory) -> None:
+    """Leave word that this generation is about to be submitted. A folder that cannot be written here is noted."""
+    directory = request.checkpoint_dir
+    if directory is None:
+        return
+    place = os.path.join(directory, PLACE)
+    entry = {"run_dir": run.path, "user": getpass.getuser()}
+    target = os.path.join(place, SUBMITTED + hashlib.sha256(run.path.encode()).hexdigest()[:16])
+    try:
+        os.makedirs(place, exist_ok=True)
+        with open(f"{target}.{os.getpid()}.tmp", "w", encoding="utf-8") as stream:
+            json.dump(entry, stream)
+        os.replace(stream.name, target)
+    except OSError as error:
+        slurm.note(
+            f"checkpoint.dir: {directory} cannot be written on this host ({error.strerror}): whether another launch "
+            "uses it is found out by the job itself"
+        )
+
+
+def _entries(place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(path, content) of what submissions and owners have left; nothing where the folder cannot be seen from here."""
+    try:
+        names = sorted(os.listdir(place))
+    except OSError:
+        return
+    for name in names:
+        if name.startswith((SUBMITTED, OWNER)) and not name.endswith(".tmp"):
+            path = os.path.join(place, name)
+            try:
+                with open(path, encoding="utf-8") as stream:
+                    entry = json.load(stream)
+            except (OSError, ValueError):
+                continue
+            if isinstance(entry, dict):
+                yield path, entry

@@ -1,0 +1,194 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node's own disk, used for the time of one job (P5): where there is room, whose is what, what a dead job left.
+
+A folder is called rankzero-<uid>-<job>-<run>. Whoever uses one holds its lock; the kernel lets go of it however the
+holder ends, so that a folder without a holder is a leftover. Standard library only; imported by stage.py and
+preflight.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+import stat
+import time
+import zlib
+
+# The one folder that has the same name on every node: links in it lead to wherever the node has room.
+COMMON = "/tmp"
+MEMORY = ("tmpfs", "ramfs", "devtmpfs")
+NETWORK = (
+    "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "panfs", "pvfs2", "smb3",
+    "wekafs",
+)  # fmt: skip
+# A folder so young may just be getting its lock.
+YOUNG_SECONDS = 60.0
+
+
+class Trouble(Exception):
+    """Why this node cannot hold a copy, in words for people."""
+
+
+def name():
+    """What this run's folders are called. Two runs in one allocation have one job id, and a folder each."""
+    run = zlib.crc32(os.fsencode(os.environ["RANKZERO_RUN_DIR"]))
+    return f"rankzero-{os.getuid()}-{os.environ['SLURM_JOB_ID']}-{run:08x}"
+
+
+def view():
+    """The folder of this run with the same path on every node."""
+    return os.path.join(COMMON, name())
+
+
+def candidates(own="", slurm=""):
+    """Folders that may lie on the node's disk, best first. `own`: the one a site names; `slurm`: slurm.conf's TmpFS."""
+    asked = [own] if own else [os.environ.get("SLURM_TMPDIR"), os.environ.get("TMPDIR"), slurm, "/tmp", "/var/tmp"]
+    return list(dict.fromkeys(os.path.normpath(path) for path in asked if path))
+
+
+def file_system(path):
+    """The type of the file system that a path lies on (proc(5), mountinfo)."""
+    real, best, kind = os.path.realpath(path), "", "unknown"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+        for line in stream:
+            before, _dash, after = line.partition(" - ")
+            # Blanks are written as \040.
+            point = before.split(" ")[4].encode("latin-1", "replace").decode("unicode_escape")
+            # Of two on one place the later one covers the earlier.
+            if len(point) >= len(best) and (real + "/").startswith(point.rstrip("/") + "/"):
+                best, kind = point, after.split(" ")[0]
+    return kind
+
+
+def memory_room(limit):
+    """Bytes that may be put into memory: half of what the job has (`limit`: in MB, 0 where it is not known)."""
+    values = {}
+    with open("/proc/meminfo", encoding="ascii") as stream:
+        for line in stream:
+            key, _colon, value = line.partition(":")
+            values[key] = int(value.split()[0]) * 1024
+    return min((limit << 20) or values["MemTotal"], values["MemAvailable"]) // 2
+
+
+def room(path, limit):
+    """(bytes, files, what it is) that a folder has left for us. A negative number of files: it does not count them."""
+    if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
+        return 0, -1, "no folder that may be written"
+    kind, free = file_system(path), os.statvfs(path)
+    size, files = free.f_bavail * free.f_frsize, free.f_favail if free.f_files else -1
+    if kind in NETWORK or (kind.startswith("fuse.") and "overlay" not in kind):
+        return 0, files, f"{kind}, which is no disk of the node"
+    if kind in MEMORY:
+        return min(size, memory_room(limit)), files, f"{kind}: memory of the job, half of it at most"
+    return size, files, kind
+
+
+def gigabytes(size):
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def choose(places, size, files, limit):
+    """The first place with room for so many bytes and files; one in memory only where no disk has room. Or Trouble."""
+    looked = [(place, *room(place, limit)) for place in places]
+    fits = [one for one in looked if one[1] >= size and not 0 <= one[2] < files]
+    for one in sorted(fits, key=lambda one: "memory" in one[3]):
+        return one[0]
+    has = "; ".join(
+        f"{place} ({kind}) has {gigabytes(free)}" + (f" and {left} files" if 0 <= left < files else "")
+        for place, free, left, kind in looked
+    )
+    raise Trouble(
+        f"no room: {gigabytes(size)} in {files} files are needed, and {has}. Free some, or name a folder of the nodes "
+        "that has room (launch_cluster.local_dir)"
+    )
+
+
+class Home:
+    """The folder of this run at one place, held until `leave`. Several processes of a node may hold it together."""
+
+    def __init__(self, place):
+        self.path = os.path.join(place, name())
+        self.lock = None
+        while self.lock is None:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.path, 0o700)
+            status = os.lstat(self.path)
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                raise Trouble(f"{self.path} is somebody else's")
+            os.chmod(self.path, 0o700)
+            self.lock = self._locked()
+
+    def _locked(self):
+        """The lock, or None where a sweeper took the folder away meanwhile. What it finds alone is a leftover."""
+        file = os.path.join(self.path, "lock")
+        try:
+            lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError):
+                empty(self.path)
+        except OSError:
+            pass
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        with contextlib.suppress(OSError):
+            if os.stat(file).st_ino == os.fstat(lock).st_ino:
+                return lock
+        os.close(lock)
+        return None
+
+    def leave(self):
+        """Let go; the last one takes the folder with it."""
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(self.path)
+        except OSError:
+            pass
+        finally:
+            os.close(self.lock)
+
+
+def empty(folder):
+    """Remove what lies in a folder, all but its lock."""
+    for entry in os.scandir(folder):
+        if entry.name == "lock":
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            remove(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def remove(folder):
+    """Remove a folder, also one in which a program has taken the right to write away."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        for below, _folders, _files in os.walk(folder):
+            os.chmod(below, 0o700)
+        shutil.rmtree(folder)
+
+
+def sweep(places):
+    """Remove what dead jobs of this user have left at these places; the paths."""
+    swept = []
+    for place in places:
+        for folder in glob.glob(os.path.join(glob.escape(place), f"rankzero-{os.getuid()}-*")):
+            if os.path.islink(folder):
+                continue
+            with contextlib.suppress(OSError):
+                age = time.time() - os.lstat(folder).st_mtime
+                lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if age > YOUNG_SECONDS or os.listdir(folder) != ["lock"]:
+                        remove(folder)
+                        swept.append(folder)
+                finally:
+                    os.close(lock)
+    return swept

@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One live owner of a folder of checkpoints: a job, in one attempt.
+
+    owner.py take FOLDER    makes this job the owner; prints what happened. Exits 75 where another one lives
+    owner.py held FOLDER    exits 0 while this job, in this attempt, is the owner; a program may ask before it saves
+
+FOLDER/.rankzero/owner.1, owner.2, ... : the highest number owns the folder. A number is taken by link(), whose return
+code means nothing on a network file system, and then read back by content, after listing the folder: what counts is
+that no higher one is there. A dead owner is never removed to make room, so two that find it dead cannot both follow it.
+Standard library only; runs under the job's own Python or the node's.
+"""
+
+import argparse
+import contextlib
+import getpass
+import json
+import os
+import subprocess
+import sys
+import time
+
+PLACE = ".rankzero"
+PREFIX = "owner."
+REFUSED_EXIT = 75  # EX_TEMPFAIL of sysexits.h
+# How long (seconds) an owner that is about to end, or a Slurm that does not answer, is waited for.
+PATIENCE = 60
+# Slurm requeues a job within seconds of its node's death, or not at all.
+REQUEUE_TIME = 30
+LOOK_SECONDS = 2
+FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
+SAME_JOB = ("cluster", "job_id", "run_dir")
+
+
+def myself():
+    """This job and attempt, as an owner is written down. The moment tells two of one number apart."""
+    return {
+        "generation": int(os.environ["RANKZERO_GENERATION"]),
+        "cluster": os.environ.get("SLURM_CLUSTER_NAME", "cluster"),
+        "job_id": os.environ["SLURM_JOB_ID"],
+        "job_name": os.environ.get("SLURM_JOB_NAME", ""),
+        "attempt": int(os.environ["RANKZERO_ATTEMPT"]),
+        "run_dir": os.environ["RANKZERO_RUN_DIR"],
+        "user": getpass.getuser(),
+        "time": time.time(),
+    }
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def newest(place):
+    """(number, owner) of the highest number; (0, None) where nobody was here. An owner of {} cannot be read."""
+    # Listing makes a network file system look again.
+    numbers = [int(name[len(PREFIX) :]) for name in os.listdir(place) if name[len(PREFIX) :].isdigit()]
+    if not numbers:
+        return 0, None
+    return max(numbers), read(os.path.join(place, f"{PREFIX}{max(numbers)}")) or {}
+
+
+def same(owner, mine, names):
+    return all(owner.get(name) == mine[name] for name in names)
+
+
+def described(owner):
+    return "job {} of {} ({}, attempt {}; {})".format(
+        owner.get("job_id"),
+        owner.get("user"),
+        owner.get("job_name"),
+        int(owner.get("attempt", 0)) + 1,
+        owner.get("run_dir"),
+    )
+
+
+def asked(job_id):
+    """(state or None, job name, complaint) of a job by squeue. No state and no complaint: Slurm has forgotten it."""
+    command = ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_id}", "--format=%T|%j"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, "", f"squeue does not answer: {error}"
+    said = done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode != 0 and "Invalid job id specified" not in said:
+        return None, "", f"squeue does not answer: {said}"
+    state, _, name = done.stdout.decode("utf-8", "replace").strip().partition("\n")[0].partition("|")
+    return state or None, name, ""
+
+
+def life(owner, mine):
+    """(alive, why) of an owner: True lives, False is dead, None may be either, and a wait may tell."""
+    if not owner:
+        return None, "its owner's file cannot be read"
+    outcome = read(os.path.join(str(owner.get("run_dir")), "outcome.json"))
+    written = (
+        outcome and outcome.get("job_id") == owner.get("job_id") and outcome.get("attempt") == owner.get("attempt")
+    )
+    # After these the same job may come back for its next attempt.
+    if written and outcome.get("ended_by") not in ("signal", "requeue"):
+        return False, "it has ended: {}".format(outcome.get("message"))
+    if owner.get("cluster") != mine["cluster"]:
+        return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(owner.get("cluster"))
+    state, name, complaint = asked(owner.get("job_id"))
+    if complaint:
+        return None, complaint
+    if state is None:
+        if owner.get("user") != mine["user"]:
+            return None, "Slurm does not show it here; it is another user's"
+        return False, "Slurm no longer knows it"
+    if name != owner.get("job_name"):
+        return False, "Slurm has given its number to another job"
+    if state == "NODE_FAIL":
+        return False, "NODE_FAIL; a node that Slurm cannot reach may still run it and write here"
+    if state in FINAL:
+        return False, state
+    return (None if state == "COMPLETING" else True), f"it is {state}"
+
+
+def take(folder):
+    place, mine = os.path.join(folder, PLACE), myself()
+    os.makedirs(place, exist_ok=True)
+    temporary = os.path.join(place, ".{job_id}.{attempt}.{0}.tmp".format(os.getpid(), **mine))
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(mine, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    try:
+        return contend(folder, place, temporary, mine)
+    finally:
+        os.unlink(temporary)
+
+
+def contend(folder, place, temporary, mine):
+    began, failed_since = time.monotonic(), None
+    while True:
+        number, owner = newest(place)
+        how = "is this job's"
+        if owner is not None:
+            if same(owner, mine, SAME_JOB):
+                if owner["attempt"] > mine["attempt"]:
+                    print(f"{folder} belongs to a later attempt of this job ({owner['attempt'] + 1})")
+                    return REFUSED_EXIT
+                how = f"stays this job's, from attempt {owner['attempt'] + 1} on"
+            else:
+                alive, why = life(owner, mine)
+                if alive is False and why.startswith("NODE_FAIL"):
+                    failed_since = failed_since or time.monotonic()
+                    if time.monotonic() - failed_since < REQUEUE_TIME:
+                        time.sleep(LOOK_SECONDS)
+                        continue
+                if alive is None and time.monotonic() - began < PATIENCE:
+                    time.sleep(LOOK_SECONDS)
+                    continue
+                if alive is not False:
+                    advice = (
+                        "cancel it, or name another folder"
+                        if alive
+                        else "if it is over, remove {}".format(os.path.join(place, f"{PREFIX}{number}"))
+                    )
+                    print(f"{folder} belongs to {described(owner)}: {why}; {advice}")
+                    return REFUSED_EXIT
+                how = f"is taken over from {described(owner)}: {why}"
+        wanted = os.path.join(place, f"{PREFIX}{number + 1}")
+        with contextlib.suppress(OSError):
+            os.link(temporary, wanted)
+        now, owner = newest(place)
+        if now == number + 1 and owner == mine:
+            for name in os.listdir(place):
+                if name[len(PREFIX) :].isdigit() and int(name[len(PREFIX) :]) <= number:
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(place, name))
+            print(f"{folder} {how}")
+            return 0
+        if now > number + 1 and read(wanted) == mine:
+            # Its owner had gone on meanwhile, and removed the numbers below: this one says nothing.
+            os.unlink(wanted)
+
+
+def held(folder):
+    owner, mine = newest(os.path.join(folder, PLACE))[1], myself()
+    return 0 if owner and same(owner, mine, (*SAME_JOB, "attempt")) else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("command", choices=["take", "held"])
+    parser.add_argument("folder")
+    arguments = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return {"take": take, "held": held}[arguments.command](arguments.folder)
+    except OSError as error:
+        print(f"{arguments.folder} cannot be taken: {error.strerror or error}")
+        return 73
+
+
+if __name__ == "__main__":
+    sys.exit(main())

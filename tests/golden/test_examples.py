@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The script of every job of the examples, for the cluster of its inventory, compared whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from tests.golden.test_scripts import SHELLCHECK_EXCLUDED, UPDATE
+from tests.repository import ROOT
+
+EXAMPLES = ROOT / "examples"
+HERE = Path(__file__).parent / "examples"
+#: Golden file -> example, job, and what the command line adds.
+SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "cpu_ddp_lab": ("cpu_ddp_lab", "ddp", {}),
+    "megatron_lm": ("megatron_lm", "pretrain", {}),
+    "megatron_bridge": ("megatron_bridge", "pretrain", {"tp": "4", "pp": "2", "mbs": "1", "gbs": "128"}),
+    "megatron_bridge-torchrun": ("megatron_bridge", "pretrain", {"launcher": "torchrun"}),
+    "megatron_bridge-uv": ("megatron_bridge", "pretrain_uv", {}),
+    "kempnerforge-multi": ("kempnerforge", "multi", {}),
+    "kempnerforge-single": ("kempnerforge", "single", {}),
+    "enroot_site": ("enroot_site", "pretrain", {}),
+    "enroot_site-debug": ("enroot_site", "pretrain", {"debug": "true", "nodes": "1"}),
+}
+#: Where `~` and `$SCRATCH` of an inventory would lead.
+ROOTS = {"~": "/home/user", "$SCRATCH": "/scratch/user"}
+
+
+def cluster_of(example: str) -> dict[str, Any]:
+    """The cluster that an example's inventory describes."""
+    folder = EXAMPLES / example / "inventory"
+    file = next(path for path in (folder / "cluster.yml", folder / "login_node.yml") if path.exists())
+    (host,) = yaml.safe_load(file.read_text(encoding="utf-8"))["slurm_login"]["hosts"].values()
+    settings = host["launch_cluster"]
+    assert isinstance(settings, dict)
+    return settings
+
+
+def planned(name: str) -> Plan:
+    example, job, given = SCRIPTS[name]
+    folder = EXAMPLES / example
+    read = read_job(f"jobs/{job}.yml", cluster_of(example), {}, given, str(folder))
+
+    def root(path: str) -> str:
+        start, _, rest = path.partition("/")
+        return f"{ROOTS.get(start, start)}/{rest}"
+
+    return plan(
+        read.spec,
+        read.merged,
+        code_key="c0de" * 16,
+        environment_key="e" * 32 if read.spec.environment.mode == "venv" else None,
+        runtime_key="4" * 32,
+        state_root=root(read.settings.state_root),
+        store_root=root(read.settings.store_root),
+        settings=read.settings,
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script(name: str) -> None:
+    golden = HERE / f"{name}.sbatch"
+    made = planned(name)
+    text = with_generation(render_script(made), made.token, 1)
+    if os.environ.get(UPDATE) == "1":
+        golden.write_text(text, encoding="utf-8")
+    assert golden.exists(), f"{golden} is missing: set {UPDATE}=1 once to write it, and read it before it is committed"
+    assert golden.read_bytes() == text.encode()
+    excluded = f"--exclude={','.join(SHELLCHECK_EXCLUDED)}"
+    for command in (["bash", "-n", golden], ["shellcheck", "--shell=bash", excluded, golden]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_job_of_every_example_has_its_script() -> None:
+    assert {path.stem for path in HERE.glob("*.sbatch")} == set(SCRIPTS)
+    jobs = {(path.parts[-3], path.stem) for path in EXAMPLES.glob("*/jobs/*.yml")}
+    assert jobs - {("first_run", "first_run")} == {(example, job) for example, job, _given in SCRIPTS.values()}
+
+
+def values(name: str) -> dict[str, str]:
+    return {variable.name: variable.value for variable in planned(name).variables} | dict(planned(name).life)
+
+
+@pytest.mark.parametrize("name", ["megatron_lm", "megatron_bridge", "megatron_bridge-torchrun", "megatron_bridge-uv"])
+def test_connections_follow_from_the_parallelism_and_nobody_writes_them(name: str) -> None:
+    """E3: tensor parallelism on Hopper; the job says nothing of the variable."""
+    example, job, _given = SCRIPTS[name]
+    assert "CUDA_DEVICE_MAX_CONNECTIONS:" not in (EXAMPLES / example / "jobs" / f"{job}.yml").read_text(
+        encoding="utf-8"
+    )
+    assert values(name)["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
+    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in values("kempnerforge-multi")
+
+
+def test_the_sizes_of_the_command_line_reach_the_program() -> None:
+    given = values("megatron_bridge")
+    names = ("TP", "PP", "CP", "EP", "DP", "MBS", "GBS")
+    assert [given[f"RANKZERO_{name}"] for name in names] == ["4", "2", "1", "1", "2", "1", "128"]
