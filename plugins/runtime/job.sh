@@ -214,10 +214,12 @@ rankzero_begin() {
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
     fi
     # The user's own choice: also when another node becomes the first one.
+    # shellcheck disable=SC2034 # preflight.sh reads it
     rankzero_port_asked=${RANKZERO_MASTER_PORT:-}
     rankzero_own_checkpoint
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
+    # shellcheck disable=SC2034 # preflight.sh and the script read it
     RANKZERO_NODELIST=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
     RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")
     [ -n "$RANKZERO_MASTER_ADDR" ] || rankzero_refuse setup 71 "the first node ${rankzero_nodes[0]} has no address"

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2153
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -61,8 +61,8 @@ rankzero_preflight() {
     if [ -n "$RANKZERO_CODE" ] && [ ! -d "$RANKZERO_CODE" ]; then
         # shellcheck disable=SC2016
         rankzero_bounded "$1" "${@:2}" --nodes=1 --ntasks=1 --nodelist="${rankzero_nodes[0]}" \
-            --output="$rankzero_checks/%N.log" --open-mode=append /bin/bash -c '. "$RANKZERO_RUNTIME/job.sh" && rankzero_work' \
-            && [ -d "$RANKZERO_RUN_DIR/work" ] \
+            --output="$rankzero_checks/%N.log" --open-mode=append \
+            /bin/bash -c '. "$RANKZERO_RUNTIME/job.sh" && rankzero_work' \
             || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from $RANKZERO_CODE on ${rankzero_nodes[0]}"
     fi
 }
@@ -124,7 +124,8 @@ rankzero_remember() {
     folder=$(dirname "$(dirname "$(dirname "$(dirname "$RANKZERO_RUN_DIR")")")")/clusters/${SLURM_CLUSTER_NAME:-cluster}/nodes
     printf -v now '%(%s)T' -1
     reason=$(rankzero_json_text "$2")
-    mkdir -p "$folder" && printf '{"node": "%s", "reason": "%s", "job_id": "%s", "time": %s, "expires": %s}\n' \
+    mkdir -p "$folder"
+    printf '{"node": "%s", "reason": "%s", "job_id": "%s", "time": %s, "expires": %s}\n' \
         "$1" "$reason" "$SLURM_JOB_ID" "$now" $((now + RANKZERO_EXCLUDE_FOR)) | rankzero_publish "$folder/$1.json" \
         || rankzero_say "cannot remember in $folder that $1 is not fit"
 }

@@ -115,15 +115,17 @@ def bandwidths(folder, names):
     return {name: found[name] for name in names if name in found}, plan["words"]
 
 
+def shown(speed):
+    return f"{speed:.0f} MB/s" if speed >= 10 else f"{speed:.1f} MB/s"
+
+
 def slow_links(speeds):
     """{node: why} of the nodes far below the median."""
     if len(speeds) < COMPARABLE:
         return {}
     median = statistics.median(speeds.values())
     return {
-        name: f"{speed:.0f} MB/s, less than half of the median {median:.0f} MB/s"
-        if speed
-        else "no result in the exchange"
+        name: f"{shown(speed)}, less than half of the median {shown(median)}" if speed else "no result in the exchange"
         for name, speed in speeds.items()
         if speed < SLOW_SHARE * median
     }
@@ -184,13 +186,13 @@ def judge(arguments):
     for name in names:
         columns = dict(reports[name]["columns"]) if reports[name] else {}
         if name in speeds:
-            columns["net"] = f"{speeds[name]:.0f}MB/s"
+            columns["net"] = shown(speeds[name]).replace(" ", "")
         line = " ".join([name] + ["{}={}".format(*column) for column in columns.items()])
         print(line if columns else f"{name} {unfit[name][0]}")
     if speeds:
         slowest = min(speeds, key=speeds.get)
         median = statistics.median(speeds.values())
-        print(f"slowest {slowest} {speeds[slowest]:.0f} MB/s, median {median:.0f} MB/s: {measured}")
+        print(f"slowest {slowest} {shown(speeds[slowest])}, median {shown(median)}: {measured}")
     for name, why in slow.items():
         print(f"slow {name}: {why}")
     if arguments.slow == "fail":

@@ -179,7 +179,7 @@ def test_two_nodes_have_no_median_to_be_far_from(tmp_path: Path) -> None:
         report(tmp_path, name)
     measured(tmp_path, {("n1", "n2"): 1.0, ("n2", "n1"): 900.0}, ["n1", "n2"])
     table, _verdict = judged(tmp_path, "n1,n2", slow="fail")
-    assert table[2:] == ["slowest n1 1 MB/s, median 1 MB/s: a measurement", "interface eth0"]
+    assert table[2:] == ["slowest n1 1.0 MB/s, median 1.0 MB/s: a measurement", "interface eth0"]
 
 
 @pytest.mark.parametrize("torch", [True, False])
