@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 
 # Letters of sinfo -o: node, CPUs, MiB, generic resources, state, features.
 NODE_CODES = ("N", "c", "m", "G", "T", "f")
@@ -158,6 +159,24 @@ def for_request(
     nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
     applied, kept = choose(remembered, nodes, limits["nodes"], asked)
     return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
+
+
+def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
+    """What a submission leaves out; what it does not, although it should, becomes a warning."""
+    if request.placement is None:
+        return []
+    # RUNS = <state_root>/runs/<name>/<key>
+    state_root = os.path.dirname(os.path.dirname(os.path.dirname(request.runs_dir)))
+    applied, warnings = for_request(slurm, state_root, request.placement, request.limits, now)
+    for warning in warnings:
+        slurm.note(warning)
+    return applied
+
+
+def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
+    """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
+    own = (request.placement or {}).get("exclude") or ()
+    return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
 
 
 def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, bool]:

@@ -77,7 +77,7 @@ class Launcher:
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
             if not missing or self.check_mode:
                 self._check_limits()
-                self._find_excluded()
+                self.excluded = exclusions.of(self.slurm, self.request, self.clock())
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
@@ -197,37 +197,12 @@ class Launcher:
         if problems:
             raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
 
-    def _find_excluded(self) -> None:
-        """The nodes that an earlier preflight found not to be fit: this submission leaves them out (P6)."""
-        if self.request.placement is None:
-            return
-        # RUNS = <state_root>/runs/<name>/<key>
-        state_root = os.path.dirname(os.path.dirname(os.path.dirname(self.request.runs_dir)))
-        self.excluded, warnings = exclusions.for_request(
-            self.slurm, state_root, self.request.placement, self.request.limits, self.clock()
-        )
-        for warning in warnings:
-            self.slurm.note(warning)
-
-    def _exclude(self) -> list[str]:
-        """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
-        if not self.excluded:
-            return []
-        own = (self.request.placement or {}).get("exclude") or ()
-        return ["--exclude=" + ",".join([*own, *(one.node for one in self.excluded)])]
-
     def _pack(self) -> None:
         """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
         for wanted in self.request.archives:
             runtime = next(ref["path"] for ref in self.request.refs if ref["kind"] == "runtime")
-            command = [
-                sys.executable,
-                "-I",
-                os.path.join(runtime, "pack.py"),
-                "keep",
-                wanted["folder"],
-                wanted["archive"],
-            ]
+            pack = os.path.join(runtime, "pack.py")
+            command = [sys.executable, "-I", pack, "keep", wanted["folder"], wanted["archive"]]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise RankzeroError(
@@ -316,7 +291,8 @@ class Launcher:
 
     def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
         owners.register(self.slurm, self.request, run)
-        submission = ["--parsable", *self._exclude(), run.file("job.sbatch"), "--submission", self.request.submitter]
+        exclude = exclusions.option(self.request, self.excluded)
+        submission = ["--parsable", *exclude, run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
