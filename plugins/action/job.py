@@ -11,6 +11,8 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.explain import table
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
@@ -29,10 +31,11 @@ class ActionModule(LaunchAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _launch(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "explain")
         job = self.job_of(arguments)
         prepared = self.prepared(job, arguments["relaunch"])
         state = arguments.get("state", "present")
+        explained = self._task.check_mode or _asked(arguments.get("explain"))
         host = task_vars.get("inventory_hostname", "localhost")
         request = dict(prepared.arguments)
         lines = b""
@@ -49,9 +52,12 @@ class ActionModule(LaunchAction):
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             # Once on each cluster and version: bring the job runtime, and ask again.
             result = ask(_runtime=prepared.runtime)
-        for line in _told(result, prepared):
+        completed = self._completed(result, prepared, job.project, job.spec.environment)
+        if explained and state == "present" and not completed.get("failed"):
+            completed["explain"] = table(prepared.variables)
+        for line in _told(completed, prepared):
             display.display(f"{host}: {line}")
-        return self._completed(result, prepared, job.project, job.spec.environment)
+        return completed
 
     def _completed(self, result: dict[str, Any], prepared: Prepared, project: str, environment: Any) -> dict[str, Any]:
         """The module's result with what only the controller knows: the plan, and how to build what is missing."""
@@ -70,10 +76,7 @@ class ActionModule(LaunchAction):
         for ref in result.get("missing", []):
             ref.update(sources.get(ref["kind"], {}))
         result["plan"] = prepared.lines
-        result["variables"] = [
-            {"name": v.name, "value": v.value, "reason": v.reason, "source": v.source, "set_by": v.set_by}
-            for v in prepared.plan.variables
-        ]
+        result["variables"] = prepared.variables
         result["store_root"] = os.path.dirname(os.path.dirname(prepared.plan.refs[0].path))
         return result
 
@@ -88,6 +91,14 @@ class ActionModule(LaunchAction):
         self._transfer_data(path, lines)
         self._fixup_perms2([self._connection._shell.tmpdir, path])
         return path
+
+
+def _asked(value: Any) -> bool:
+    """The option `explain`."""
+    try:
+        return value is not None and bool(BOOLEAN.parse(value))
+    except Invalid as error:
+        raise RankzeroError(f"explain: {error}") from None
 
 
 def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
@@ -107,7 +118,11 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     }
     if state not in sentences:
         return []
+    checks = result.get("checks") or {}
+    seen = [f"  looked at: {fact}" for fact in checks.get("facts", [])]
+    why = ["  the variables of every rank, and why:", *(f"    {line}" for line in result.get("explain", []))]
+    why = why if result.get("explain") and state != "missing" else []
     if state in ("missing", "absent", "unchanged"):
-        return [first, f"  {sentences[state]}"]
+        return [first, *why, f"  {sentences[state]}"]
     left_out = [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]
-    return [*plan, *left_out, f"  {sentences[state]}"]
+    return [*plan, *seen, *left_out, *why, f"  {sentences[state]}"]

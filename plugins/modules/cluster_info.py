@@ -15,7 +15,7 @@ description:
   - Gathers what a launch depends on. Version, controllers, partitions with their limits, states and features of the
     nodes, GPU types, accounting, ways to run containers, and the settings of C(slurm.conf) that decide how a launch
     behaves.
-  - Takes seven Slurm commands, however many nodes there are. Fails where no controller answers.
+  - Takes at most nine Slurm commands, however many nodes there are. Fails where no controller answers.
   - Lists the nodes that launches leave out, because the preflight of an earlier job found them not to be fit.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
@@ -135,8 +135,20 @@ partitions:
     allow_accounts:
       description: Accounts that may use it.
       type: str
+    deny_accounts:
+      description: Accounts that may not.
+      type: str
     allow_qos:
       description: QOS that may use it.
+      type: str
+    deny_qos:
+      description: QOS that may not.
+      type: str
+    allow_groups:
+      description: Groups of the system whose members may use it.
+      type: str
+    qos:
+      description: QOS whose limits hold for every job of the partition; empty where it has none.
       type: str
 node_states:
   description: Nodes of the whole cluster by state.
@@ -167,6 +179,39 @@ settings:
   returned: success
   type: dict
   sample: {max_array_size: 5001, kill_wait: 30, min_job_age: 300, job_requeue: 1, preempt_mode: "OFF"}
+mine:
+  description: What this user may charge and use, where the cluster enforces accounts, QOS or limits.
+  returned: success
+  type: dict
+  contains:
+    user:
+      description: The user.
+      type: str
+    groups:
+      description: The groups of the system that this host knows the user in.
+      type: list
+      elements: str
+    enforced:
+      description: What C(AccountingStorageEnforce) names; empty where nothing is enforced.
+      type: list
+      elements: str
+    default_account:
+      description: The account that is charged where a job names none.
+      type: str
+    associations:
+      description:
+        - One for each account (and partition). C(account), C(partition), C(qos) (those that are open to it),
+          C(default_qos), and each limit that is set, by sacctmgr's name for it.
+      type: list
+      elements: dict
+    qos:
+      description: Each QOS that is open to the user, with C(name), C(flags) and the limits that are set.
+      type: list
+      elements: dict
+    unknown:
+      description: What could not be asked, and why.
+      type: list
+      elements: str
 exclusions:
   description: Nodes that launches leave out now, with C(node), C(reason), C(job_id), C(time) and C(expires).
   returned: success

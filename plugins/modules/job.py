@@ -49,6 +49,11 @@ options:
     type: str
     choices: [on_failure, always, never]
     default: on_failure
+  explain:
+    description:
+      - Show every variable of the ranks with its value, why it is set, and by whom. Check mode always does.
+    type: bool
+    default: false
   _request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
@@ -155,10 +160,42 @@ plan:
   type: list
   elements: str
 variables:
-  description: The environment variables of the job, each with its value, the reason, the source and who set it.
+  description:
+    - The environment variables of every rank. What is only known on the node has the value C((on the node)), a secret
+      has C((hidden)).
   returned: always
   type: list
   elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    value:
+      description: Its value.
+      type: str
+    reason:
+      description: Why it is set.
+      type: str
+    source:
+      description: The rule, the fabric or the requirement that it comes from.
+      type: str
+    set_by:
+      description: Who set it. The policy, a layer (a file with its line), or a part of the job's runtime.
+      type: str
+    workaround:
+      description: Of which versions it works around a fault, and until which day; empty where it does not.
+      type: str
+explain:
+  description: The same as aligned lines.
+  returned: in check mode, and with O(explain)
+  type: list
+  elements: str
+checks:
+  description:
+    - What was looked at before the submission. C(facts), C(notes) (warnings) and C(unknown) (what could not be
+      looked at), each a list of sentences.
+  returned: in check mode
+  type: dict
 store_root:
   description: Where code and environments of this cluster lie, expanded.
   returned: always
@@ -188,6 +225,7 @@ ARGUMENT_SPEC = {
     "overrides": {"type": "dict", "default": {}},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
+    "explain": {"type": "bool", "default": False},
     "_request": {"type": "dict"},
     "_runtime": {"type": "dict"},
 }

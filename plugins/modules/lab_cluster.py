@@ -114,6 +114,22 @@ options:
     type: list
     elements: str
     default: []
+  slurm:
+    description:
+      - Which Slurm the lab runs. V(host) is what is installed on this machine.
+      - V(24.11) and V(26.05) come with Debian 13 and with Debian unstable. Head and nodes then have a root file system
+        of that Debian, with its Python, munge and MariaDB. It needs O(way=realistic).
+      - Such a root is built once, by C(mmdebstrap) out of the Debian archive that the C(apt) of this machine uses, and
+        kept below C(/var/lib/rankzero-lab/.roots) for all labs. Nothing of Slurm has to be installed on this machine.
+      - The head still has the host's C(/root), C(/home), C(/tmp), C(/opt) and other directories that belong to no
+        distribution. The nodes have O(binds) and the shared directory.
+    type: str
+    choices: [host, "24.11", "26.05"]
+    default: host
+  prune:
+    description: Afterwards, remove every such root file system that no running lab uses.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -135,6 +151,19 @@ EXAMPLES = r"""
     partitions:
       - name: debug
         max_time: "00:10:00"
+
+- name: A lab with the Slurm of Debian 13
+  rankzero.slurm.lab_cluster:
+    name: newer
+    slurm: "24.11"
+    nodes: 2
+
+- name: Remove it, and its root file system
+  rankzero.slurm.lab_cluster:
+    name: newer
+    slurm: "24.11"
+    state: absent
+    prune: true
 
 - name: Remove it with everything that is in it
   rankzero.slurm.lab_cluster:
@@ -202,6 +231,17 @@ nodes:
   type: list
   elements: str
   sample: [node01, node02]
+slurm:
+  description: Which Slurm it runs, as O(slurm).
+  returned: success
+  type: str
+  sample: host
+pruned:
+  description: Root file systems that were removed.
+  returned: success
+  type: list
+  elements: str
+  sample: ["24.11-0123456789ab"]
 cluster_name:
   description: Slurm's name of the cluster.
   returned: success
@@ -212,8 +252,10 @@ cluster_name:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import STATES, apply
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import ACCOUNTING, from_options
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import CHOICES, HOST
 
 ARGUMENTS = {
     "state": {"type": "str", "choices": list(STATES), "default": "present"},
@@ -239,14 +281,18 @@ ARGUMENTS = {
     },
     "slurm_conf": {"type": "list", "elements": "str", "default": []},
     "binds": {"type": "list", "elements": "str", "default": []},
+    "slurm": {"type": "str", "choices": list(CHOICES), "default": HOST},
+    "prune": {"type": "bool", "default": False},
 }
 
 
 def logic(module: AnsibleModule) -> dict[str, object]:
     """Options to a lab, the lab into its state."""
     options = dict(module.params)
-    state = options.pop("state")
-    return apply(from_options(options), state, check_mode=module.check_mode).results()
+    state, prune = options.pop("state"), options.pop("prune")
+    results = apply(from_options(options), state, check_mode=module.check_mode).results()
+    pruned = roots.prune(check_mode=module.check_mode) if prune else []
+    return {**results, "changed": bool(results["changed"] or pruned), "pruned": pruned}
 
 
 def main() -> None:

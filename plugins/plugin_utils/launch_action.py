@@ -18,6 +18,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
@@ -63,10 +64,24 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         )
 
     def prepared(self, job: Job, relaunch: str) -> Prepared:
-        state_root, store_root = self._roots(job)
+        state_root, store_root, *caches = self._roots(job)
         return prepare(
-            job, state_root=state_root, store_root=store_root, relaunch=relaunch, version=collection_version()
+            job,
+            state_root=state_root,
+            store_root=store_root,
+            caches=caches[0] if caches else None,
+            adopted=self._adopted(job),
+            relaunch=relaunch,
+            version=collection_version(),
         )
+
+    def _adopted(self, job: Job) -> Adopted | None:
+        """The environment that the site has already, where the job names one."""
+        wanted = job.spec.environment
+        if wanted.mode != "path" or wanted.path is None:
+            return None
+        done = self._low_level_execute_command(look(wanted.path), sudoable=True)
+        return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
 
     def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
@@ -94,11 +109,12 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             raise RankzeroError(f"the extra variables cannot be read: {error}") from error
         return {name: plain(extra[name]) for name in short_names() if name in extra}
 
-    def _roots(self, job: Job) -> tuple[str, str]:
-        """state_root and store_root as absolute paths. `~` and a leading $NAME are the cluster's own."""
-        roots = [job.settings.state_root, job.settings.store_root]
+    def _roots(self, job: Job) -> list[str]:
+        """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""
+        settings = job.settings
+        roots = [root for root in (settings.state_root, settings.store_root, settings.caches) if root]
         if all(root.startswith("/") for root in roots):
-            return roots[0].rstrip("/") or "/", roots[1].rstrip("/") or "/"
+            return [root.rstrip("/") or "/" for root in roots]
         words = []
         for root in roots:
             match = re.fullmatch(r"(~|\$[A-Za-z_][A-Za-z0-9_]*|)(/.*|)", root)
@@ -111,9 +127,9 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             expanded = '"$HOME"' if start == "~" else f'"${{{start[1:]}:?}}"' if start else ""
             words.append(expanded + shlex.quote(rest))
         done = self._low_level_execute_command("printf '%s\\n' " + " ".join(words), sudoable=True)
-        found = [line.strip() for line in done["stdout"].splitlines()][-2:]
-        if done["rc"] != 0 or len(found) != 2 or not all(line.startswith("/") for line in found):
+        paths = [line.strip() for line in done["stdout"].splitlines()][-len(roots) :]
+        if done["rc"] != 0 or len(paths) != len(roots) or not all(line.startswith("/") for line in paths):
             raise RankzeroError(
                 f"launch_cluster: {' and '.join(roots)} cannot be expanded on the cluster; give absolute paths"
             )
-        return found[0].rstrip("/"), found[1].rstrip("/")
+        return [path.rstrip("/") for path in paths]

@@ -16,16 +16,20 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import explain, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
@@ -66,6 +70,7 @@ class Prepared:
     runtime: dict[str, str]
     arguments: dict[str, Any]
     lines: list[str]
+    variables: list[dict[str, str]]
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
@@ -78,14 +83,23 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
     return digest[:32], files
 
 
-def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, version: str) -> Prepared:
-    """Plan and render a launch. Roots are absolute paths on the cluster."""
+def prepare(
+    job: Job,
+    *,
+    state_root: str,
+    store_root: str,
+    relaunch: str,
+    version: str,
+    caches: str | None = None,
+    adopted: Adopted | None = None,
+) -> Prepared:
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster."""
     spec = job.spec
     snapshot = take(job.code_src, spec.code.exclude)
     _check_program(spec, snapshot)
     wanted = spec.environment
     built = None
-    if wanted.mode != "none":
+    if wanted.mode == "venv":
         built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
     runtime_key, runtime = runtime_bundle()
     made = plan(
@@ -97,6 +111,9 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         state_root=state_root,
         store_root=store_root,
         settings=job.settings,
+        caches=caches,
+        adopted_key=adopted.key if adopted else None,
+        conda=adopted is not None and adopted.kind == "conda",
     )
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)
@@ -123,6 +140,18 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
             "gpus_per_node": spec.resources.gpus_per_node,
             "gpu_type": spec.resources.gpu_type,
             "cpus_per_node": made.topology.cpus_per_node,
+            "memory": memory_mib(spec.resources.memory),
+            "account": spec.resources.account,
+            "qos": spec.resources.qos,
+            "constraint": spec.resources.constraint,
+            "reservation": spec.resources.reservation,
+            "early": spec.checkpoint.signal_before_end,
+            "requeue": spec.checkpoint.requeue,
+        },
+        "places": {
+            "roots": {"state_root": state_root, "store_root": store_root, **({"caches": caches} if caches else {})},
+            "min_free_kib": (memory_mib(job.settings.min_free) or 0) * 1024,
+            "sources": _sources_on_nodes(spec),
         },
         "container": container_request(spec),
         "placement": {
@@ -135,7 +164,21 @@ def prepare(job: Job, *, state_root: str, store_root: str, relaunch: str, versio
         "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
-    return Prepared(made, snapshot, files, runtime, arguments, summary(made) + _sources(snapshot, built, job))
+    lines = summary(made) + _sources(snapshot, built, job)
+    lines += [adopted.line()] if adopted else []
+    chosen = fabric(spec.fabric, job.settings.fabrics)
+    lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
+    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged))
+
+
+def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
+    """What the nodes mount or read besides the roots: (the option, its path on the cluster) (C2)."""
+    found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
+    if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
+        found.append(("container.image", str(spec.container.image)))
+    if spec.environment.path:
+        found.append(("environment.path", spec.environment.path))
+    return found
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:
@@ -188,7 +231,7 @@ def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
 
 def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode != "none":
+    if job.spec.environment.mode == "venv":
         result["environment"] = {**data.get("environment", {}), "project": job.project}
     return result
 

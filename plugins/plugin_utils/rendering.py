@@ -107,13 +107,13 @@ def render_script(plan: Plan, site_templates: str | None = None) -> str:
             f"launch_cluster.templates: there is no {SITE_SCRIPT} in {site_templates} on the controller; write one "
             f"that extends {SCRIPT}, or leave the setting out"
         )
-    code, built = plan.ref("code"), plan.ref("environment")
+    code = plan.ref("code")
     try:
         return templates.get_template(name).render(
             plan=plan,
             key=short_key(plan.key),
             code_dir=code.path if code else "",
-            environment_dir=built.path if built else "",
+            environment_dir=plan.environment_dir,
         )
     except jinja2.TemplateError as error:
         where = f" line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""

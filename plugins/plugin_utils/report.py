@@ -73,6 +73,8 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
     if logs.get("dest"):
         rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))
+    explained = launch.get("explain") or []
+    rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
     lines = [f"{launch.get('name')} {verdict(result)}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
     return lines

@@ -117,6 +117,21 @@ rankzero_link() {
     done
 }
 
+# An environment that the site has already ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
+# scripts in it, which `conda activate` would source: the variables of the job come after them and win (L12).
+rankzero_adopt() {
+    local rankzero_script
+    [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 (environment.path) is not on $(uname -n)"
+    [ -d "$1/conda-meta" ] || return 0
+    export CONDA_PREFIX=$1 CONDA_DEFAULT_ENV=$1 CONDA_SHLVL=1
+    set +u
+    for rankzero_script in "$1"/etc/conda/activate.d/*.sh; do
+        # shellcheck disable=SC1090
+        [ ! -r "$rankzero_script" ] || . "$rankzero_script"
+    done
+    set -u
+}
+
 rankzero_ipv4() { getent ahostsv4 "$1" | awk 'NR == 1 { print $1 }'; }
 
 # MASTER_ADDR: the first host ($1) of the allocation. Its address where the name does not resolve, or where it resolves to
@@ -187,7 +202,8 @@ rankzero_begin() {
     RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON")
     [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=$(command -v python3)
     [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=''
-    [ -d "$RANKZERO_RUN_DIR" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
+    # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
+    [ -f "$RANKZERO_RUN_DIR/launch.json" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
     if [ "${1:-}" != --submission ]; then
         rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
     fi

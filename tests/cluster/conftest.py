@@ -4,7 +4,7 @@
 """The lab cluster of the tests: booted for the session under a name of its own, and removed at its end.
 
 A cluster that is found on the machine is never used. RANKZERO_TEST_KEEP_LAB=1 leaves the lab running and uses it again
-the next time, for fast development.
+the next time, for fast development. RANKZERO_TEST_SLURM=24.11 (26.05) runs the tests on that Slurm.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def lab_of(name: str, **options: object) -> layout.Lab:
         "name": name, "directory": "", "way": "auto", "nodes": 8, "cpus": 16, "memory": 64000, "gpus": 8,
         "accounting": "slurmdbd", "job_comments": False, "internet": True,
         "partitions": [{"name": "batch", "default": True}, {"name": "short", "max_time": "01:00:00"}],
-        "slurm_conf": [], "binds": [],
+        "slurm_conf": [], "binds": [], "slurm": os.environ.get("RANKZERO_TEST_SLURM", "host"),
     }  # fmt: skip
     return layout.from_options({**settings, **options})
 

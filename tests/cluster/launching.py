@@ -232,7 +232,8 @@ class Site:
         place.mkdir(parents=True)
         self.program(command, text, place)
         inside = f"{self.state_root}.fakes/{command}"
-        return self.shell(f"fake-{command}", f'PATH="{inside}:$PATH" exec "$LAB_SHELL" "$@"')
+        path = f'PATH="{inside}:$PATH" exec /bin/sh "$@"'
+        return self.shell(f"fake-{command}", f"""exec "$LAB_SHELL" -c '{path}' sh "$@\"""")
 
     def ordinary_user(self) -> str:
         """A shell for Ansible in which one is the user nobody on the lab's head, with a home of his own on /shared."""

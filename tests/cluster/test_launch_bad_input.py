@@ -227,14 +227,15 @@ def only_older_python(site: Site) -> str:
     place.mkdir()
     for minor in range(9, 20):
         site.program(f"python3.{minor}", OLDER, place)
-    return site.shell("only-older", f'PATH="{place}:$PATH" exec "$LAB_SHELL" "$@"')
+    path = f'PATH="{place}:$PATH" exec /bin/sh "$@"'
+    return site.shell("only-older", f"""exec "$LAB_SHELL" -c '{path}' sh "$@\"""")
 
 
 SURROUNDINGS = {
     "no-slurm": ("the Slurm command 'sinfo' is not on host", "login node", "rankzero.slurm.lab_cluster"),
-    "read-only": ("state_root: cannot write the run directory", "Read-only file system", "launch_cluster.state_root"),
-    "no-space": ("state_root: cannot write the run directory", "No space left", "launch_cluster.state_root"),
-    "not-mine": ("state_root: cannot write the run directory", "Permission denied", "launch_cluster.state_root"),
+    "read-only": ("state_root: cannot write below", "Read-only file system", "launch_cluster.state_root"),
+    "no-space": ("state_root: ", "KiB free at", "at least 100 MiB are wanted", "launch_cluster.state_root"),
+    "not-mine": ("state_root: cannot write below", "Permission denied", "launch_cluster.state_root"),
     "unreadable-secret": ("secrets.A: the file /nowhere/none cannot be read on the cluster",),
     "old-python": ("needs Python 3.9 or newer", "is Python 3.8.18", "ansible_python_interpreter", "python3."),
     "older-python": ("needs Python 3.9 or newer", "is Python 3.6.8", "ansible_python_interpreter"),

@@ -191,7 +191,8 @@ class Bench:
         for command, text in commands.items():
             (place / command).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
             (place / command).chmod(0o755)
-        return self._shell(name, f'PATH="{inside}:$PATH" exec {self.lab.shell} "$@"')
+        path = f'PATH="{inside}:$PATH" exec /bin/sh "$@"'
+        return self._shell(name, f"""exec {self.lab.shell} -c '{path}' sh "$@\"""")
 
     def shell_with_silent_slurm(self) -> str:
         """slurmctld answers nobody."""

@@ -126,7 +126,19 @@ SPECS: dict[str, dict[str, Any]] = {
         "setup": {"modules": ["apptainer"]},
         "container": {"runtime": "apptainer", "image": "/project/images/torch.sif", "mounts": ["/data:/data:ro"]},
     },
+    "site-environment": {
+        "name": "adopted",
+        "command": ["train.py"],
+        "environment": {"mode": "path", "path": "/shared/envs/my torch"},
+        "fabric": "roce",
+        "offline": True,
+    },
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
+}
+
+#: What only the cluster says, of some of them.
+FOUND: dict[str, dict[str, Any]] = {
+    "site-environment": {"adopted_key": "conda-3.11.2-" + "d" * 64, "conda": True, "caches": "/scratch/ml/the caches"},
 }
 
 #: What shellcheck may not know of a script whose other half is the runtime. One place; a new exclusion needs a reason.
@@ -146,11 +158,12 @@ def rendered(name: str) -> str:
         spec,
         merged,
         code_key="c0de" * 16,
-        environment_key="e" * 32 if spec.environment.mode != "none" else None,
+        environment_key="e" * 32 if spec.environment.mode == "venv" else None,
         runtime_key="4" * 32,
         # With a blank, which has to be quoted; only a container cannot mount such a path.
         state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
         store_root="/scratch/ml/rankzero",
+        **FOUND.get(name, {}),
     )
     return with_generation(render_script(made, str(HERE / "templates") if name == SITE else None), made.token, 1)
 

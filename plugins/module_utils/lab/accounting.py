@@ -9,7 +9,7 @@ import os
 import pwd
 import shutil
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, slurmconf
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, roots, slurmconf
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -32,10 +32,10 @@ def initialise(lab: Lab) -> None:
     user = "mysql" if lab.realistic else pwd.getpwuid(os.getuid()).pw_name
     os.makedirs(building, 0o700)
     if lab.realistic:
-        entry = pwd.getpwnam(user)
-        os.chown(building, entry.pw_uid, entry.pw_gid)
+        os.chown(building, *roots.owner(lab, user))
     control.must(
         [
+            *(control.enter(lab, "head") if lab.root else []),
             "mariadb-install-db",
             "--no-defaults",
             f"--user={user}",

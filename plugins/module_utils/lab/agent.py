@@ -94,14 +94,14 @@ def _bind_over(source: str, path: str) -> None:
         _bind(source, path)
 
 
-def _root_overlay(path: str, disk: str) -> None:
-    """The host's root file system, read through; what is written lands in `disk` (or in memory where the file system
-    of `disk` cannot carry an overlay, as in a container whose root is one)."""
+def _root_overlay(path: str, disk: str, lower: str = "/") -> None:
+    """A root file system (the host's, if no other is named), read through; what is written lands in `disk` (or in
+    memory where the file system of `disk` cannot carry an overlay, as in a container whose root is one)."""
 
     def attempt() -> None:
         for name in ("upper", "work"):
             os.makedirs(f"{disk}/{name}", exist_ok=True)
-        kernel.mount("overlay", path, "overlay", 0, f"lowerdir=/,upperdir={disk}/upper,workdir={disk}/work")
+        kernel.mount("overlay", path, "overlay", 0, f"lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work")
 
     os.makedirs(path, exist_ok=True)
     try:
@@ -115,15 +115,27 @@ def _root_skeleton(path: str, source: str, leave_out: list[str]) -> None:
     """A root of its own whose entries are the host's: mount points can be added without a trace on the host."""
     os.makedirs(path, exist_ok=True)
     kernel.mount(source, path, "tmpfs", 0, "mode=755")
+    _host_entries(path, leave_out)
+
+
+def _host_entries(path: str, leave_out: list[str]) -> None:
+    """What lies in the host's root, below `path` as well."""
     with os.scandir("/") as entries:
         for entry in entries:
             place = f"{path}/{entry.name}"
             if entry.name in leave_out:
                 continue
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), place)
-            else:
+            if not entry.is_symlink():
                 _bind(entry.path, place)
+            elif not os.path.lexists(place):
+                os.symlink(os.readlink(entry.path), place)
+
+
+def _copy(source: str, path: str) -> None:
+    """A file of the host, where the host has it."""
+    with contextlib.suppress(FileNotFoundError), open(source, encoding="utf-8") as stream:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _write(path, stream.read())
 
 
 def _sysfs(path: str) -> None:
@@ -143,6 +155,8 @@ SETUP: dict[str, Callable[..., None]] = {
     "bind_over": _bind_over,
     "root_overlay": _root_overlay,
     "root_skeleton": _root_skeleton,
+    "host_entries": _host_entries,
+    "copy": _copy,
     "sysfs": _sysfs,
     "hostname": socket.sethostname,
     "pivot": kernel.pivot_root,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -124,17 +125,18 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> dict[str
 def _head(lab: Lab, host: Host) -> dict[str, Any]:
     root = lab.path("head", "root")
     setup: list[list[Any]] = [
-        # /run and /sys are its own; /shared is the lab's, whatever the host has there.
-        ["root_skeleton", root, lab.marker, ["run", "sys", "shared", "lost+found"]],
+        *(_own_root(lab, root) if lab.root else _host_root(lab, root)),
         ["sysfs", f"{root}/sys"],
         *_run_directory(lab, root),
-        ["mkdir", f"{root}/run/mysqld", 0o755, "mysql" if lab.accounting == "slurmdbd" else ""],
         ["bind", lab.shared, f"{root}/shared"],
         ["bind", lab.path("etc", "slurm"), f"{root}/etc/slurm"],
         ["bind", lab.path("etc", "munge"), f"{root}/etc/munge"],
         *(["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in sorted(static_files(lab))),
         ["hostname", "head"],
         ["pivot", root],
+        # From here on a user's name means what it means in there.
+        ["mkdir", "/run/munge", 0o755, "munge"],
+        ["mkdir", "/run/mysqld", 0o755, "mysql" if lab.accounting == "slurmdbd" else ""],
     ]
     logs = lab.path("log", "head")
     services = {
@@ -142,10 +144,9 @@ def _head(lab: Lab, host: Host) -> dict[str, Any]:
         "slurmctld": _service(lab, [_SLURMCTLD, "-D"], f"{logs}/slurmctld.out", host.user),
     }
     if lab.accounting == "slurmdbd":
-        services["mariadbd"] = _service(
-            lab, _mariadbd_argv(lab, "mysql", "/run/mysqld/mysqld.sock"), f"{logs}/mariadbd.log", "mysql"
-        )
-        services["slurmdbd"] = _service(lab, [_SLURMDBD, "-D"], f"{logs}/slurmdbd.out", host.user)
+        socket = "/run/mysqld/mysqld.sock"
+        services["mariadbd"] = _service(lab, _mariadbd_argv(lab, "mysql", socket), f"{logs}/mariadbd.log", "mysql")
+        services["slurmdbd"] = _slurmdbd(lab, socket, host.user)
     return {
         "name": "head",
         "socket": socket_path(host, "head"),
@@ -155,12 +156,32 @@ def _head(lab: Lab, host: Host) -> dict[str, Any]:
     }
 
 
-def _run_directory(lab: Lab, root: str) -> list[list[Any]]:
+def _host_root(lab: Lab, root: str) -> list[list[Any]]:
+    # /run and /sys are its own; /shared is the lab's, whatever the host has there.
+    return [["root_skeleton", root, lab.marker, ["run", "sys", "shared", "lost+found"]]]
+
+
+def _own_root(lab: Lab, root: str) -> list[list[Any]]:
+    """The head with another distribution than the host: the host's homes, /tmp, /proc, /dev and other trees are there,
+    as Ansible on this host expects them, and the people, but none of its programs."""
     return [
-        ["tmpfs", f"{root}/run", lab.marker, "mode=755"],
-        ["mkdir", f"{root}/run/lock", 0o1777],
-        ["mkdir", f"{root}/run/munge", 0o755, "munge"],
+        ["root_overlay", root, lab.path("head", "disk"), lab.root],
+        ["host_entries", root, list(release.OWN_DIRECTORIES)],
+        # Ansible puts files for other users there.
+        ["bind", "/var/tmp", f"{root}/var/tmp"],
+        ["bind", lab.directory, f"{root}{lab.directory}"],
+        *(["bind", bind, f"{root}{bind}"] for bind in lab.binds),
+        *_accounts(lab, root),
+        *(["copy", path, f"{root}{path}"] for path in release.CLIENT_SETTINGS),
     ]
+
+
+def _accounts(lab: Lab, root: str) -> list[list[Any]]:
+    return [["copy", lab.path("etc", name), f"{root}/etc/{name}"] for name in ("passwd", "group")]
+
+
+def _run_directory(lab: Lab, root: str) -> list[list[Any]]:
+    return [["tmpfs", f"{root}/run", lab.marker, "mode=755"], ["mkdir", f"{root}/run/lock", 0o1777]]
 
 
 def _munged(lab: Lab, directory: str) -> dict[str, Any]:
@@ -179,7 +200,8 @@ def _munged(lab: Lab, directory: str) -> dict[str, Any]:
 def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
     root = lab.path("nodes", name, "root")
     setup: list[list[Any]] = [
-        ["root_overlay", root, lab.path("nodes", name, "disk")],
+        ["root_overlay", root, lab.path("nodes", name, "disk"), lab.root or "/"],
+        *(_accounts(lab, root) if lab.root else []),
         ["mount", "proc", f"{root}/proc"],
         ["sysfs", f"{root}/sys"],
         *_device_directory(lab, root),
@@ -200,6 +222,7 @@ def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
         ["write", f"{root}/etc/resolv.conf", ""],
         ["hostname", name],
         ["pivot", root],
+        ["mkdir", "/run/munge", 0o755, "munge"],
     ]
     return {
         "name": name,
@@ -252,6 +275,13 @@ def _mariadbd_argv(lab: Lab, user: str, socket: str) -> list[str]:
     ]
 
 
+def _slurmdbd(lab: Lab, socket: str, user: str = "") -> dict[str, Any]:
+    service = _service(lab, [_SLURMDBD, "-D"], f"{lab.path('log', 'head')}/slurmdbd.out", user)
+    # Its client library has a default of its own, which is another one in newer Debians.
+    service["env"]["MYSQL_UNIX_PORT"] = socket
+    return service
+
+
 # ---- simple -----------------------------------------------------------------------------------------------------
 
 
@@ -276,9 +306,7 @@ def _simple(lab: Lab, host: Host) -> dict[str, Any]:
     if lab.accounting == "slurmdbd":
         socket = f"{host.socket_directory}/mysqld.sock"
         services["mariadbd"] = _service(lab, _mariadbd_argv(lab, host.user, socket), f"{logs}/mariadbd.log")
-        database = _service(lab, [_SLURMDBD, "-D"], f"{logs}/slurmdbd.out")
-        database["env"]["MYSQL_UNIX_PORT"] = socket
-        services["slurmdbd"] = database
+        services["slurmdbd"] = _slurmdbd(lab, socket)
     for name in lab.node_names:
         command = [_SLURMD, "-D", "-f", conf, "-N", name]
         services[f"{name}.slurmd"] = _service(lab, command, lab.path("log", name, "slurmd.out"))

@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     control,
     network,
     processes,
+    roots,
     slurmconf,
     wrappers,
 )
@@ -72,7 +73,8 @@ def _is_free(port: int) -> bool:
 
 def write_directory(lab: Lab, host: Host) -> None:
     """Everything on disk that the daemons need. Keeps what a stopped lab left: shared, state, db."""
-    owner = host.user
+    owner = roots.owner(lab, host.user)
+    munge = roots.owner(lab, "munge") if lab.realistic else owner
     for name in ("etc/agents", "etc/slurm", "bin", "lib", "nodes", "head", "spool"):
         os.makedirs(lab.path(name), exist_ok=True)
     os.chmod(lab.directory, 0o755)
@@ -80,58 +82,58 @@ def write_directory(lab: Lab, host: Host) -> None:
     _directory(lab.path("state"), 0o755, owner)
     _directory(host.socket_directory, 0o755)
     for name in ["head", *lab.node_names]:
-        _directory(lab.path("log", name), 0o755, owner if name == "head" else "")
+        _directory(lab.path("log", name), 0o755, owner if name == "head" else None)
         if lab.realistic:
-            _directory(lab.path("log", "munge", name), 0o700, "munge")
+            _directory(lab.path("log", "munge", name), 0o700, munge)
         else:
             os.makedirs(lab.path("spool", name), exist_ok=True)
     _directory(lab.path("log", agents.SUPERVISOR), 0o755)
     for name, text in slurmconf.render(lab, host).items():
-        write_file(lab.path("etc", "slurm", name), text, 0o600 if name == "slurmdbd.conf" else 0o644, owner)
-    for name, text in agents.static_files(lab).items():
+        private = name == "slurmdbd.conf"
+        write_file(lab.path("etc", "slurm", name), text, 0o600 if private else 0o644, owner if private else None)
+    for name, text in {**agents.static_files(lab), **(roots.account_files(lab) if lab.root else {})}.items():
         write_file(lab.path("etc", name), text)
     for name, config in agents.render(lab, host, interpreter()).items():
         write_file(agents.config_path(lab, name), json.dumps(config, indent=1) + "\n")
     for name, text in wrappers.render(lab, host, interpreter()).items():
         write_file(lab.path(name), text, 0o755)
     write_file(lab.path("inventory.yml"), wrappers.inventory(lab))
-    _munge_key(lab)
+    _munge_key(lab, munge)
     if not lab.realistic:
         _fake_devices(lab)
     if lab.accounting == "slurmdbd":
         write_file(lab.path("etc", "grants.sql"), accounting.grants(host.user))
 
 
-def _directory(path: str, mode: int, user: str = "") -> None:
+def _directory(path: str, mode: int, owner: tuple[int, int] | None = None) -> None:
     os.makedirs(path, exist_ok=True)
-    _own(path, mode, user)
+    _own(path, mode, owner)
 
 
-def _own(path: str, mode: int, user: str) -> None:
+def _own(path: str, mode: int, owner: tuple[int, int] | None) -> None:
     os.chmod(path, mode)
-    if user and os.getuid() == 0:
-        entry = pwd.getpwnam(user)
-        os.chown(path, entry.pw_uid, entry.pw_gid)
+    if owner and os.getuid() == 0:
+        os.chown(path, *owner)
 
 
-def write_file(path: str, text: str, mode: int = 0o644, user: str = "") -> None:
+def write_file(path: str, text: str, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
     """Write a file whole: a start that is killed here leaves the old one or the new one."""
     temporary = f"{path}.new"
     with open(temporary, "w", encoding="utf-8") as stream:
         stream.write(text)
-    _own(temporary, mode, user if mode == 0o600 else "")
+    _own(temporary, mode, owner)
     os.replace(temporary, path)
 
 
-def _munge_key(lab: Lab) -> None:
+def _munge_key(lab: Lab, owner: tuple[int, int]) -> None:
     directory, key = lab.path("etc", "munge"), lab.path("etc", "munge", "munge.key")
-    _directory(directory, 0o700, "munge" if lab.realistic else "")
+    _directory(directory, 0o700, owner)
     if not os.path.exists(key):
         descriptor = os.open(f"{key}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o400)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(os.urandom(128))
         os.rename(f"{key}.new", key)
-    _own(key, 0o400, "munge" if lab.realistic else "")
+    _own(key, 0o400, owner)
 
 
 def _fake_devices(lab: Lab) -> None:
@@ -193,8 +195,8 @@ def start_daemons(lab: Lab, host: Host) -> None:
         return
     # The head's chain waits for its database most of the time; the nodes are furnished meanwhile.
     with ThreadPoolExecutor(3) as pool:
-        database = pool.submit(accounting.initialise, lab)
         head = wait_for_agent(lab, host, "head")
+        database = pool.submit(accounting.initialise, lab)
         network.batch(head.pid, network.head_batch(lab))
         if lab.internet:
             control.agent(host, agents.SUPERVISOR).start("internet")

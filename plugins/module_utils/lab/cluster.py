@@ -26,6 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     control,
     library,
     processes,
+    release,
+    roots,
     slurmconf,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, check
@@ -33,14 +35,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.record import R
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 STATES = ("present", "stopped", "restarted", "absent")
-_PROGRAMS = {
-    "munged": "munge",
-    "slurmctld": "slurmctld",
-    "slurmd": "slurmd",
-    "sinfo": "slurm-client",
-    "nsenter": "util-linux",
-}
-_REALISTIC = {"ip": "iproute2", "unshare": "util-linux"}
+_PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client"}
+_REALISTIC = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 _ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
 
 
@@ -75,6 +71,7 @@ class Report:
             "shared_inside": self.lab.shared_inside,
             "nodes": self.lab.node_names,
             "cluster_name": self.lab.cluster_name,
+            "slurm": self.lab.slurm,
             "diff": {
                 "before": f"state: {self.was}\n{self.before}",
                 "after": f"state: {self.now}\n{self.after}",
@@ -109,11 +106,13 @@ def locked(directory: str) -> Iterator[None]:
 
 def missing_packages(lab: Lab) -> list[str]:
     """Debian packages without which this lab cannot start, judged by their programs."""
-    needed = dict(_PROGRAMS)
-    if lab.realistic:
-        needed.update(_REALISTIC)
-    if lab.accounting == "slurmdbd":
-        needed.update(_ACCOUNTING)
+    needed = dict(_REALISTIC) if lab.realistic else {}
+    if not lab.root:
+        needed.update(_PROGRAMS)
+        if lab.accounting == "slurmdbd":
+            needed.update(_ACCOUNTING)
+    elif not roots.cached(release.RELEASES[lab.slurm]):
+        needed["mmdebstrap"] = "mmdebstrap"
     path = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
     return sorted({package for program, package in needed.items() if shutil.which(program, path=path) is None})
 
@@ -236,19 +235,23 @@ def _change(lab: Lab, state: str, was: str) -> list[str]:
             boot.mend(lab, known.host)
             boot.wait_for_nodes(lab, known.host, lab.node_names)
             return found
-    cleared = _stop(lab, known, graceful=state != "absent" and was != "broken")
-    if state == "absent":
-        _remove(lab, known)
-    elif state != "stopped":
-        _start(lab, known)
+    # A root is built before anything ends: where it cannot be had, the lab goes on as it was.
+    starting = state in ("present", "restarted")
+    with roots.held(release.RELEASES[lab.slurm]) if lab.root and starting else contextlib.nullcontext():
+        cleared = _stop(lab, known, graceful=state != "absent" and was != "broken")
+        if state == "absent":
+            _remove(lab, known)
+        elif starting:
+            _start(lab, known)
     return [f"{cleared} leftover processes"] if was == "broken" and cleared else []
 
 
 def _start(lab: Lab, known: Record | None) -> None:
     host = boot.settle_host(lab)
     os.makedirs(lab.directory, exist_ok=True)
-    if known is not None and known.lab.way != lab.way:
-        # Another way means other owners of every file; only /shared is the user's own.
+    if known is not None and (known.lab.way, known.lab.slurm) != (lab.way, lab.slurm):
+        # Another way or release means other owners of every file, and Slurm reads no state that is much older, nor any
+        # that is newer; only /shared is the user's own.
         for name in ("state", "db", "etc", "log"):
             shutil.rmtree(lab.path(name), ignore_errors=True)
     save(Record(lab, host, False))

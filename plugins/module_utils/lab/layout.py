@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
@@ -58,6 +59,12 @@ class Lab:
     partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS
     slurm_conf: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
+    slurm: str = release.HOST
+
+    @property
+    def root(self) -> str:
+        """The root file system of head and nodes where it is not the host's; "" where it is."""
+        return release.RELEASES[self.slurm].root if self.slurm in release.RELEASES else ""
 
     @property
     def realistic(self) -> bool:
@@ -156,6 +163,12 @@ def check(lab: Lab, uid: int) -> None:
         problems.append(_problem("way", lab.way, "allowed are auto, " + ", ".join(WAYS)))
     elif lab.realistic and uid != 0:
         problems.append(_problem("way", lab.way, "namespaces of this kind need root; become root or use way=simple"))
+    if lab.slurm not in release.CHOICES:
+        problems.append(_problem("slurm", lab.slurm, "allowed are " + ", ".join(release.CHOICES)))
+    elif lab.root and lab.way == "simple":
+        problems.append(
+            _problem("slurm", lab.slurm, "another Slurm than the host's needs way=realistic, which needs root")
+        )
     problems.extend(_partition_problems(lab.partitions))
     problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
     for bind in lab.binds:

@@ -26,6 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     network,
     processes,
     record,
+    release,
+    roots,
     slurmconf,
     wrappers,
 )
@@ -45,6 +47,8 @@ MODULES = (
     network,
     processes,
     record,
+    release,
+    roots,
     slurmconf,
     wrappers,
 )

@@ -15,6 +15,8 @@ CONTROLLER_PORT, DATABASE_PORT, NODE_PORT = 6817, 6819, 6818  # Slurm's own defa
 # slurmd loads a plugin even where no other one asks for control groups; this one then looks at no mounted hierarchy,
 # while the automatic choice refuses hosts that mount both versions.
 _CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+# Newer ones can do without, and know nothing of mounting: cgroup.conf(5) of 24.11.
+_NO_CGROUPS = "CgroupPlugin=disabled\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +35,14 @@ class Host:
 
 def render(lab: Lab, host: Host) -> dict[str, str]:
     """File name -> text of everything that belongs into the lab's /etc/slurm (or <directory>/etc/slurm)."""
-    files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": _CGROUP_CONF}
+    files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": cgroup_conf(lab)}
     if lab.accounting == "slurmdbd":
         files["slurmdbd.conf"] = _slurmdbd_conf(lab, host)
     return files
+
+
+def cgroup_conf(lab: Lab) -> str:
+    return _NO_CGROUPS if lab.root else _CGROUP_CONF
 
 
 def _text(pairs: list[tuple[str, object]]) -> list[str]:

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 # Only these of the caller's variables are seen inside, as after an SSH login.
 KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "TERM", "LANG", "LC_ALL", "TZ")
 PROXY_PORT = 3128  # on the head's loopback; see internet.py
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PACKAGE = "ansible_collections.rankzero.slurm.plugins.module_utils.lab"
 
 
@@ -60,7 +61,10 @@ _LANDING = '\'cd "$1" 2>/dev/null || cd /; unset OLDPWD; shift; exec "$@"\' sh "
 
 def _enter(lab: Lab, host: Host, where: str) -> str:
     kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in KEPT_VARIABLES)
-    path = 'PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"'
+    path = f'PATH="${{PATH:-{_PATH}}}"'
+    if lab.root:
+        # The caller's programs are of another distribution.
+        path = f"PATH={_PATH}"
     if not lab.realistic:
         name = "" if where == "head" else f"SLURMD_NODENAME={where} "
         conf = shlex.quote(f"SLURM_CONF={lab.path('etc', 'slurm', 'slurm.conf')}")

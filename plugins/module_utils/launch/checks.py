@@ -195,8 +195,35 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
                     f"'export {name}=...' into setup.commands instead"
                 ),
             )
+    yield from _threads(spec)
+    wanted = spec.environment
+    if (wanted.mode == "path") != (wanted.path is not None):
+        sentence = (
+            "environment.path: is required with environment.mode path: the folder of a venv or conda environment"
+            if wanted.mode == "path"
+            else f"environment.path: has no effect with environment.mode {wanted.mode}; set the mode to path (L12)"
+        )
+        yield ["environment.path", "environment.mode"], sentence
     for name in sorted(set(spec.env) & set(spec.secrets)):
         yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"
+
+
+def _threads(spec: LaunchSpec) -> Iterator[Finding]:
+    """Ranks x threads against the CPUs that Slurm is asked for (L5)."""
+    shape = topology(spec)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        # Nested levels are given as a list; the first one counts.
+        first = spec.env.get(name, "").split(",")[0].strip()
+        threads = int(first) if first.isdecimal() else 0
+        if threads * shape.ranks_per_node > shape.cpus_per_node:
+            yield (
+                [f"env.{name}", "resources.cpus_per_rank", "launcher.ranks_per_node"],
+                (
+                    f"env.{name}: {shape.ranks_per_node} ranks x {threads} threads = "
+                    f"{shape.ranks_per_node * threads} on {shape.cpus_per_node} CPUs of a node; set "
+                    f"resources.cpus_per_rank to {threads}, or leave the variable out (L5)"
+                ),
+            )
 
 
 def _staging(spec: LaunchSpec) -> Iterator[Finding]:

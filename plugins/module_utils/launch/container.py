@@ -158,16 +158,25 @@ def _mounts(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             )
 
 
-def entry(spec: LaunchSpec, *, runs_dir: str, places: Sequence[str], variables: Sequence[str]) -> Entry | None:
+def entry(
+    spec: LaunchSpec,
+    *,
+    runs_dir: str,
+    places: Sequence[str],
+    variables: Sequence[str],
+    writable: Sequence[str] = (),
+) -> Entry | None:
     """How the ranks of a launch enter their container; None without one.
 
     `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
-    `places` are the code, the environment and, last, the runtime, which nobody may write. `variables`: those exported.
+    `places` are the code, the environment and, last, the runtime, which nobody may write; `writable` the caches.
+    `variables`: those exported.
     """
     wanted = spec.container
     if wanted.runtime == "none" or wanted.image is None:
         return None
     ours = [Mount(runs_dir, runs_dir), *(Mount(place, place, ("ro",)) for place in places)]
+    ours += [Mount(place, place) for place in writable]
     users = [mount(text) for text in wanted.mounts]
     ours += _checkpoints(spec, users)
     _check_places(wanted.runtime, ours, users)

@@ -40,6 +40,7 @@ class Variable:
     reason: str
     source: str
     set_by: str = "policy"
+    workaround: str = ""
 
 
 # GPU types as sites name them -> hardware generation.
@@ -107,13 +108,54 @@ def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[
     return found
 
 
+# A tool's cache -> its folder below the cluster's caches (E1). What compilers write (Triton, inductor) is not among
+# them: thousands of small files, which every node makes for itself.
+CACHES = {
+    "HF_HOME": "huggingface",
+    "NEMO_HOME": "nemo",
+    "TORCH_HOME": "torch",
+    "UV_CACHE_DIR": "uv",
+    "XDG_CACHE_HOME": "xdg",
+}
+# Names that make a tool take what is cached and look nothing up (E6).
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def cache_variables(caches: str | None) -> list[Variable]:
+    """Where each tool keeps what it fetches: one place that all nodes see (E1)."""
+    if not caches:
+        return []
+    reason = "a cache of one node is missing on the others: all nodes share one"
+    return [
+        Variable(name, f"{caches}/{folder}", reason, "E1", "launch_cluster.caches") for name, folder in CACHES.items()
+    ]
+
+
+def offline_variables(set_by: str) -> list[Variable]:
+    """Variables of a job that asks no network. `set_by`: who said so."""
+    reasons = {"TOKENIZERS_PARALLELISM": "threads of a tokenizer that is forked by a data loader can hang"}
+    default = "offline is true: take what is cached, do not wait for a network that the nodes do not have"
+    return [Variable(name, value, reasons.get(name, default), "E6", set_by) for name, value in OFFLINE.items()]
+
+
 def variables(
     spec: LaunchSpec,
     merged: Merged,
     environment_path: str | None,
     own: Mapping[str, tuple[Setting, ...]] | None = None,
+    caches: str | None = None,
+    conda: bool = False,
 ) -> list[Variable]:
-    """The exported variables in order; a job's own value replaces the policy's. `own`: fabrics of the cluster."""
+    """The exported variables in order; a job's own value replaces the policy's.
+
+    `own`: fabrics of the cluster, `caches`: its folder for caches (launch_cluster.caches), `conda`:
+    whether the environment is one.
+    """
     result = [
         Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "R1"),
         Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "E5"),
@@ -128,7 +170,12 @@ def variables(
         ),
     ]
     if environment_path:
-        result.append(Variable("VIRTUAL_ENV", environment_path, "the environment of the job", "L8"))
+        source = "L12" if spec.environment.path else "L8"
+        result.append(
+            Variable("CONDA_PREFIX" if conda else "VIRTUAL_ENV", environment_path, "the environment of the job", source)
+        )
+    result += cache_variables(caches)
+    result += offline_variables(merged.origin("offline") or "policy") if spec.offline else []
     if spec.seed is not None:
         result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "E9"))
     result += [
@@ -139,7 +186,10 @@ def variables(
     chosen = fabric(spec.fabric, own or {})
     if chosen:
         source = f"fabric {chosen.name}"
-        result += [Variable(item.name, item.value, item.reason, source) for item in chosen.settings]
+        set_by = "launch_cluster.fabrics" if spec.fabric in (own or {}) else "policy"
+        result += [
+            Variable(item.name, item.value, item.reason, source, set_by, item.workaround) for item in chosen.settings
+        ]
     if spec.debug:
         result += [
             Variable("NCCL_DEBUG", "INFO", "debug is on", "E8"),

@@ -59,6 +59,9 @@ class Plan:
     refs: tuple[Ref, ...]
     container: Entry | None = None
     stage: tuple[tuple[str, str], ...] = ()
+    environment_dir: str = ""
+    caches: str | None = None
+    conda: bool = False
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -78,9 +81,15 @@ def plan(
     state_root: str,
     store_root: str,
     settings: ClusterSettings | None = None,
+    caches: str | None = None,
+    adopted_key: str | None = None,
+    conda: bool = False,
 ) -> Plan:
     """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
-    not looked at: they may still begin with ~ or $NAME.
+    not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
+
+    `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
+    which is a conda environment or a venv.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}
@@ -88,7 +97,9 @@ def plan(
     if environment_key:
         inputs["environment"] = environment_key
         refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
-    environment_path = refs[1].path if environment_key else None
+    environment_path = refs[1].path if environment_key else spec.environment.path
+    if adopted_key:
+        inputs["environment"] = adopted_key
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
     shape = topology(spec)
@@ -96,11 +107,12 @@ def plan(
     python = f"{environment_path}/bin/python" if environment_path else "python3"
     # Beside the runs, and not in the store: a node that sees no store still has to start.
     runtime_dir = f"{state_root}/runtime/{runtime_key}"
-    exported = tuple(variables(spec, merged, environment_path, settings.fabrics))
+    exported = tuple(variables(spec, merged, environment_path, settings.fabrics, caches, conda))
     container = entry(
         spec,
         runs_dir=run_dir[: -len(token) - 1],
-        places=[ref.path for ref in refs] + [runtime_dir],
+        places=[ref.path for ref in refs] + [runtime_dir] + ([spec.environment.path] if spec.environment.path else []),
+        writable=[caches] if caches else [],
         variables=[variable.name for variable in exported],
     )
     return Plan(
@@ -122,6 +134,9 @@ def plan(
         refs=tuple(refs),
         container=container,
         stage=tuple(staging.exports(spec, settings, state_root)),
+        environment_dir=environment_path or "",
+        caches=caches,
+        conda=conda,
     )
 
 

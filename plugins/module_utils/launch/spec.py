@@ -69,10 +69,17 @@ class Code:
 @dataclass(frozen=True)
 class Environment:
     mode: str = option(
-        t.choice("venv", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `none`: what the node has.",
+        t.choice("venv", "path", "none"),
+        "`venv`: built once on the cluster from pyproject.toml, before the job. `path`: a venv or conda environment "
+        "that the site has already, see `path` (L12). `none`: what the node has.",
         "none",
         example="venv",
+    )
+    path: str | None = option(
+        t.text(r"/[^\0\n:%\\]*", "an absolute path on the cluster"),
+        "With `mode: path`: the environment's folder on shared storage, with bin/python. What is installed there is "
+        "part of the launch key besides: an environment that was changed is a new launch.",
+        example="/shared/envs/torch",
     )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
     extras: tuple[str, ...] = option(
@@ -224,6 +231,14 @@ class LaunchSpec:
         key=False,
         example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
     )
+    offline: bool = option(
+        t.BOOLEAN,
+        "Tell Hugging Face's libraries to take what is cached and to ask no network (E6). A cluster whose nodes have "
+        "none sets it in `launch_cluster`.",
+        False,
+        key=False,
+        short="offline",
+    )
     seed: int | None = option(
         t.whole(0, 2**32 - 1),
         "Random seed of all ranks, exported as RANKZERO_SEED and recorded (E9).",
@@ -286,9 +301,24 @@ class ClusterSettings:
         key=False,
         example="/local/scratch",
     )
+    caches: str | None = option(
+        t.text(r"[/~$][^\0\n%\\:,]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Folder on shared storage for the caches of tools: HF_HOME, UV_CACHE_DIR, NEMO_HOME, TORCH_HOME and "
+        "XDG_CACHE_HOME point below it (E1). Not given, each tool decides.",
+        key=False,
+        example="/scratch/ml/caches",
+    )
+    min_free: str = option(
+        t.text(r"[0-9]+[KMGT]?", "a size such as 500M or 2G"),
+        "What must be free at state_root and store_root (disk and quota) before anything is submitted; 0 is no check.",
+        "100M",
+        key=False,
+        example="2G",
+    )
     fabrics: dict[str, tuple[Setting, ...]] = option(
         OWN_FABRICS,
-        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or {value, reason}.",
+        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or a map of value, "
+        "reason and, for a workaround, version and expires (a date).",
         {},
         key=False,
         example={"roce": {"NCCL_IB_GID_INDEX": {"value": "1", "reason": "measured in May"}}},

@@ -158,6 +158,14 @@ def _parse_time(value: object) -> str:
 TIME = Type("Slurm time", _parse_time, {"type": "string", "pattern": r"^[0-9]+(-[0-9]+)?(:[0-9]+){0,2}$"})
 
 
+def memory_mib(text: str | None) -> int | None:
+    """MiB of a size as sbatch takes it for --mem: 64G, 500 (MiB), 0; None where it is not given."""
+    if text is None:
+        return None
+    number, unit = (text[:-1], text[-1]) if text[-1:] in "KMGT" else (text, "M")
+    return int(number) * {"K": 1, "M": 2**10, "G": 2**20, "T": 2**30}[unit] // 2**10
+
+
 def listed(item: Type, filled: bool = False) -> Type:
     """A list of values of one type, as a tuple; `filled` refuses the empty one."""
 

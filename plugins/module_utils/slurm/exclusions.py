@@ -21,8 +21,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 
 # Letters of sinfo -o: node, CPUs, MiB, generic resources, state, features.

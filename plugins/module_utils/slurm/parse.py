@@ -126,6 +126,7 @@ _REST_IF_FIRST = frozenset(
         "SystemComment",
         "Extra",
         "Command",
+        "SubmitLine",
         "WorkDir",
         "StdErr",
         "StdIn",

@@ -299,12 +299,18 @@ def explain(reason: str) -> Reason:
     if text.lower().startswith("nodes required for job are down"):
         return Reason("Resources", "nodes that it needs are down, drained or reserved", "wait or exclude them")
     head, _comma, detail = text.partition(",")
-    code = head.strip().replace(" ", "_") or "None"
+    code = _bare(head.strip().replace(" ", "_")) or "None"
     if code in _REASONS:
         meaning, remedy, stuck = _REASONS[code]
         extra = detail.strip()
         return Reason(code, f"{meaning}: {extra}" if extra else meaning, remedy, stuck)
     return _limit_reason(code) or Reason(text, "waiting")
+
+
+def _bare(code: str) -> str:
+    """Without what newer Slurms add to some codes: "RaisedSignal:9(Killed)"."""
+    bare = code.partition(":")[0]
+    return bare if bare in _REASONS else code
 
 
 _ENDS = {
@@ -328,16 +334,19 @@ def describe_end(state: str, exit_code: int | None = None, signal: int | None = 
     word = state_of(state)
     text = f"{word}: {_ENDS.get(word, 'state of the job in Slurm')}"
     # Slurm itself marks out-of-memory as signal 125 (ExitCode 0:125): no signal of that number exists.
-    if signal and signal != 125:
+    if signal and signal != 125 and word not in _ENDED_BY_SLURM:
         text += f", signal {signal}"
     elif exit_code:
         text += f", exit code {exit_code}"
-    code = reason.strip().strip("()")
+    code = _bare(reason.strip().strip("()"))
     # For an ended job squeue still shows why it had been pending; that explains nothing about its end.
     if code in _REASONS and code in _END_REASONS:
         text += f" ({code})"
     return text
 
+
+# Newer Slurms show the signal of theirs that ended the job; that it was Slurm says the state already.
+_ENDED_BY_SLURM = frozenset({"NODE_FAIL", "PREEMPTED", "TIMEOUT"})
 
 _END_REASONS = frozenset(
     {

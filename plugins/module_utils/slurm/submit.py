@@ -14,8 +14,6 @@ import base64
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,7 +21,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, containers, exclusions, owners
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, owners, packing, precheck
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -63,6 +61,7 @@ class Launcher:
         self.sleep = sleep
         self.clock = clock
         self.excluded: list[exclusions.Exclusion] = []
+        self._checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -75,14 +74,18 @@ class Launcher:
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
+            # Nobody should wait for an environment to be built for a job that is refused then.
+            costly = any(ref["kind"] == "environment" for ref in missing)
+            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
             if not missing or self.check_mode:
-                self._check_limits()
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
+            if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
-                return self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
-            self._pack()
+                result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+                return {**result, **({"checks": checked.result()} if checked else {})}
+            packing.keep(self.request)
             if again:
                 self._renew(target)
                 return self._submit(target)
@@ -190,25 +193,13 @@ class Launcher:
             return bool(host)
         return os.path.exists(f"/proc/{pid}")
 
-    def _check_limits(self) -> None:
-        problems = cluster.check_request(cluster.limits(self.slurm), **self.request.limits)
-        if self.request.container:
-            problems += containers.check(self.slurm, **self.request.container)
-        if problems:
-            raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))
-
-    def _pack(self) -> None:
-        """Where the nodes see no store: put what the job needs beside the runs, once (P5). The job runtime packs it."""
-        for wanted in self.request.archives:
-            runtime = next(ref["path"] for ref in self.request.refs if ref["kind"] == "runtime")
-            pack = os.path.join(runtime, "pack.py")
-            command = [sys.executable, "-I", pack, "keep", wanted["folder"], wanted["archive"]]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise RankzeroError(
-                    f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "
-                    "store (launch_cluster.store_shared: false)."
-                )
+    def _check(self, generation: int, building: bool) -> precheck.Checked:
+        """What can be known before the job is queued (P3). Raises with every problem at once."""
+        script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
+        self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+        checked = self._checks.run(script, building=building)
+        precheck.raise_for(checked.problems)
+        return checked
 
     def _create(self, target: RunDirectory) -> bool:
         """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
@@ -297,11 +288,14 @@ class Launcher:
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
+            if self._checks:
+                self._checks.informed.keep()
             return self._result("submitted", run, previous, job_id=submitted.job_id)
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            raise SlurmError(f"sbatch refused the job: {result.complaint}", **self._identity(run))
+            reasons = self._checks.reasons() if self._checks else ""
+            raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.
         record = self._appeared(run)

@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.admission import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import (
@@ -89,6 +90,20 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
         "gpus_per_node": 0,
         "gpu_type": None,
         "cpus_per_node": 1,
+        "memory": None,
+        "account": None,
+        "qos": None,
+        "constraint": None,
+        "reservation": None,
+        "early": None,
+        "requeue": None,
+    }
+    # The module's own checks take every one of them.
+    Ask(**arguments["limits"])
+    assert arguments["places"] == {
+        "roots": {"state_root": "/state", "store_root": "/store"},
+        "min_free_kib": 100 * 1024,
+        "sources": [],
     }
     assert json.loads(made.files["contract.json"])["artifact"]["then"] == "end"
     # The token stands in the place of the generation in the script, and in no other file's way.
@@ -272,7 +287,7 @@ class Action(LaunchAction):
 def roots(environment: dict[str, str], state: str, store: str) -> tuple[tuple[str, str], int]:
     read = read_job({"name": "x", "command": ["x"]}, {"state_root": state, "store_root": store}, None, None, "/")
     action = Action(environment)
-    return action._roots(read), len(action.asked)
+    return tuple(action._roots(read)), len(action.asked)  # type: ignore[return-value]
 
 
 def test_absolute_roots_cost_no_look_at_the_cluster() -> None:

@@ -44,6 +44,11 @@ def test_the_card_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_the_card_explains_the_variables_where_that_was_asked() -> None:
+    lines = card({**LAUNCH, "explain": ["A  1  because", "B  2  so"]}, RESULT, {})
+    assert lines[-2:] == ["  variables A  1  because", "            B  2  so"]
+
+
 @pytest.mark.parametrize(
     ("result", "expected"),
     [

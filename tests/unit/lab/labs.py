@@ -34,6 +34,10 @@ LABS = {
         ),
         Host("vm", "slurm", 0, "/srv/small/run"),
     ),
+    "newer": (
+        Lab("newer", "/srv/newer", nodes=2, gpus=0, binds=("/data",), slurm="26.05"),
+        Host("vm", "slurm", 0, "/srv/newer/run"),
+    ),
     "simple": (
         Lab("lab", "/home/user/.local/share/rankzero-lab/lab", way="simple", nodes=2, gpus=2, job_comments=True),
         Host("vm", "user", 12300, "/tmp/rankzero-lab-1000-0123abcd"),

@@ -16,6 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import layout
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.modules import lab_cluster
 
+# What is done with a lab, not what it is.
+NOT_THE_LABS = ("state", "prune")
 ROLE = Path(__file__).parents[3] / "roles" / "lab_cluster"
 
 
@@ -41,13 +43,14 @@ def test_all_mistakes_are_reported_at_once() -> None:
         partitions=(Partition("a b", "soon"), Partition("x", default=True), Partition("x", default=True)),
         slurm_conf=("PrivateData", "A=1\nB=2"),
         binds=("relative", "/", "/shared/x"),
+        slurm="23.02",
     )
     with pytest.raises(RankzeroError) as caught:
         layout.check(bad, uid=0)
     problems = caught.value.partial["problems"]
     assert isinstance(problems, list)
     assert [problem.split(":")[0] for problem in problems] == [
-        "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "partitions",
+        "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "slurm", "partitions",
         "partitions.max_time", "partitions", "partitions", "slurm_conf", "slurm_conf", "binds", "binds", "binds",
     ]  # fmt: skip
     assert "nodes: 65 is not allowed; allowed are 1 to 64" in caught.value.message
@@ -56,6 +59,12 @@ def test_all_mistakes_are_reported_at_once() -> None:
 def test_the_realistic_way_needs_root() -> None:
     with pytest.raises(RankzeroError, match="become root or use way=simple"):
         layout.check(lab(), uid=1000)
+
+
+def test_another_slurm_needs_the_realistic_way() -> None:
+    layout.check(lab(slurm="24.11"), uid=0)
+    with pytest.raises(RankzeroError, match=r"slurm: '24\.11' is not allowed; .* needs way=realistic"):
+        layout.check(lab(slurm="24.11", way="simple"), uid=1000)
 
 
 @pytest.mark.parametrize("length", ["UNLIMITED", "INFINITE", "60", "30:00", "01:00:00", "2-0", "1-12:00:00"])
@@ -129,17 +138,21 @@ def test_the_modules_options_are_documented_with_their_defaults() -> None:
 
 
 def test_the_role_and_the_module_agree() -> None:
-    own = {"install", "packages", "directory"}  # directory: empty in the role, not given to the module
+    own = {"install", "packages", "root_packages", "directory"}  # directory: empty in the role, not given to the module
     ours = {name: value for name, value in role_defaults().items() if name not in own}
     assert ours == {name: entry["default"] for name, entry in lab_cluster.ARGUMENTS.items() if name != "directory"}
 
 
 def test_the_labs_defaults_are_the_modules() -> None:
-    options = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name != "state"}
+    options = {
+        name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name not in ("state", "prune")
+    }
     assert layout.from_options({**options, "way": "simple", "directory": "/x/"}) == Lab("lab", "/x", way="simple")
 
 
 def test_what_is_switched_reaches_the_lab() -> None:
-    options = {name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name != "state"}
+    options = {
+        name: entry.get("default") for name, entry in lab_cluster.ARGUMENTS.items() if name not in ("state", "prune")
+    }
     switched = layout.from_options({**options, "way": "simple", "internet": False, "job_comments": True})
     assert (switched.internet, switched.job_comments) == (False, True)

@@ -68,6 +68,27 @@ def problems(**data: Any) -> list[str]:
             {"env": {"A": "1"}, "secrets": {"A": {"from_env": "B"}}},
             "env.A: is also a secret; keep it under secrets only",
         ),
+        (
+            {"environment": {"mode": "path"}},
+            "environment.path: is required with environment.mode path: the folder of a venv or conda environment",
+        ),
+        (
+            {"environment": {"mode": "venv", "path": "/x"}},
+            "environment.path: has no effect with environment.mode venv; set the mode to path (L12)",
+        ),
+        ({"environment": {"mode": "path", "path": "/x"}}, None),
+        ({"env": {"OMP_NUM_THREADS": "4,2"}, "resources": {"cpus_per_rank": 4}}, None),
+        (
+            {
+                "env": {"OMP_NUM_THREADS": "3"},
+                "resources": {"cpus_per_rank": 2},
+                "launcher": {"kind": "torchrun", "ranks_per_node": 4},
+            },
+            (
+                "env.OMP_NUM_THREADS: 4 ranks x 3 threads = 12 on 8 CPUs of a node; set resources.cpus_per_rank to 3, "
+                "or leave the variable out (L5)"
+            ),
+        ),
         ({"artifact": {"path": "deep/result.json"}}, None),
         ({"artifact": {"path": "..result"}}, None),
         ({"artifact": {"format": "any"}}, None),

@@ -5,14 +5,26 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import generation, variables
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import FABRICS, OWN_FABRICS, Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import (
+    CACHES,
+    OFFLINE,
+    generation,
+    variables,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import (
+    FABRICS,
+    OWN_FABRICS,
+    Setting,
+    expired,
+    fabric,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import Invalid
 
@@ -99,6 +111,52 @@ def test_a_clusters_own_fabric_replaces_ours_and_the_job_wins_over_both() -> Non
     assert chosen(layers(fabric="roce", env={"NCCL_IB_GID_INDEX": "0"}), own)["NCCL_IB_GID_INDEX"] == "0"
     added = OWN_FABRICS.parse({"site": {"X": 1}})
     assert chosen(layers(fabric="site"), added)["X"] == "1"
+
+
+def test_a_workaround_says_of_which_versions_and_until_when() -> None:
+    (found,) = [
+        item for item in variables(validated(layers(fabric="roce")), layers(fabric="roce"), None) if item.workaround
+    ]
+    assert (found.name, found.workaround) == ("NCCL_IB_GID_INDEX", "for NCCL before 2.21, until 2027-06-30")
+    own = OWN_FABRICS.parse(
+        {
+            "x": {
+                "A": {"value": "0", "version": "NCCL 2.19", "expires": "2026-01-31"},
+                "B": {"value": 1, "expires": "2026-02-01"},
+            }
+        }
+    )
+    known = fabric("x", own)
+    assert known is not None
+    assert expired(known, date(2026, 1, 31)) == []
+    (sentence,) = expired(known, date(2026, 2, 1))
+    assert sentence.startswith("fabric x: A=0 works around NCCL 2.19 and was believed until 2026-01-31: see whether")
+    assert len(expired(known, date(2026, 2, 2))) == 2
+    merged = layers(fabric="x")
+    assert {
+        item.set_by for item in variables(validated(merged, (), own), merged, None, own) if item.source == "fabric x"
+    } == {"launch_cluster.fabrics"}
+    with pytest.raises(Invalid, match="has the expiry 'soon', not a date such as 2027-06-30"):
+        OWN_FABRICS.parse({"x": {"A": {"value": "0", "expires": "soon"}}})
+
+
+def test_every_workaround_of_ours_says_when_to_look_at_it_again() -> None:
+    for known in FABRICS:
+        for item in known.settings:
+            assert bool(item.version) == bool(item.expires), (known.name, item.name)
+
+
+def test_caches_and_offline_are_policy_and_the_job_wins() -> None:
+    merged = merge(
+        [Layer("launch_cluster", {"offline": True}), *[Layer("job.yml", layers(env={"HF_HOME": "/own"}).data)]]
+    )
+    found = {item.name: item for item in variables(validated(merged), merged, None, caches="/c")}
+    assert (found["HF_HOME"].value, found["HF_HOME"].set_by) == ("/own", "job.yml")
+    assert (found["UV_CACHE_DIR"].value, found["UV_CACHE_DIR"].source) == ("/c/uv", "E1")
+    assert (found["HF_HUB_OFFLINE"].value, found["HF_HUB_OFFLINE"].set_by) == ("1", "launch_cluster")
+    assert found["TOKENIZERS_PARALLELISM"].value == "false"
+    plain = {item.name for item in variables(validated(layers()), layers(), None)}
+    assert not plain & {*CACHES, *OFFLINE}
 
 
 def test_an_unknown_fabric_is_an_error_with_the_nearest_name() -> None:

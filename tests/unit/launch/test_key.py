@@ -82,6 +82,8 @@ def test_golden_keys_of_other_inputs() -> None:
 OTHER: dict[str, Any] = {
     "name": "other",
     "command": ["train.py", "--steps", "11"],
+    "environment.path": "/shared/envs/torch",
+    "offline": True,
     "resources.nodes": 2,
     "resources.spares": 1,
     "resources.gpus_per_node": 1,
@@ -170,6 +172,7 @@ OTHER: dict[str, Any] = {
 }
 IN_KEY = {
     "command",
+    "environment.path",
     "resources.nodes",
     "resources.gpus_per_node",
     "resources.gpu_type",

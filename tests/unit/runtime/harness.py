@@ -146,6 +146,7 @@ class Site:
         secrets: Mapping[str, str] | None = None,
         environment: bool = False,
         generation: int = 1,
+        **found: Any,
     ) -> Job:
         """A generation on disk, as the module leaves it before sbatch."""
         given = {"name": "job", "command": ["probe.py"], **spec}
@@ -163,6 +164,7 @@ class Site:
             runtime_key=RUNTIME_KEY,
             state_root=str(self.state),
             store_root=str(self.store),
+            **found,
         )
         run = Path(made.runs_dir()) / str(generation)
         (run / "logs").mkdir(parents=True)

@@ -12,6 +12,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,17 @@ def site(tmp_path: Path) -> Site:
 
 def shell(line: str) -> dict[str, object]:
     return {"shell": line}
+
+
+def conda(place: Path) -> Path:
+    """What makes a folder a conda environment for a job: its history, and scripts for whoever activates it."""
+    for folder in ("bin", "conda-meta", "etc/conda/activate.d"):
+        (place / folder).mkdir(parents=True)
+    (place / "bin" / "python").symlink_to(sys.executable)
+    (place / "conda-meta" / "history").touch()
+    script = 'export FROM_CONDA="$CONDA_PREFIX $NOBODY_HAS_SET" OWN=conda\n'
+    (place / "etc" / "conda" / "activate.d" / "a b.sh").write_text(script, encoding="utf-8")
+    return place
 
 
 # --- ranks
@@ -143,6 +155,21 @@ def test_modules_and_commands_come_before_the_launch(site: Site) -> None:
     assert job.seen()["env"]["LINE"] == "it is set"
 
 
+def test_scripts_of_a_conda_environment_are_sourced_and_the_jobs_variables_win(site: Site, tmp_path: Path) -> None:
+    place = conda(tmp_path / "my env")
+    wanted = {"environment": {"mode": "path", "path": str(place)}, "env": {"OWN": "job"}}
+    job = site.job(wanted, adopted_key="k", conda=True, caches=str(tmp_path / "the caches"))
+    assert job.finish(job_id=42) == 0, job.log(42)
+    found = job.seen()["env"]
+    assert (found["FROM_CONDA"], found["OWN"], found["CONDA_PREFIX"]) == (f"{place} ", "job", str(place))
+    assert found["PATH"].split(":")[0] == f"{place}/bin"
+    assert found["UV_CACHE_DIR"] == f"{tmp_path}/the caches/uv" and (tmp_path / "the caches").is_dir()
+    (place / "bin" / "python").unlink()
+    again = site.job(wanted, adopted_key="k", conda=True, generation=2)
+    assert again.finish(job_id=43) == 78
+    assert "is not on" in again.outcome()["message"]
+
+
 def test_set_up_may_use_variables_that_nobody_has_set(site: Site) -> None:
     """As module systems, /etc/profile and conda do."""
     site.functions["module"] = 'export LOADED="$*$NOBODY_HAS_SET_THIS"'
@@ -195,11 +222,14 @@ def test_a_requeued_job_keeps_its_claim_and_judges_anew(site: Site) -> None:
     assert sorted(path.name for path in (job.run / "logs").iterdir()) == ["0", "1", "job.5.log"]
 
 
-def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize("back", [[], ["logs", "logs/job.1.log"]], ids=["nothing", "what slurmd makes for the log"])
+def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Path, back: list[str]) -> None:
     job = site.job({})
     # Slurm runs its own copy of the script.
     spool = shutil.copy(job.run / "job.sbatch", tmp_path / "slurm_script")
     shutil.rmtree(job.run)
+    for name in back:
+        (job.run / name).mkdir(parents=True)
     functions = {f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in site.functions.items()}
     ended = subprocess.run(
         ["/bin/bash", spool, "--submission", "host:1"],
@@ -211,7 +241,7 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
     )
     assert ended.returncode == 66
     assert "is gone: nothing is run" in ended.stdout
-    assert not job.run.exists()
+    assert sorted(str(path.relative_to(job.run)) for path in job.run.rglob("*")) == back
 
 
 def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:

@@ -6,7 +6,16 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, cluster, containers, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    admission,
+    client,
+    cluster,
+    containers,
+    knowledge,
+    parse,
+    partitions,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 
@@ -15,8 +24,8 @@ def table(*rows: str) -> str:
     return "".join(row.replace("|", parse.FIELD) + parse.RECORD + "\n" for row in rows)
 
 
-LAB, _ = cluster.parse_limits(recorded("sinfo.txt"))
-MIXED, _ = cluster.parse_limits(
+LAB, _ = partitions.parse_limits(recorded("sinfo.txt"))
+MIXED, _ = partitions.parse_limits(
     table(
         "gpu|gpu*|up|1-00:00:00|1:00:00|1-infinite|2|96|512000|gpu:h100:8(S:0-1)|idle|ib,h100",
         "gpu|gpu*|up|1-00:00:00|1:00:00|1-infinite|4|32|256000|gpu:a100:4|mixed-|ib",
@@ -28,9 +37,10 @@ MIXED, _ = cluster.parse_limits(
 )
 
 
-def ask(limits: cluster.ClusterLimits, **wanted: object) -> list[str]:
+def ask(limits: partitions.ClusterLimits, **wanted: object) -> list[str]:
     asked = {"nodes": 1, "partition": None, "time_minutes": None, **wanted}
-    return cluster.check_request(limits, **asked)  # type: ignore[arg-type]
+    request = admission.Ask(**asked)  # type: ignore[arg-type]
+    return admission.judge(limits, Knowledge(), request, user="eve", groups=frozenset()).problems
 
 
 def test_limits_of_a_real_cluster() -> None:
@@ -45,7 +55,7 @@ def test_limits_of_a_real_cluster() -> None:
 
 def test_limits_take_one_command() -> None:
     slurm = FakeSlurm(sinfo=said(recorded("sinfo.txt"))).slurm()
-    assert cluster.limits(slurm) == LAB
+    assert partitions.limits(slurm) == LAB
     assert slurm.commands == 1
 
 
@@ -142,7 +152,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
         (
             MIXED,
             {"nodes": 1, "cpus_per_node": 64, "gpus_per_node": 4, "gpu_type": "a100"},
-            ["resources: only 0 nodes of partition gpu have both 4 a100 GPUs and 64 CPUs; 1 asked."],
+            ["resources: only 0 nodes of partition gpu have 4 a100 GPUs and 64 CPUs at once; 1 asked."],
         ),
         (MIXED, {"partition": "big", "nodes": 3}, ["resources.nodes: 3 asked, partition big wants at least 4 a job."]),
         (
@@ -157,7 +167,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
             ["resources.time: 1-12:00:00 asked, partition gpu allows at most 1-00:00:00."],
         ),
         (
-            cluster.ClusterLimits(()),
+            partitions.ClusterLimits(()),
             {},
             [
                 (
@@ -169,7 +179,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
     ],
 )
 def test_a_sentence_for_each_thing_that_can_never_run(
-    limits: cluster.ClusterLimits, wanted: dict[str, object], sentences: list[str]
+    limits: partitions.ClusterLimits, wanted: dict[str, object], sentences: list[str]
 ) -> None:
     assert ask(limits, **wanted) == sentences
 
@@ -209,6 +219,49 @@ def test_the_whole_picture() -> None:
     short = next(partition for partition in partitions if partition["name"] == "short")
     assert (short["max_time"], short["max_nodes"], short["preempt_mode"]) == ("00:30:00", 2, "OFF")
     assert (short["cpus_per_node"], short["gpus_per_node"], short["mixed"]) == (16, 8, False)
+
+
+def test_what_the_user_may_charge_is_told_where_it_is_enforced() -> None:
+    assert cluster.describe(described().slurm())["mine"] == {
+        "user": knowledge.whoami()[0],
+        "groups": sorted(knowledge.whoami()[1]),
+        "enforced": [],
+        "default_account": None,
+        "associations": [],
+        "qos": [],
+        "unknown": [],
+    }
+    config = recorded("scontrol_config.txt").replace("Enforce = none", "Enforce = associations,limits,qos")
+    answers = [said(recorded("ping_up.txt")), said(config), said(recorded("scontrol_partition_rules.txt"))]
+    rows = [said("lab\n"), said(recorded("sacctmgr_user.txt")), said(recorded("sacctmgr_qos.txt"))]
+    slurm = described(scontrol=answers, sacctmgr=rows).slurm()
+    mine = cluster.describe(slurm)["mine"]
+    assert isinstance(mine, dict)
+    assert (mine["enforced"], mine["default_account"]) == (["associations", "limits", "qos"], "ml")
+    assert mine["associations"][1] == {
+        "account": "ml",
+        "partition": "",
+        "qos": "high,normal",
+        "default_qos": "normal",
+        "max_tres": "node=2",
+        "max_submit": "3",
+    }
+    assert [one["name"] for one in mine["qos"]] == ["normal", "high"]
+    assert mine["qos"][1]["max_tres_per_user"] == "cpu=32"
+    assert slurm.commands == 9
+
+
+def test_what_a_site_hides_is_a_warning() -> None:
+    closed = said(stderr="slurm_load_partitions: Access/permission denied\n", rc=1)
+    answers = [said(recorded("ping_up.txt")), said(recorded("scontrol_config.txt"))]
+    slurm = described(scontrol=[*answers, said(recorded("scontrol_partition_rules.txt"))], sinfo=closed).slurm()
+    found = cluster.describe(slurm)
+    partitions = found["partitions"]
+    assert isinstance(partitions, list)
+    assert [(one["name"], one["total_nodes"], one["max_time"]) for one in partitions][2] == ("gated", 1, "00:10:00")
+    assert found["default_partition"] == "batch" and found["node_states"] == {}
+    assert len(slurm.notes) == 2 and "Access/permission denied" in slurm.notes[0]
+    assert cluster.describe(described(scontrol=[*answers, closed], sinfo=closed).slurm())["partitions"] == []
 
 
 def test_accounting_that_does_not_answer_is_told_not_raised() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.precheck import Checked
 from tests.unit.submit.test_submit import Bench
 
 
@@ -80,7 +81,7 @@ def test_while_slurm_is_silent_nothing_is_concluded(two: Two, monkeypatch: pytes
     two.launch(two.first)
     launcher = two.second.launcher(checkpoint_dir=str(two.folder))
     two.first.cluster.down = True
-    monkeypatch.setattr(launcher, "_check_limits", lambda: None)
+    monkeypatch.setattr(launcher, "_check", lambda generation, building: Checked())
     with pytest.raises(SlurmUnavailable, match=r"was given to job 101 .* Nothing is submitted; try again later"):
         launcher.launch()
 

@@ -90,6 +90,8 @@ class Cluster:
         return CommandResult(tuple(argv), 124 if rc == "timeout" else rc, out, err, rc == "timeout")
 
     def _sbatch(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if "--test-only" in argv:
+            return 0, "", f"sbatch: Job 7 to start at {int(NOW)} using 1 processors on nodes node[01-02] in partition x"
         return self.sbatch(argv)
 
     def _srun(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -119,6 +121,8 @@ class Cluster:
         return FIELD.join(map(str, (number, job["state"], "None", job["exit"] * 256, 0, *times, *place)))
 
     def _scontrol(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if argv[-1] in ("config", "partition"):
+            return 0, "", ""
         return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
 
     def _sacct(self, argv: Sequence[str]) -> tuple[int, str, str]:
@@ -250,7 +254,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "job_id": "101",
         "missing": [],
     }
-    assert bench.cluster.commands == ["sinfo", "sbatch"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "sbatch"]
     assert bench.cluster.asked[-1][1:] == [
         "--parsable",
         run.file("job.sbatch"),
@@ -622,7 +626,7 @@ def test_an_end_that_only_silent_accounting_could_tell_is_not_guessed(bench: Ben
 
 
 def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) -> None:
-    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    refs = [*bench.request.refs, {"kind": "code", "key": "e", "path": str(bench.store / "nowhere")}]
     result = bench.launch(refs=refs)
     assert (result["launch_state"], result["changed"], result["generation"]) == ("missing", False, 1)
     assert result["missing"] == [refs[1]]
@@ -630,11 +634,20 @@ def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) 
     assert not bench.runs.exists()
 
 
+def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) -> None:
+    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    assert bench.launch(refs=refs)["launch_state"] == "missing"
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
+    with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
+        bench.launch(refs=refs, limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
+    assert not bench.runs.exists()
+
+
 def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: Bench) -> None:
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - resources.nodes"):
         bench.launch(limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
     assert not bench.runs.exists()
-    assert bench.cluster.commands == ["sinfo"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
 
 
 def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_written(bench: Bench) -> None:
@@ -642,7 +655,7 @@ def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_w
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - container.runtime: pyxis is not"):
         bench.launch(container=wanted)
     assert not bench.runs.exists()
-    assert bench.cluster.commands == ["sinfo", "srun"]
+    assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "srun"]
     bench.cluster.help = "  --container-image=PATH\n"
     assert bench.launch(container=wanted)["launch_state"] == "submitted"
 
@@ -803,7 +816,7 @@ def test_a_submission_leaves_out_nodes_that_were_not_fit_besides_the_jobs_own(be
     planned = bench.launch(check_mode=True, placement=placement)
     result = bench.launch(placement=placement)
     assert planned["excluded"] == result["excluded"] == [text]
-    (words,) = [words for words in bench.cluster.asked if words[0] == "sbatch"]
+    (words,) = [words for words in bench.cluster.asked if words[0] == "sbatch" and "--parsable" in words]
     assert "--exclude=node[01-02],node07" in words
     bench.time = NOW + 6
     assert bench.launch(placement=placement)["excluded"] == []

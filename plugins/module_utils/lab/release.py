@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm releases that a lab can run besides the host's own, each out of a root file system of the Debian that has it.
+
+Pure. A root is known by a key over its recipe (suite, packages, how it is made), so that a lab knows the path of its
+root before anybody has built it; `roots.py` builds, checks, keeps and removes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+
+HOST = "host"
+STORE = "/var/lib/rankzero-lab/.roots"  # beside the labs of root; a lab's name cannot begin with a dot
+
+# Of the daemons' users, slurm has one number on every Debian; these two get whatever is free when they are installed.
+# With fixed ones the files of a stopped lab keep their owners when its root is built anew.
+USERS = {"munge": 700, "mysql": 701}
+
+PACKAGES = (
+    "ca-certificates",
+    "fuse3",
+    "iproute2",
+    "liblua5.4-0",  # opened at run time by job_submit/lua
+    "mariadb-server",
+    "mount",
+    "munge",
+    "openssh-sftp-server",
+    "procps",
+    "python3",
+    "python3-venv",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "slurm-wlm-mysql-plugin",
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "sshfs",  # with fuse3 and the server above, what a share over the network needs
+)
+# Nobody reads manuals in there.
+LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+# What a head of another release does not take from the host: the directories of a distribution, and what is the lab's.
+# Everything else in / (homes, /tmp, /opt, further file systems) is the host's, as on a head with the host's Slurm.
+OWN_DIRECTORIES = (
+    *("bin", "boot", "etc", "lib", "lib32", "lib64", "libx32", "run", "sbin", "sys", "usr", "var"),
+    *("bin.usr-is-merged", "lib.usr-is-merged", "sbin.usr-is-merged", "lost+found", "shared"),
+)
+# How the host's clients reach their package indexes, and whom they trust: copied to the head where the host has them.
+CLIENT_SETTINGS = ("/etc/pip.conf", "/etc/uv/uv.toml", "/etc/ssl/certs/ca-certificates.crt")
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """Slurm `version` (its first two numbers) comes with Debian's `suite`."""
+
+    version: str
+    suite: str
+    packages: tuple[str, ...] = PACKAGES
+
+    @property
+    def key(self) -> str:
+        """Names the recipe: whatever changes how it is built changes the key. Where from is not part of it."""
+        return hashlib.sha256(json.dumps(build_argv(self, "", "", ())).encode()).hexdigest()[:12]
+
+    @property
+    def place(self) -> str:
+        """Its directory in the store: `root` is the file system, `manifest.json` says what is in it."""
+        return f"{STORE}/{self.version}-{self.key}"
+
+    @property
+    def root(self) -> str:
+        return f"{self.place}/root"
+
+
+RELEASES = {release.version: release for release in (Release("24.11", "trixie"), Release("26.05", "sid"))}
+CHOICES = (HOST, *RELEASES)
+
+
+def hooks() -> list[str]:
+    """Shell lines that mmdebstrap runs once dpkg works and before other packages come; "$1" is the root."""
+    lines = []
+    for name, number in sorted(USERS.items()):
+        lines.append(f'echo "{name}:x:{number}:" >>"$1/etc/group"')
+        lines.append(f'echo "{name}:x:{number}:{number}::/nonexistent:/usr/sbin/nologin" >>"$1/etc/passwd"')
+    return lines
+
+
+def build_argv(release: Release, target: str, mirror: str, apt_options: Sequence[str]) -> list[str]:
+    """The command that makes the root in `target` out of the archive at `mirror` (a URI)."""
+    argv = ["mmdebstrap", "--variant=essential", "--format=directory", f"--include={','.join(release.packages)}"]
+    argv += [f"--aptopt={option}" for option in apt_options]
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    argv += [f"--essential-hook={line}" for line in hooks()]
+    # How this machine reaches its archive is nobody's business on a node.
+    argv += ['--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list']
+    return [*argv, release.suite, target, f"deb {mirror} {release.suite} main"]
+
+
+# Names under which Debian's own archives are configured; "-updates" and "-security" ones do not carry whole suites.
+_DEBIAN = frozenset(
+    {"oldoldstable", "oldstable", "stable", "testing", "unstable", "sid", "bullseye", "bookworm", "trixie", "forky"}
+)
+
+
+def pick_mirror(targets: str) -> str:
+    """The URI of the machine's Debian archive out of lines `URI RELEASE COMPONENT` of its index targets; "" if none."""
+    for line in targets.splitlines():
+        uri, release, component = (line.split() + ["", "", ""])[:3]
+        if release in _DEBIAN and component == "main":
+            return uri
+    return ""
+
+
+_TRANSPORT = (
+    "Acquire::http",
+    "Acquire::https",
+    "Acquire::Retries",
+    "Acquire::Check-Date",
+    "Acquire::Check-Valid-Until",
+    "Acquire::ForceIPv",
+)
+
+
+def transport_options(dump: str) -> list[str]:
+    """Of `apt-config dump`, how this machine fetches (proxies, retries, time checks), as lines of an apt.conf."""
+    lines = ['Acquire::Languages "none";']
+    for line in dump.splitlines():
+        if line.startswith(_TRANSPORT) and not line.endswith(' "";'):
+            lines.append(line)
+    return lines
+
+
+def why_failed(output: str) -> tuple[str, str]:
+    """What mmdebstrap's last words mean: (cause, sentence). Causes: no-suite, unreachable, no-package, other."""
+    if "does not have a Release file" in output:
+        return "no-suite", "the Debian archive that this machine's apt uses does not have it"
+    if "Unable to locate package" in output or "has no installation candidate" in output:
+        return "no-package", "the Debian archive that this machine's apt uses lacks a package of it"
+    if "Failed to fetch" in output or "Could not resolve" in output or "Could not connect" in output:
+        return "unreachable", "the Debian archive that this machine's apt uses cannot be reached"
+    return "other", "mmdebstrap failed"

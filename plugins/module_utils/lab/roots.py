@@ -1,0 +1,258 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The store of root file systems: built by mmdebstrap, checked, published by one rename, removed when asked.
+
+A lab only ever reads a root, through an overlay. The archive is the one that the machine's own apt is configured to
+use; only the suite is another. So what a machine may reach, and how, is said in one place, and not here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import grp
+import hashlib
+import json
+import os
+import pwd
+import re
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from typing import IO, Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import Release
+
+BUILD_SECONDS = 1800.0
+_NEW = ".new-"
+
+
+class RootUnavailable(RankzeroError):
+    """A root could not be had from this machine's archive. `cause` is one of release.why_failed."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message, cause=cause)
+        self.cause = cause
+
+
+def cached(wanted: Release) -> bool:
+    """There is a root of this recipe (whether it is whole is asked by `held`)."""
+    return os.path.exists(f"{wanted.place}/manifest.json")
+
+
+@contextlib.contextmanager
+def held(wanted: Release) -> Iterator[dict[str, Any]]:
+    """The manifest of a whole root, which nobody removes in the meantime.
+
+    It is built where there is none, or where the one that is there was damaged. One builder at a time: a second one
+    waits, and finds the root. A killed holder frees it.
+    """
+    os.makedirs(release.STORE, mode=0o755, exist_ok=True)
+    with _lock() as stream:
+        while True:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            manifest = _intact(wanted)
+            if manifest is None:
+                _discard(wanted.place)
+                manifest = _build(wanted)
+            # Not one step: a `prune` that waited may come in between.
+            fcntl.flock(stream, fcntl.LOCK_SH)
+            if cached(wanted):
+                break
+        yield manifest
+
+
+def _lock() -> IO[str]:
+    return open(f"{release.STORE}/lock", "w", encoding="utf-8")
+
+
+def _intact(wanted: Release) -> dict[str, Any] | None:
+    try:
+        with open(f"{wanted.place}/manifest.json", encoding="utf-8") as stream:
+            manifest: dict[str, Any] = json.load(stream)
+        return manifest if manifest["tree"] == tree_digest(wanted.root) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def tree_digest(root: str) -> str:
+    """A digest over path, kind, mode, owner and size of everything below `root`, and over where links lead.
+
+    Not over the contents: it is asked at every start of a lab, and finds what was removed, cut off, added or changed
+    in length. dpkg has compared the contents with its checksums when the root was built.
+    """
+    digest = hashlib.sha256()
+    todo = [root]
+    while todo:
+        directory = todo.pop()
+        with os.scandir(directory) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                status = entry.stat(follow_symlinks=False)
+                link = os.readlink(entry.path) if stat.S_ISLNK(status.st_mode) else ""
+                size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+                name = entry.path[len(root) :]
+                digest.update(f"{name}\0{status.st_mode}\0{status.st_uid}\0{status.st_gid}\0{size}\0{link}\n".encode())
+                if stat.S_ISDIR(status.st_mode):
+                    todo.append(entry.path)
+    return digest.hexdigest()
+
+
+def _build(wanted: Release) -> dict[str, Any]:
+    """Build beside the place, check, then publish whole. Whatever happens, nothing half made is ever found there."""
+    new = f"{release.STORE}/{_NEW}{wanted.version}-{time.time_ns()}"
+    os.makedirs(new, mode=0o755)
+    try:
+        root = f"{new}/root"
+        argv = release.build_argv(wanted, root, _mirror(wanted), _transport())
+        done = control.run(argv, timeout=BUILD_SECONDS)
+        if done.returncode != 0:
+            cause, sentence = release.why_failed(done.stderr)
+            words = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("E:", "W:")))
+            raise RootUnavailable(
+                f"slurm: {wanted.version} needs Debian's {wanted.suite}, and {sentence}. Use another of"
+                f" {', '.join(release.CHOICES)}, or mend what apt says:\n{words or done.stderr[-2000:]}",
+                cause,
+            )
+        manifest = _checked(wanted, root)
+        os.chmod(root, 0o755)
+        with open(f"{new}/manifest.json", "w", encoding="utf-8") as stream:
+            json.dump(manifest, stream, indent=1)
+        os.rename(new, wanted.place)
+        return manifest
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _mirror(wanted: Release) -> str:
+    fields = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
+    targets = control.must(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"])
+    mirror = release.pick_mirror(targets)
+    if not mirror:
+        raise RootUnavailable(
+            f"slurm: {wanted.version} is built from Debian's {wanted.suite}, and the apt of this machine names no"
+            " Debian archive; use slurm=host, or a Debian machine",
+            "no-mirror",
+        )
+    return mirror
+
+
+def _transport() -> list[str]:
+    return release.transport_options(control.must(["apt-config", "dump", "--format", '%F "%v";%n', "Acquire"]))
+
+
+def _checked(wanted: Release, root: str) -> dict[str, Any]:
+    """What is in a new root; an error where it is not what was wanted."""
+    query = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat", "${Package} ${Version}\\n"]
+    packages = dict(line.split(" ", 1) for line in control.must(query).splitlines())
+    version = packages.get("slurmctld", "")
+    if not re.match(rf"{re.escape(wanted.version)}[.~+-]", version):
+        raise RootUnavailable(
+            f"slurm: {wanted.version} is wanted, but Debian's {wanted.suite} now has {version or 'none'};"
+            f" use another of {', '.join(release.CHOICES)}",
+            "other-version",
+        )
+    # Prints what differs from the packages' checksums; what was left out on purpose is not there to be compared.
+    shown = control.run(["dpkg", f"--root={root}", "--verify"], timeout=300).stdout
+    excluded = tuple(pattern.rstrip("*") for pattern in release.LEFT_OUT)
+    differing = [line for line in shown.splitlines() if not (line.split() or [""])[-1].startswith(excluded)]
+    # Files of configuration are made by the packages' own scripts, and may differ.
+    differing = [line for line in differing if " c " not in line]
+    if differing:
+        raise RootUnavailable(
+            f"slurm: the root of {wanted.version} differs from its packages ({'; '.join(differing[:3])}); try again",
+            "other",
+        )
+    return {
+        "release": wanted.version,
+        "suite": wanted.suite,
+        "slurm": version,
+        "built": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "tree": tree_digest(root),
+        "packages": packages,
+    }
+
+
+# ---- removing ---------------------------------------------------------------------------------------------------
+
+
+def prune(check_mode: bool = False) -> list[str]:
+    """Remove every root that no running lab uses, and what killed builders left; the names of what was removed."""
+    if not os.path.isdir(release.STORE):
+        return []
+    with _lock() as stream:
+        # Whoever builds a root, or starts a lab from one, is waited for.
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        used = _mounted()
+        places = [entry.path for entry in os.scandir(release.STORE) if entry.is_dir()]
+        unused = sorted(place for place in places if f"{place}/root" not in used)
+        for place in [] if check_mode else unused:
+            _discard(place)
+        return [os.path.basename(place) for place in unused]
+
+
+def _discard(path: str) -> None:
+    """Renamed first: half of a root must never be taken for one."""
+    going = f"{release.STORE}/{_NEW}going-{time.time_ns()}"
+    if os.path.isdir(path):
+        os.rename(path, going)
+        shutil.rmtree(going)
+
+
+def _mounted() -> set[str]:
+    """The lower directories of all overlays that any process sees."""
+    found: set[str] = set()
+    namespaces: set[str] = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                namespace = os.readlink(f"/proc/{entry}/ns/mnt")
+                if namespace not in namespaces:
+                    namespaces.add(namespace)
+                    with open(f"/proc/{entry}/mountinfo", encoding="utf-8", errors="replace") as stream:
+                        found.update(re.findall(r"[,\s]lowerdir=([^,:\s]+)", stream.read()))
+    return found
+
+
+# ---- users ------------------------------------------------------------------------------------------------------
+
+
+def owner(lab: Lab, user: str) -> tuple[int, int]:
+    """(uid, gid) of a daemon's user where the lab's daemons run: in its root, or on the host."""
+    if not lab.root:
+        entry = pwd.getpwnam(user)
+        return entry.pw_uid, entry.pw_gid
+    for line in _lines(f"{lab.root}/etc/passwd"):
+        fields = line.split(":")
+        if fields[0] == user:
+            return int(fields[2]), int(fields[3])
+    raise RankzeroError(f"slurm: the root of {lab.slurm} has no user {user!r}; remove {lab.root} to have it built anew")
+
+
+def account_files(lab: Lab) -> dict[str, str]:
+    """/etc/passwd and /etc/group of a lab with a root of its own: the root's, and the people of the host."""
+    users = [
+        f"{user.pw_name}:x:{user.pw_uid}:{user.pw_gid}:{user.pw_gecos}:{user.pw_dir}:/bin/bash"
+        for user in pwd.getpwall()
+        if _person(user.pw_uid)
+    ]
+    people = [group for group in grp.getgrall() if _person(group.gr_gid)]
+    groups = [f"{group.gr_name}:x:{group.gr_gid}:{','.join(group.gr_mem)}" for group in people]
+    return {
+        "passwd": "\n".join([*_lines(f"{lab.root}/etc/passwd"), *users]) + "\n",
+        "group": "\n".join([*_lines(f"{lab.root}/etc/group"), *groups]) + "\n",
+    }
+
+
+def _person(number: int) -> bool:
+    """Not a system's user: from 1000 on (login.defs(5)), but for nobody and what Debian hands out itself."""
+    return 1000 <= number < 60000 or number > 65535
+
+
+def _lines(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as stream:
+        return stream.read().splitlines()

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Account, QOS and their limits for one request: what Slurm would refuse, or hold in the queue for ever (P3). Pure.
+
+Of a limit that several set, the first one holds: the partition's QOS, the job's QOS, the association (with
+OverPartQOS the job's QOS comes first). Source: resource_limits, sacctmgr(1), AccountingStorageEnforce in slurm.conf(5).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
+
+# sacctmgr's columns for the most that one job may have, and how a sentence calls each. What all jobs of a user, an
+# account or a group may have together bounds each single one as well.
+MOST_OF_A_JOB = {
+    "MaxTRES": "a job",
+    "MaxTRESPerUser": "a user",
+    "MaxTRESPerAccount": "an account",
+    "GrpTRES": "all its jobs together",
+}
+# Trackable resource -> (what to change, what it counts).
+ASKED = {
+    "node": ("resources.nodes", "nodes"),
+    "cpu": ("resources.cpus_per_rank", "CPUs"),
+    "gres/gpu": ("resources.gpus_per_node", "GPUs"),
+    "mem": ("resources.memory", "MiB of memory"),
+}
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Under which account and QOS a job would run. None: not known."""
+
+    account: str | None
+    qos: str | None
+    association: Mapping[str, str] | None = None
+
+
+def _known(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
+def charge(
+    known: Knowledge, user: str, *, account: str | None, qos: str | None, partition: str | None
+) -> tuple[Charge, list[str]]:
+    """Who pays, and what is wrong with that: a sentence each."""
+    rows = known.associations
+    if rows is None:
+        return Charge(account, qos), []
+    mine = [row for row in rows if row["Partition"] in ("", partition)]
+    accounts = sorted({row["Account"] for row in mine})
+    enforced = known.enforces("associations")
+    if not mine:
+        if not enforced:
+            return Charge(account, qos), []
+        where = "this cluster" if not rows else f"partition {partition}"
+        return Charge(account, qos), [f"resources.account: the user {user} has no account on {where}; ask its staff."]
+    used = account or next((row["DefaultAccount"] for row in mine if row["DefaultAccount"]), None)
+    if used not in accounts:
+        if account is None or not enforced:
+            return Charge(used, qos), []
+        sentence = f"resources.account: {account!r} is not an account of {user} here{_near(account, accounts)}"
+        return Charge(account, qos), [f"{sentence} Yours: {_known(accounts)}."]
+    # An association of the very partition comes before the one for all partitions.
+    association = sorted((row for row in mine if row["Account"] == used), key=lambda row: not row["Partition"])[0]
+    allowed = [name for name in association["QOS"].split(",") if name]
+    default = association["DefaultQOS"] or (
+        "normal" if "normal" in allowed else allowed[0] if len(allowed) == 1 else None
+    )
+    chosen = qos or default
+    if qos is not None and qos not in allowed and known.enforces("qos"):
+        known_at_all = known.qos is None or qos in known.qos
+        what = f"is not open to account {used}" if known_at_all else "is not a QOS of this cluster"
+        sentence = f"resources.qos: {qos!r} {what}{_near(qos, allowed)} Open to it: {_known(allowed)}."
+        return Charge(used, None, association), [sentence]
+    return Charge(used, chosen, association), []
+
+
+def _amounts(text: str) -> dict[str, int]:
+    """ "gres/gpu=4,node=2,mem=64G" as numbers; memory in MiB."""
+    found = {}
+    for part in text.split(","):
+        name, _equals, value = part.partition("=")
+        count = parse.parse_count(value.rstrip("T")) if name else None
+        if count is None:
+            continue
+        if name == "mem":
+            # Without a letter sacctmgr means MiB.
+            count = count // 2**20 if value[-1] in "KMG" else count
+            count = count * 2**20 if value.endswith("T") else count
+        found[name] = count
+    return found
+
+
+def holders(known: Knowledge, who: Charge, partition_qos: str | None) -> list[tuple[str, Mapping[str, str]]]:
+    """Who sets limits for the job, strongest first: (how a sentence calls it, its row)."""
+    rows = known.qos or {}
+    ordered: list[tuple[str, Mapping[str, str]]] = []
+    if partition_qos in rows:
+        ordered.append((f"QOS {partition_qos} of the partition", rows[str(partition_qos)]))
+    if who.qos in rows:
+        mine = (f"QOS {who.qos}", rows[str(who.qos)])
+        ordered.insert(0 if "OverPartQOS" in mine[1]["Flags"] else len(ordered), mine)
+    if who.association:
+        ordered.append((f"the association of account {who.account}", who.association))
+    return ordered
+
+
+def overridden(known: Knowledge, who: Charge) -> frozenset[str]:
+    """Limits of the partition that the job's QOS lifts (flags PartitionTimeLimit, PartitionMaxNodes, ...)."""
+    row = (known.qos or {}).get(who.qos or "")
+    return frozenset(row["Flags"].split(",")) if row else frozenset()
+
+
+def over_limits(
+    known: Knowledge,
+    who: Charge,
+    partition_qos: str | None,
+    *,
+    asked: Mapping[str, int],
+    per_node: Mapping[str, int],
+    time_seconds: float | None,
+) -> Iterator[str]:
+    """A sentence for each limit that this job alone is over. `asked` and `per_node`: trackable resource -> amount."""
+    if not known.enforces("limits"):
+        return
+    seen: set[str] = set()
+    for holder, row in holders(known, who, partition_qos):
+        wall = parse.parse_duration(row["MaxWall"])
+        if wall is not None and "wall" not in seen:
+            seen.add("wall")
+            if time_seconds is not None and time_seconds > wall:
+                yield f"resources.time: {clock(round(time_seconds))} asked, {holder} allows at most {clock(wall)}."
+        for column, whose in [*MOST_OF_A_JOB.items(), ("MaxTRESPerNode", "a node")]:
+            amounts = per_node if column == "MaxTRESPerNode" else asked
+            for name, most in _amounts(row.get(column, "")).items():
+                if f"{column} {name}" in seen:
+                    continue
+                seen.add(f"{column} {name}")
+                if amounts.get(name, 0) > most:
+                    path, what = _asked(name)
+                    yield f"{path}: {amounts[name]} {what} asked, {holder} allows at most {most} for {whose}."
+        for name, least in _amounts(row.get("MinTRES", "")).items():
+            if name in asked and asked[name] < least:
+                path, what = _asked(name)
+                yield f"{path}: {asked[name]} {what} asked, {holder} wants at least {least} a job."
+
+
+def _asked(name: str) -> tuple[str, str]:
+    return ASKED.get(name) or ("resources.gpus_per_node", f"{name.rpartition(':')[2]} GPUs")
+
+
+def over_count(
+    known: Knowledge, who: Charge, partition_qos: str | None, jobs: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """Where so many jobs are in the queue already that Slurm takes no more. `jobs`: (account, QOS) of the user's."""
+    if not known.enforces("limits"):
+        return
+    for holder, row in holders(known, who, partition_qos):
+        if "MaxSubmit" in row:
+            most, mine = row["MaxSubmit"], [job for job in jobs if job[0] == who.account]
+        else:
+            most, mine = row["MaxSubmitJobsPerUser"], [job for job in jobs if holder.split()[1] == job[1]]
+        limit = parse.parse_count(most)
+        if limit is not None and len(mine) >= limit:
+            yield f"you have {len(mine)} jobs in the queue, and {holder} allows {limit} at once; wait, or cancel one."

@@ -1,0 +1,209 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The places of a launch as this host sees them: writable, with room, and not a disk of this host alone (P3, C2).
+
+Whether the nodes see a place only they can say, and the preflight asks them; here a mistake is named before anything
+is queued. A disk of this host may well be the one that it exports to the nodes, so that is a note and no refusal.
+Sources: proc(5) for mountinfo, statvfs(3), quota(1).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+
+IN_MEMORY = ("tmpfs", "ramfs")
+# File systems of one host's own disks. What is not named here is taken for a network's.
+ON_DISK = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "aufs")
+# Fewer free inodes than this and a launch with its logs does not fit.
+LEAST_INODES = 1000
+QUOTA_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """One line of mountinfo: where, what kind of file system, and what it is made of."""
+
+    point: str
+    kind: str
+    source: str
+
+
+def parse_mounts(text: str) -> list[Mounted]:
+    """/proc/self/mountinfo; blanks and their like in names are octal there."""
+    found = []
+    for line in text.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields, more = left.split(), right.split()
+        if dash and len(fields) > 4 and len(more) > 1:
+            point, source = (
+                re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word) for word in (fields[4], more[1])
+            )
+            found.append(Mounted(point, more[0], source))
+    return found
+
+
+def mount_of(path: str, mounts: Sequence[Mounted]) -> Mounted | None:
+    """The mount that a path lies on: the longest point above it, and of several at one point the newest."""
+    best: Mounted | None = None
+    for mount in mounts:
+        if _below(path, mount.point) and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
+def alone(path: str, mounts: Sequence[Mounted], exports: str = "") -> str | None:
+    """Why a path is most likely seen by this host only, or None. `exports`: the text of /etc/exports."""
+    mount = mount_of(path, mounts)
+    if mount is None:
+        return None
+    if mount.kind in IN_MEMORY:
+        return f"it is in the memory of {socket.gethostname()} ({mount.kind})"
+    exported = [line.split()[0] for line in exports.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if mount.point != "/" or mount.kind not in ON_DISK or any(_below(path, folder) for folder in exported):
+        return None
+    return f"it is on the root file system of {socket.gethostname()} ({mount.kind})"
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def parse_quota(text: str, source: str) -> tuple[int | None, int | None]:
+    """(KiB, files) that `quota -wp` leaves on one file system; None where nothing limits it.
+
+    Columns: file system, blocks, quota, limit, grace, files, quota, limit, grace. A star marks what is over its quota.
+    """
+    for line in text.splitlines():
+        words = line.split()
+        if not words or words[0] != source or len(words) < 9:
+            continue
+        numbers = [int(word.rstrip("*")) if word.rstrip("*").isdecimal() else 0 for word in words[1:]]
+        left = []
+        for used, soft, hard in (numbers[0:3], numbers[4:7]):
+            bound = hard or soft
+            left.append(max(bound - used, 0) if bound else None)
+        return left[0], left[1]
+    return None, None
+
+
+def size(kib: float) -> str:
+    """KiB as people read it."""
+    for unit in ("KiB", "MiB", "GiB"):
+        if kib < 1024:
+            return f"{kib:.0f} {unit}"
+        kib /= 1024
+    return f"{kib:.1f} TiB"
+
+
+class Places:
+    """Looks at the places of one launch. `thorough` also asks `quota`, which some file systems answer slowly."""
+
+    def __init__(self, slurm: Slurm, *, thorough: bool) -> None:
+        self.slurm = slurm
+        self.mounts = parse_mounts(_text("/proc/self/mountinfo"))
+        self.exports = _text("/etc/exports")
+        self._quota: str | None = None if thorough else ""
+
+    def root(self, name: str, path: str, least_kib: int) -> tuple[list[str], list[str], str]:
+        """(problems, notes, what was seen) of state_root or store_root, which may not exist yet."""
+        there = _existing(path)
+        setting = f"Name a folder on shared storage that this user may write (launch_cluster.{name})."
+        try:
+            info = os.statvfs(there)
+        except OSError as error:
+            return [f"{name}: {there} cannot be looked at: {error.strerror}. {setting}"], [], ""
+        if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
+            why = "Not a directory" if not os.path.isdir(there) else "Permission denied"
+            why = "Read-only file system" if info.f_flag & os.ST_RDONLY else why
+            return [f"{name}: cannot write below {there}: {why}. {setting}"], [], ""
+        problems = []
+        free, files = info.f_bavail * info.f_frsize // 1024, info.f_favail if info.f_files else None
+        mount = mount_of(os.path.realpath(there), self.mounts)
+        quota_kib, quota_files = parse_quota(self._quotas(), mount.source if mount else "")
+        for what, left in (("free", free), ("left of your quota", quota_kib)):
+            if left is not None and left < least_kib:
+                problems.append(
+                    f"{name}: {size(left)} {what} at {there}, at least {size(least_kib)} are wanted "
+                    f"(launch_cluster.min_free): make room there, or name another folder (launch_cluster.{name})."
+                )
+        for what, count in (("free", files), ("left of your quota", quota_files)):
+            if count is not None and count < LEAST_INODES:
+                problems.append(
+                    f"{name}: {count} files {what} at {there}, at least {LEAST_INODES} are wanted: remove some "
+                    f"there, or name another folder (launch_cluster.{name})."
+                )
+        notes = []
+        why_alone = alone(os.path.realpath(there), self.mounts, self.exports)
+        # Said where it is new: once a launch has run from there, the nodes have seen it.
+        if why_alone and (there != path or (mount and mount.kind in IN_MEMORY)):
+            notes.append(
+                f"launch_cluster.{name}: {path} may not be seen by the nodes: {why_alone}. If they do not mount it, "
+                "name a folder on shared storage"
+            )
+        seen = f"{name} {path}: {mount.kind if mount else 'unknown file system'}, {size(free)} free"
+        if quota_kib is not None:
+            seen += f", {size(quota_kib)} left of the quota"
+        return problems, notes, seen
+
+    def source(self, field: str, path: str) -> list[str]:
+        """A note where something that the nodes mount or read is missing here, or is this host's own (C2)."""
+        if not os.path.exists(path):
+            here = socket.gethostname()
+            return [f"{field}: {path} is not on {here}: whether the nodes have it, each says before the ranks start"]
+        why = alone(os.path.realpath(path), self.mounts, self.exports)
+        return [f"{field}: {path} may not be seen by the nodes: {why}"] if why else []
+
+    def _quotas(self) -> str:
+        if self._quota is None:
+            self._quota = ""
+            if self.slurm.find("quota"):
+                # Its exit code says whether one is exceeded.
+                self._quota = self.slurm.attempt("quota", "-w", "-p", timeout=QUOTA_SECONDS).stdout
+        return self._quota
+
+
+def look(
+    slurm: Slurm, asked: Mapping[str, object], *, thorough: bool, building: bool = True
+) -> tuple[list[str], list[str], list[str]]:
+    """(problems, notes, facts) of `asked`: roots, min_free_kib and sources as plugin_utils/launching makes them.
+
+    Where nothing has to be built (`building`) the store may be others', and full. Caches may be, too.
+    """
+    places = Places(slurm, thorough=thorough)
+    problems: list[str] = []
+    notes: list[str] = []
+    facts: list[str] = []
+    roots = asked.get("roots")
+    for name, path in roots.items() if isinstance(roots, Mapping) else ():
+        wrong, said, seen = places.root(str(name), str(path), int(str(asked["min_free_kib"])))
+        if name == "state_root" or (name == "store_root" and building):
+            problems += wrong
+        elif name != "store_root":
+            notes += wrong
+        notes += said
+        facts += [seen] if seen else []
+    sources = asked.get("sources")
+    for field, path in sources if isinstance(sources, (list, tuple)) else ():
+        notes += places.source(str(field), str(path))
+    return problems, notes, facts
+
+
+def _existing(path: str) -> str:
+    while not os.path.lexists(path) and path not in ("", "/"):
+        path = os.path.dirname(path)
+    return path or "/"
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""

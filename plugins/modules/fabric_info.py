@@ -1,0 +1,166 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_info
+short_description: Say which variables a fabric sets, and why
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Checks the fabrics of a cluster and shows one of them beside what the site's own files on this host say
+    (C(/etc/nccl.conf), C(/etc/rccl.conf) and those of the user's home). The nodes' files may differ.
+  - A workaround whose day has passed is a warning. It is still set.
+extends_documentation_fragment:
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Never changes anything.
+  diff_mode:
+    support: none
+options:
+  fabric:
+    description: Name of a fabric of the collection or of O(fabrics).
+    type: str
+    default: auto
+  fabrics:
+    description:
+      - The cluster's own fabrics by name, in place of the collection's or beside them (C(launch_cluster.fabrics)).
+      - Each is a map of variables to a value, or to a map of C(value), C(reason), C(version) and C(expires).
+    type: raw
+    default: {}
+  gpu_types:
+    description: Types of the cluster's GPUs, to compare with what the fabric was written for.
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: rankzero.slurm.cluster_info
+"""
+
+EXAMPLES = r"""
+- name: Look at the fabric of this cluster
+  rankzero.slurm.fabric_info:
+    fabric: roce
+    fabrics:
+      roce:
+        NCCL_NET: IB
+        NCCL_NVLS_ENABLE:
+          value: "0"
+          reason: all-reduce hangs with two jobs on a node
+          version: NCCL 2.19
+          expires: "2027-06-30"
+  register: found
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ found.table }}"
+"""
+
+RETURN = r"""
+fabric:
+  description: Its name.
+  returned: success
+  type: str
+title:
+  description: What it is.
+  returned: success
+  type: str
+settings:
+  description: Its variables, and those of the site's files that it leaves alone.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The variable.
+      type: str
+    value:
+      description: Its value.
+      type: str
+    reason:
+      description: Why it is set.
+      type: str
+    source:
+      description: The fabric, the cluster's setting or the file that it comes from.
+      type: str
+    version:
+      description: Of a workaround, the versions that need it.
+      type: str
+    expires:
+      description: Of a workaround, the day until which it is believed to be needed.
+      type: str
+    expired:
+      description: Whether that day has passed.
+      type: bool
+    replaces:
+      description: Files of the site that say otherwise, with their values.
+      type: str
+site_files:
+  description: What the site's files on this host set, by path.
+  returned: success
+  type: dict
+expired:
+  description: A sentence for each workaround whose day has passed, of this fabric and of the cluster's own.
+  returned: success
+  type: list
+  elements: str
+notes:
+  description: What does not seem to fit.
+  returned: success
+  type: list
+  elements: str
+known:
+  description: Names of all fabrics that a job can choose.
+  returned: success
+  type: list
+  elements: str
+table:
+  description: The settings as aligned lines.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import contextlib
+import os
+from datetime import date
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabric_table import SITE_FILES, describe, parse_conf
+
+ARGUMENT_SPEC = {
+    "fabric": {"type": "str", "default": "auto"},
+    "fabrics": {"type": "raw", "default": {}},
+    "gpu_types": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    site = {}
+    for path in SITE_FILES:
+        with contextlib.suppress(OSError), open(os.path.expanduser(path), encoding="utf-8", errors="replace") as stream:
+            site[path] = parse_conf(stream.read())
+    asked = module.params
+    found = describe(asked["fabric"], asked["fabrics"], site=site, gpu_types=asked["gpu_types"], today=date.today())
+    for sentence in found["expired"] + found["notes"]:
+        module.warn(sentence)
+    return {"changed": False, **found}
+
+
+def main() -> None:
+    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

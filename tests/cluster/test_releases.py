@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labs of other Slurm releases than the host's, and launches from one end to the other on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, release, roots
+from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.launching import RESULT, UNTIL_GO, Site, rank_logs
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")
+#: What only says that this machine's archive does not have the release now; everything else is a failure.
+NOT_HERE = ("no-suite", "no-mirror", "unreachable", "other-version")
+
+
+@pytest.fixture(scope="module", params=list(release.RELEASES))
+def newer(request: pytest.FixtureRequest) -> Iterator[LabCluster]:
+    this = lab_of(instance_name("newer"), slurm=request.param, nodes=2, cpus=4, memory=8000, gpus=2)
+    cluster.apply(this, "absent")
+    try:
+        cluster.apply(this, "present")
+    except roots.RootUnavailable as error:
+        if error.cause not in NOT_HERE:
+            raise
+        pytest.skip(error.message)
+    yield LabCluster(this)
+    cluster.apply(this, "absent")
+
+
+@pytest.fixture
+def site(newer: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = Site(newer, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> None:
+    """Submitted, adopted while it runs, requeued by somebody, proven, and left alone from then on."""
+    program = f"echo rank $RANK of $WORLD_SIZE on $(hostname); {UNTIL_GO}; {RESULT}"
+    resources = {"nodes": 2, "gpus_per_node": 2, "cpus_per_rank": 1}
+    job = site.job(program, resources=resources, launcher=TWO_RANKS, artifact={"require": {"loss": {"lt": 2}}})
+    first = site.launch(job)
+    assert first["launch_state"] == "submitted"
+    site.wait_for(site.run_dir(first) / "started.json")
+    assert site.launch(job)["launch_state"] == "adopted"
+    newer.head(["scontrol", "requeue", first["job_id"]])
+    site.wait_for(site.run_dir(first) / "logs" / "1" / "rank-0003.log")
+    site.go(first)
+
+    played = site.play(job, wait=True)
+    assert played.rc == 0, played.output
+    done = played.results("rankzero.slurm.job_wait")[-1]
+    assert (done["job_id"], done["state"], done["success"], done["attempt"]) == (first["job_id"], "COMPLETED", True, 1)
+    assert done["artifact"]["values"] == {"loss": 1.5} and sorted(done["nodes"]) == newer.nodes
+    earlier, last = done["attempts"]
+    assert (earlier["state"], last["state"]) in (("REQUEUED", "COMPLETED"), (None, "COMPLETED"))
+    logs = rank_logs(site.run_dir(first), attempt=1)
+    for rank, text in enumerate(logs.values()):
+        assert f"rank {rank} of 4 on {newer.nodes[rank // 2]}\n" in text
+    fetched = played.results("rankzero.slurm.job_logs")
+    assert fetched and "rank 3 of 4" in "".join(p.read_text() for p in (site.folder / "runs").rglob("rank-0003.log"))
+    assert site.launch(job)["launch_state"] == "unchanged"
+
+
+TWO_RANKS = {"ranks_per_node": 2}
+
+
+def test_launches_that_come_to_nothing(newer: LabCluster, site: Site) -> None:
+    """One fails, one is cancelled, one never gets its nodes: each is told by what Slurm says of it."""
+    failing = site.play(site.job("echo no; exit 3", "failing", artifact={"require": {"loss": {"lt": 2}}}), wait=True)
+    assert failing.rc != 0
+    told = failing.results("rankzero.slurm.job_wait")[-1]
+    assert (told["state"], told["success"], told["exit_code"]) == ("FAILED", False, 3)
+
+    going = site.job(UNTIL_GO, "cancelled")
+    launch = site.launch(going)
+    site.wait_for(site.run_dir(launch) / "started.json")
+    newer.head(["scancel", launch["job_id"]])
+    assert site.ended(launch["job_id"]) == "CANCELLED"
+    told = site.launch(going, launch_relaunch="never")
+    assert (told["launch_state"], told["standing"]) == ("unchanged", "failed")
+    assert "CANCELLED: it was cancelled" in told["message"]
+
+    refused = site.play(site.job("true", "wide", resources={"nodes": 3})).refused()
+    assert "resources.nodes: 3 asked, partition batch has 2" in refused
+
+
+def test_what_such_a_lab_is(newer: LabCluster, site: Site) -> None:
+    """Its own Slurm and Python everywhere; the host's people, homes and files on the head; nothing of them on nodes."""
+    version = newer.lab.slurm
+    everywhere = "sinfo --version; /usr/bin/python3 -c 'import sys; print(sys.version_info > (3, 12))'; id -u nobody"
+    assert newer.head(["sh", "-c", everywhere]).stdout.startswith(f"slurm-wlm {version}.")
+    shown = newer.head(["srun", "--nodes=2", "sh", "-c", everywhere]).stdout
+    assert shown.count(f"slurm-wlm {version}.") == shown.count("True") == shown.count("65534") == 2
+    newer.head(["test", "-e", str(site.folder)])
+    assert newer.node("node01", ["test", "-e", str(site.folder)], check=False).returncode == 1
+    newer.node("node01", ["touch", "/usr/bin/only-here"])
+    assert newer.node("node02", ["test", "-e", "/usr/bin/only-here"], check=False).returncode == 1
+    assert not os.path.exists(f"{newer.lab.root}/usr/bin/only-here"), "the root itself is only read"
+    assert cluster.apply(newer.lab, "present").changed is False
+    in_use = os.path.basename(release.RELEASES[version].place)
+    assert in_use not in roots.prune(check_mode=True), "a root in use is kept"
