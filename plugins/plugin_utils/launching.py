@@ -90,6 +90,18 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
     return digest[:32], files
 
 
+def _placement(spec: LaunchSpec) -> dict[str, Any] | None:
+    """Which nodes the job wants; None inside another job, whose nodes are given."""
+    if spec.launcher.attach:
+        return None
+    return {
+        "exclude": list(spec.resources.exclude),
+        "nodelist": str(spec.resources.sbatch.get("nodelist") or ""),
+        "constraint": spec.resources.constraint,
+        "reservation": spec.resources.reservation,
+    }
+
+
 def prepare(
     job: Job,
     *,
@@ -162,12 +174,7 @@ def prepare(
         },
         "container": container_request(spec, made.container, made.runs_dir()),
         "attach": attach.request(spec, made.topology),
-        "placement": {
-            "exclude": list(spec.resources.exclude),
-            "nodelist": str(spec.resources.sbatch.get("nodelist") or ""),
-            "constraint": spec.resources.constraint,
-            "reservation": spec.resources.reservation,
-        },
+        "placement": _placement(spec),
         "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},

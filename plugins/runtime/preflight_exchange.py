@@ -21,6 +21,8 @@ from preflight_network import bind_to
 
 CHUNK = 1 << 18
 MEGABYTE = 1_000_000
+# What counts is the fastest part: a link that is slow is slow in all of them, a busy node's is held up in some.
+PARTS = 8
 # Of the budget, for starting and ending.
 MARGIN_SECONDS = 3
 
@@ -40,11 +42,11 @@ def rounds(count):
 
 
 def send_and_receive(connection, count, seconds):
-    """Bytes a second that came in, while as many went out. Ends at the time limit, so that the slowest of links has a
-    number, too.
+    """Bytes a second that came in, in the fastest part, while as many went out. Ends at the time limit, so that the
+    slowest of links has a number, too: that of the whole.
     """
     block, taken = memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK))
-    sent = received = 0
+    sent = received = counted = best = 0
     connection.setblocking(False)
     start = last = time.monotonic()
     while (sent < count or received < count) and time.monotonic() - start < seconds:
@@ -57,14 +59,16 @@ def send_and_receive(connection, count, seconds):
                 got = connection.recv_into(taken)
                 if not got:
                     break
-                received, last = received + got, time.monotonic()
+                received += got
+                if received - counted >= count / PARTS or received >= count:
+                    now = time.monotonic()
+                    best = max(best, (received - counted) / max(now - last, 1e-6))
+                    counted, last = received, now
         except BlockingIOError:
             continue
         except OSError:
             break
-    if received < count:
-        last = time.monotonic()
-    return received / max(last - start, 1e-6)
+    return best if received >= count else received / max(time.monotonic() - start, 1e-6)
 
 
 class Neighbours:
@@ -140,14 +144,17 @@ class Torch:
     def measure(self, other, count, seconds):
         """The time limit is the group's own."""
         group = self.groups[frozenset((self.place, other))]
-        numbers = self.torch.zeros(count // 4, device=self.device)
+        numbers = self.torch.zeros(count // 4 // PARTS, device=self.device)
         # The first one also connects, and waits for the neighbour.
         self.distributed.all_reduce(numbers[:1], group=group)
         self.settle()
-        start = time.monotonic()
-        self.distributed.all_reduce(numbers, group=group)
-        self.settle()
-        return count / max(time.monotonic() - start, 1e-6)
+        shortest = float("inf")
+        for _part in range(PARTS):
+            start = time.monotonic()
+            self.distributed.all_reduce(numbers, group=group)
+            self.settle()
+            shortest = min(shortest, time.monotonic() - start)
+        return count / PARTS / max(shortest, 1e-6)
 
     def settle(self):
         if self.device != "cpu":

@@ -18,7 +18,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes
@@ -156,7 +161,13 @@ def for_request(
         return [], []
     asked = expand_nodes(slurm, placement.get("nodelist") or "")
     own = expand_nodes(slurm, ",".join(placement.get("exclude") or ()))
-    nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
+    try:
+        nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
+    except (SlurmUnavailable, SlurmMissing):
+        raise
+    except SlurmError as error:
+        # PrivateData=nodes or partitions: nobody can tell then how many would be left.
+        return [], [f"not left out, although they were not fit: {one.words()}; {error.message}" for one in remembered]
     applied, kept = choose(remembered, nodes, limits["nodes"], asked)
     return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
 

@@ -77,9 +77,9 @@ class Launcher:
             # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
             # launch should leave nothing at all, not even the job runtime.
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
-            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
             if not missing or self.check_mode:
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
+            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
@@ -210,7 +210,8 @@ class Launcher:
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        checked = self._checks.run(script, building=building)
+        exclude = exclusions.option(self.request, self.excluded)
+        checked = self._checks.run(script, building=building, options=exclude)
         precheck.raise_for(checked.problems)
         return checked
 

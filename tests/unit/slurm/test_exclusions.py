@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
@@ -124,6 +124,21 @@ def test_a_launch_leaves_out_what_its_own_wishes_allow(
     assert [exclusion.node for exclusion in found] == applied.split()
     assert len(warnings) == warned
     assert all("(job 7: too hot)" in text for text in warnings)
+
+
+def test_a_site_that_hides_its_nodes_keeps_nobody_from_launching(tmp_path: Path) -> None:
+    root, cluster = written(tmp_path, one("n1")), Cluster(FIVE)
+    slurm, real = cluster.slurm(), cluster.slurm().call
+
+    def call(command: str, *words: str) -> Any:
+        if command == "sinfo":
+            raise SlurmError("sinfo: error: Access/permission denied")
+        return real(command, *words)
+
+    slurm.call = call  # type: ignore[assignment,method-assign]
+    found, (warning,) = exclusions.for_request(slurm, root, PLACEMENT, LIMITS, NOW)
+    assert found == []
+    assert warning.startswith("not left out, although they were not fit: n1 until") and "denied" in warning
 
 
 def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:

@@ -819,6 +819,9 @@ def test_a_submission_leaves_out_nodes_that_were_not_fit_besides_the_jobs_own(be
     assert planned["excluded"] == result["excluded"] == [text]
     (words,) = [words for words in bench.cluster.asked if words[0] == "sbatch" and "--parsable" in words]
     assert "--exclude=node[01-02],node07" in words
+    # Slurm's own word is on the same nodes.
+    (words,) = [words for words in bench.cluster.asked if words[0] == "sbatch" and "--test-only" in words]
+    assert "--exclude=node[01-02],node07" in words
     bench.time = NOW + 6
     assert bench.launch(placement=placement)["excluded"] == []
 
