@@ -110,8 +110,8 @@ def life(owner, mine):
     written = (
         outcome and outcome.get("job_id") == owner.get("job_id") and outcome.get("attempt") == owner.get("attempt")
     )
-    # After a signal the same job may come back for its next attempt; a step does not.
-    if written and (outcome.get("ended_by") != "signal" or is_step(owner.get("job_id"))):
+    # After these the same job may come back for its next attempt; a step does not.
+    if written and (outcome.get("ended_by") not in ("signal", "requeue") or is_step(owner.get("job_id"))):
         return False, "it has ended: {}".format(outcome.get("message"))
     if owner.get("cluster") != mine["cluster"]:
         return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(owner.get("cluster"))

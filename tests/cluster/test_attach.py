@@ -124,8 +124,8 @@ def test_two_launches_beside_each_other_each_exactly_once(site: Site, allocation
         seen[name] = value
     assert (seen["RANK"], seen["LOCAL_RANK"], seen["NODE_RANK"], seen["WORLD_SIZE"]) == ("3", "1", "1", "4")
     assert (seen["SLURM_JOB_ID"], seen["SLURM_NNODES"], seen["SLURM_NODEID"]) == (allocation, "2", "1")
-    # Newer releases set SLURM_CPU_BIND themselves.
-    assert not leak.items() & seen.items(), "nothing of the login node"
+    # srun says itself what it binds the ranks to.
+    assert not [name for name in leak if leak[name] in seen.get(name, "")], "nothing of the login node"
     assert "CUDA_VISIBLE_DEVICES" not in seen or seen["CUDA_VISIBLE_DEVICES"] == "NoDevFiles", "no GPU was asked for"
 
     waiting = site.start(one, wait=True)
