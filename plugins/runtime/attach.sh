@@ -15,7 +15,7 @@ cd "$1" || exit 66
 
 # As sbatch would have it. What is left of this step would be options of the steps that the script starts, and what the
 # outer job brings is no part of the plan.
-# A batch job is told its cluster's name; a step only the cluster's address, and since 24.11 neither.
+# A batch job is told its cluster's name. A step is by 26.05; by 22.05 only the cluster's address; by 24.11 neither.
 cluster=${SLURM_CLUSTER_NAME:-${SLURM_WORKING_CLUSTER:-}}
 [ -n "$cluster" ] \
     || cluster=$(PATH="$PATH:/usr/local/bin:/opt/slurm/bin" scontrol show config | sed -n 's/^ClusterName *= *//p')

@@ -62,7 +62,7 @@ def test_the_script_runs_as_the_step(site: Site) -> None:
 
 
 def test_a_release_that_does_not_name_the_cluster_is_asked_for_it(site: Site) -> None:
-    """Slurm 24.11 and later: neither SLURM_CLUSTER_NAME nor SLURM_WORKING_CLUSTER is set in a step."""
+    """Slurm 24.11: neither SLURM_CLUSTER_NAME nor SLURM_WORKING_CLUSTER is set in a step."""
     job = site.job({"launcher": {"attach": "7"}, "resources": {"nodes": 2}, "artifact": {}})
     scontrol = site.functions["scontrol"]
     site.functions["scontrol"] = (
