@@ -79,7 +79,9 @@ class Launcher:
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
             if not missing or self.check_mode:
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
-            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
+            # The runtime is kept under state_root, all else in the store, which may be others'.
+            building = any(ref["kind"] != "runtime" for ref in missing)
+            checked = self._check(generation, building) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
