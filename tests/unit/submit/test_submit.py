@@ -827,7 +827,7 @@ def test_a_submission_leaves_out_nodes_that_were_not_fit_besides_the_jobs_own(be
     asked: dict[str, str] = {"show config": "ClusterName = lab\n", "show hostnames": "node01\nnode02\n"}
     real = bench.cluster._scontrol
     bench.cluster._scontrol = lambda argv: (0, asked[" ".join(argv[:2])], "") if argv[0] == "show" else real(argv)  # type: ignore[method-assign]
-    rows = [(f"node0{number}", "16", "1000", "", "idle", "") for number in range(1, 9)]
+    rows = [(f"node0{number}", "16", "1000", "", "idle", "batch*", "") for number in range(1, 9)]
     sinfo = bench.cluster._sinfo
     bench.cluster._sinfo = lambda argv: (  # type: ignore[method-assign]
         (0, "".join(FIELD.join(row) + RECORD + "\n" for row in rows), "") if "--Node" in argv else sinfo(argv)
