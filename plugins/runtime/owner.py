@@ -98,7 +98,7 @@ def asked(job_id):
     said = done.stderr.decode("utf-8", "replace").strip()
     if done.returncode != 0 and "Invalid job id specified" not in said:
         return None, "", f"squeue does not answer: {said}"
-    state, _, name = done.stdout.decode("utf-8", "replace").strip().partition("\n")[0].partition("|")
+    state, _bar, name = done.stdout.decode("utf-8", "replace").strip().partition("\n")[0].partition("|")
     return state or None, name, ""
 
 

@@ -77,10 +77,9 @@ class Launcher:
             # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
             # launch should leave nothing at all, not even the job runtime.
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
+            building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
             if not missing or self.check_mode:
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
-            # The runtime is kept under state_root, all else in the store, which may be others'.
-            building = any(ref["kind"] != "runtime" for ref in missing)
             checked = self._check(generation, building) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
