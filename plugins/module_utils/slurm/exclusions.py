@@ -30,8 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 
-# Letters of sinfo -o: node, CPUs, MiB, generic resources, state, features.
-NODE_CODES = ("N", "c", "m", "G", "T", "f")
+# Letters of sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
+NODE_CODES = ("N", "c", "m", "G", "T", "P", "f")
 # The only form of a constraint that is judged here: features that a node must all have.
 _ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
 
@@ -198,6 +198,8 @@ def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any])
     where = [f"--partition={partition}"] if partition else []
     shown = slurm.call("sinfo", "--noheader", "--all", "--Node", f"--format={parse.sinfo_format(NODE_CODES)}", *where)
     rows, _warnings = parse.parse_records(shown.stdout, NODE_CODES)
+    if not partition and any(row["P"].endswith("*") for row in rows):
+        rows = [row for row in rows if row["P"].endswith("*")]
     reserved = _reserved(slurm, placement.get("reservation"))
     constraint = placement.get("constraint") or ""
     wanted = set(constraint.split("&")) if _ALL_OF.fullmatch(constraint) else set()

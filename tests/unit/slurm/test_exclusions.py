@@ -29,10 +29,11 @@ def one(node: str, time: float = NOW - 10, expires: float = NOW + 3600, reason: 
 
 
 class Cluster:
-    """Nodes with state and features; host lists are lists with commas."""
+    """Nodes with state and features; those of `others` are not in the default partition. Host lists have commas."""
 
-    def __init__(self, nodes: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(self, nodes: Mapping[str, tuple[str, str]], others: Sequence[str] = ()) -> None:
         self.nodes = nodes
+        self.others = others
         self.asked: list[str] = []
 
     def __call__(self, argv: Sequence[str], *_how: object) -> CommandResult:
@@ -45,7 +46,10 @@ class Cluster:
         elif argv[1:3] == ["show", "reservation"]:
             text = f"ReservationName={argv[3]} StartTime=0\n   Nodes=n1,n2 NodeCnt=2\n"
         else:
-            rows = ((name, "16", "1000", "gpu:8", state, features) for name, (state, features) in self.nodes.items())
+            rows = (
+                (name, "16", "1000", "gpu:8", state, "other" if name in self.others else "batch*", features)
+                for name, (state, features) in self.nodes.items()
+            )
             text = "".join(FIELD.join(row) + RECORD + "\n" for row in rows)
         return CommandResult(tuple(argv), 0, text, "")
 
@@ -147,6 +151,13 @@ def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:
     more = {**FIVE, "n6": ("idle", "a")}
     assert len(exclusions.for_request(Cluster(more).slurm(), root, PLACEMENT, limits, NOW)[0]) == 1
     assert exclusions.for_request(Cluster(more).slurm(), root, PLACEMENT, {**limits, "cpus_per_node": 17}, NOW)[0] == []
+
+
+def test_without_a_partition_the_nodes_of_the_default_one_count(tmp_path: Path) -> None:
+    root = written(tmp_path, one("n1"), one("n4"))
+    cluster = Cluster(FIVE, others=["n3", "n4", "n5"])
+    found, warnings = exclusions.for_request(cluster.slurm(), root, PLACEMENT, {**LIMITS, "partition": None}, NOW)
+    assert (found, len(warnings)) == ([], 1), "n1 is needed, and n4 is none of those"
 
 
 def test_a_person_adds_and_forgets(tmp_path: Path) -> None:

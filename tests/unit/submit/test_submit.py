@@ -94,6 +94,9 @@ class Cluster:
             return 0, "", f"sbatch: Job 7 to start at {int(NOW)} using 1 processors on nodes node[01-02] in partition x"
         return self.sbatch(argv)
 
+    def _quota(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        return 0, "", ""
+
     def _srun(self, argv: Sequence[str]) -> tuple[int, str, str]:
         return 0, self.help, ""
 
@@ -635,6 +638,22 @@ def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) 
     assert not bench.runs.exists()
 
 
+@pytest.mark.parametrize(("kind", "refused"), [("runtime", False), ("environment", True)])
+def test_a_store_of_others_will_do_where_only_the_runtime_is_missing(
+    bench: Bench, tmp_path: Path, kind: str, refused: bool
+) -> None:
+    """The runtime is kept under state_root."""
+    (tmp_path / "a-file").touch()
+    roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "a-file" / "store")}
+    refs = [*bench.request.refs, {"kind": kind, "key": "e", "path": str(tmp_path / "nowhere")}]
+    given = {"refs": refs, "places": {"roots": roots, "min_free_kib": 0, "sources": []}}
+    if refused:
+        with pytest.raises(RankzeroError, match="store_root: "):
+            bench.launch(**given)
+    else:
+        assert bench.launch(**given)["launch_state"] == "missing"
+
+
 def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) -> None:
     refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
     assert bench.launch(refs=refs)["launch_state"] == "missing"
@@ -808,7 +827,7 @@ def test_a_submission_leaves_out_nodes_that_were_not_fit_besides_the_jobs_own(be
     asked: dict[str, str] = {"show config": "ClusterName = lab\n", "show hostnames": "node01\nnode02\n"}
     real = bench.cluster._scontrol
     bench.cluster._scontrol = lambda argv: (0, asked[" ".join(argv[:2])], "") if argv[0] == "show" else real(argv)  # type: ignore[method-assign]
-    rows = [(f"node0{number}", "16", "1000", "", "idle", "") for number in range(1, 9)]
+    rows = [(f"node0{number}", "16", "1000", "", "idle", "batch*", "") for number in range(1, 9)]
     sinfo = bench.cluster._sinfo
     bench.cluster._sinfo = lambda argv: (  # type: ignore[method-assign]
         (0, "".join(FIELD.join(row) + RECORD + "\n" for row in rows), "") if "--Node" in argv else sinfo(argv)
