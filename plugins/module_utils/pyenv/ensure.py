@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
 
 
@@ -32,6 +34,10 @@ def ensure_environment(
     root = root_of(options["store_root"])
     path = environment_path(root, made.key)
     manifest = present(path)
+    if manifest is not None and options["state"] == "present" and not check_mode:
+        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+            marks.use(path)
+        manifest = present(path)  # a prune may have been faster
     if options["state"] == "absent":
         removed = manifest is not None
         if not check_mode:
@@ -59,6 +65,8 @@ def ensure_environment(
     )
     if isinstance(result, Needs):
         return {"changed": False, "ref": _ref(made.key, path, None), "needs": asdict(result)}
+    with contextlib.suppress(OSError):
+        marks.use(path)
     return {"changed": True, "ref": _ref(made.key, path, result), "environment": result}
 
 

@@ -11,6 +11,7 @@ Of two jobs of one generation `singleton` and the job's own claim admit one. Whi
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import shutil
 import socket
@@ -20,7 +21,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import owners, packing, precheck, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
@@ -72,7 +73,7 @@ class Launcher:
             # The same generation once more: its name and its claim are those of the lost submission.
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
-            missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
+            missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
             # launch should leave nothing at all, not even the job runtime.
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
@@ -242,7 +243,7 @@ class Launcher:
         runs = self.request.runs_dir
         made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
         try:
-            os.makedirs(made.file("logs"))
+            _make_folders(made.file("logs"))
             for name in os.listdir(runs):
                 # Secrets may lie in it.
                 if (
@@ -386,3 +387,12 @@ class Launcher:
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
+
+
+def _make_folders(path: str) -> None:
+    """A prune may remove the empty folders above at any moment. Raises OSError."""
+    for _turn in range(5):
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(path)
+            return
+    os.makedirs(path)

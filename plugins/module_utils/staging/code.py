@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
 
@@ -32,6 +34,9 @@ def ensure_snapshot(
     path = snapshot_path(root_of(store_root), digest)
     there = os.path.isdir(path)
     changed = there if absent else not there
+    if there and not absent and not check_mode:
+        there = _use(path)
+        changed = not there
     if changed and not check_mode:
         if absent:
             try:
@@ -41,6 +46,13 @@ def ensure_snapshot(
             there = False
         elif archive is not None:
             changed = unpack(archive, path, digest)
-            there = True
+            there = _use(path)
     ref = {"kind": "code", "key": digest, "path": path, "digest": digest, "present": there}
     return {"changed": changed, "ref": ref}
+
+
+def _use(path: str) -> bool:
+    """Note that the snapshot is wanted now; whether it is there, which a prune can have changed until just now."""
+    with contextlib.suppress(OSError):  # somebody else's store, which we only read
+        marks.use(path)
+    return os.path.isdir(path)

@@ -160,7 +160,7 @@ def test_somebody_else_was_first(packed: tuple[str, str], tmp_path: Path, monkey
 
 
 def test_leftovers_of_dead_makers_are_swept_and_living_ones_stay(tmp_path: Path) -> None:
-    place = fresh._place()
+    place = fresh.place()
     dead = 2**22 + 7  # beyond the largest process number
     old, new = f".b.00000000-1-1{fresh._SUFFIX}", f".c.00000000-1-1{fresh._SUFFIX}"
     gone, mine = f".a.{place}-{dead}-1{fresh._SUFFIX}", f".d.{place}-{os.getpid()}-1{fresh._SUFFIX}"
