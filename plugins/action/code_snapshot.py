@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import refuse_changes
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack, take
 
 # A program is seldom larger; more is data that lies in the wrong place, and travels with every change.
@@ -22,13 +23,19 @@ class ActionModule(Producer):
     OPTIONS = {
         "src": {"type": "str", "default": "."},
         "exclude": {"type": "list", "elements": "str", "default": []},
+        "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
+        "key": {"type": "str", "no_log": False},
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
-        snapshot = take(options["src"], options["exclude"])
         where = {"store_root": options["store_root"], "state": options["state"]}
+        if options["key"] is not None:
+            return self.without_source(options["key"], options["state"], where)
+        snapshot = take(options["src"], options["exclude"])
+        if options["dirty"] == "refuse" and options["state"] == "present":
+            refuse_changes(snapshot)
         result = self.call(**where, _request={"digest": snapshot.digest})
         wanted = options["state"] == "present" and not self._task.check_mode
         if wanted and not result.get("failed") and not result["ref"]["present"]:

@@ -46,6 +46,16 @@ options:
     type: list
     elements: str
     default: []
+  dirty:
+    description:
+      - V(refuse) fails where the tree is not exactly a commit, and names the files that differ.
+    type: str
+    choices: [allow, refuse]
+    default: allow
+  key:
+    description:
+      - With O(state=absent), the key of the snapshot to remove. The controller's folder is not looked at then.
+    type: str
   store_root:
     description:
       - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
@@ -53,7 +63,8 @@ options:
     default: ~/.rankzero/store
   state:
     description:
-      - V(present) publishes the tree as it is now, V(absent) removes the snapshot of the tree as it is now.
+      - V(present) publishes the tree as it is now, V(absent) removes the snapshot of the tree as it is now, or
+        the one that O(key) names.
     type: str
     choices: [present, absent]
     default: present
@@ -66,6 +77,7 @@ notes:
 seealso:
   - module: rankzero.slurm.uv_environment
   - module: rankzero.slurm.job
+  - module: rankzero.slurm.store_prune
 """
 
 EXAMPLES = r"""
@@ -77,6 +89,17 @@ EXAMPLES = r"""
       - "*.ipynb"
     store_root: /scratch/ml/rankzero
   register: code
+
+- name: Ship nothing that is not committed
+  rankzero.slurm.code_snapshot:
+    src: "{{ playbook_dir }}"
+    dirty: refuse
+
+- name: Remove it again
+  rankzero.slurm.code_snapshot:
+    key: "{{ code.ref.key }}"
+    store_root: /scratch/ml/rankzero
+    state: absent
 
 - name: Say where it lies
   ansible.builtin.debug:
@@ -112,7 +135,7 @@ ref:
     present: true
 code:
   description: What was looked at on the controller.
-  returned: always
+  returned: without O(key)
   type: dict
   contains:
     src:
@@ -158,7 +181,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     request = module.params["_request"] or {}
     return ensure_snapshot(
         module.params["store_root"],
-        request.get("digest", ""),
+        module.params["key"] or request.get("digest", ""),
         request.get("archive"),
         absent=module.params["state"] == "absent",
         check_mode=module.check_mode,
@@ -170,6 +193,8 @@ def main() -> None:
         {
             "src": {"type": "str", "default": "."},
             "exclude": {"type": "list", "elements": "str", "default": []},
+            "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
+            "key": {"type": "str", "no_log": False},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "_request": {"type": "dict"},

@@ -30,7 +30,7 @@ def ensure_snapshot(
     it would do. Raises RankzeroError.
     """
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise RankzeroError(f"digest: {digest!r} is no sha256 in hex. Use the module through its action, with src.")
+        raise RankzeroError(f"key: {digest!r} is no sha256 in hex. Give ref.key of a snapshot, or src.")
     path = snapshot_path(root_of(store_root), digest)
     there = os.path.isdir(path)
     changed = there if absent else not there

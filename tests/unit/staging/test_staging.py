@@ -215,5 +215,17 @@ def test_root_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("key", ["", "abc", "../../etc", "G" * 64])
 def test_a_digest_is_a_digest(tmp_path: Path, key: str) -> None:
-    with pytest.raises(RankzeroError, match="digest: "):
+    with pytest.raises(RankzeroError, match="key: "):
         ensure_snapshot(str(tmp_path), key)
+
+
+def test_a_present_snapshot_is_marked_as_used(packed: tuple[str, str], tmp_path: Path) -> None:
+    archive, key = packed
+    store = tmp_path / "store"
+    ensure_snapshot(str(store), key, archive)
+    mark = store / "used" / "code" / key
+    os.utime(mark, (1, 1))
+    ensure_snapshot(str(store), key, check_mode=True)
+    assert mark.stat().st_mtime == 1
+    ensure_snapshot(str(store), key)
+    assert mark.stat().st_mtime > 1
