@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 #: `apptainer exec`: its options (an unknown one is an error), that image and bound folders must exist, the working
@@ -48,6 +49,63 @@ except FileExistsError:
 os.chdir(pwd)
 os.execvpe(words[0], words, environment)
 """
+
+
+#: `nvidia-smi --query-gpu|compute-apps|remapped-rows=FIELDS --format=csv,noheader,nounits` on a node with two H100, in
+#: the form of the real one's answers (written by hand: no machine of the tests has a GPU). `changed` overrides fields
+#: of one GPU as "1:memory.used"; a field in `unknown` is refused as older drivers refuse it; `apps` are whole lines.
+NVIDIA_SMI_HEALTH = """\
+#!/usr/bin/python3
+import json, os, sys
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpus.json")) as stream:
+    told = json.load(stream)
+if told["fails"]:
+    print(told["fails"])
+    sys.exit(9)
+query, form = sys.argv[1:]
+assert form == "--format=csv,noheader,nounits", form
+what, _, fields = query.removeprefix("--query-").partition("=")
+fields = fields.split(",")
+for field in fields:
+    if field in told["unknown"]:
+        print(f'Field "{field}" is not a valid field to query.\\n')
+        sys.exit(2)
+if what == "compute-apps":
+    print("\\n".join(told["apps"]))
+    sys.exit(0)
+fine = {
+    "utilization.gpu": "0", "memory.used": "4", "ecc.errors.uncorrected.volatile.total": "0",
+    "retired_pages.pending": "[N/A]", "remapped_rows.failure": "0", "remapped_rows.pending": "0",
+    "pcie.link.width.current": "16", "pcie.link.width.max": "16",
+    "pcie.link.gen.current": "1", "pcie.link.gen.max": "5",
+    "clocks_throttle_reasons.hw_slowdown": "Not Active", "clocks_throttle_reasons.hw_thermal_slowdown": "Not Active",
+    "clocks_throttle_reasons.hw_power_brake_slowdown": "Not Active",
+    "clocks_event_reasons.hw_slowdown": "Not Active", "clocks_event_reasons.hw_thermal_slowdown": "Not Active",
+    "clocks_event_reasons.hw_power_brake_slowdown": "Not Active",
+}
+for index in range(2):
+    uuid = f"GPU-{index}a1b2c3d-0000-1111-2222-333344445555"
+    row = {**fine, "index": str(index), "uuid": uuid, "gpu_uuid": uuid}
+    row.update({name.split(":")[1]: value for name, value in told["changed"].items() if name.startswith(f"{index}:")})
+    print(", ".join(row[field] for field in fields))
+"""
+
+
+def nvidia_smi_health(
+    folder: Path,
+    changed: Mapping[str, str] | None = None,
+    unknown: Sequence[str] = (),
+    apps: Sequence[str] = (),
+    fails: str = "",
+) -> Path:
+    """The stand-in as a command in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = folder / "nvidia-smi"
+    command.write_text(NVIDIA_SMI_HEALTH, encoding="utf-8")
+    command.chmod(0o755)
+    told = {"changed": changed or {}, "unknown": list(unknown), "apps": list(apps), "fails": fails}
+    (folder / "gpus.json").write_text(json.dumps(told), encoding="utf-8")
+    return command
 
 
 def apptainer(folder: Path, name: str = "apptainer") -> Path:

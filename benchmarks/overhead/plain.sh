@@ -4,5 +4,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # What a person writes by hand: the ranks, and nothing around them. $1: where the times go; $2: nodes; $3: ranks a node.
 printf '%s\n' "$EPOCHREALTIME" > "$1/batch"
+# shellcheck disable=SC2016 # each rank's own bash is to expand it
 srun --nodes="$2" --ntasks="$(($2 * $3))" --ntasks-per-node="$3" --cpus-per-task=1 \
     /bin/bash -c 'printf "%s\n" "$EPOCHREALTIME" > "$0/rank.$SLURM_PROCID"' "$1"

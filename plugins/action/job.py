@@ -13,6 +13,7 @@ from ansible.utils.display import Display
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.explain import table
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
@@ -115,4 +116,5 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     why = why if result.get("explain") and state != "missing" else []
     if state in ("missing", "absent", "unchanged"):
         return [first, *why, f"  {sentences[state]}"]
-    return [*plan, *seen, *why, f"  {sentences[state]}"]
+    left_out = [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]
+    return [*plan, *seen, *left_out, *why, f"  {sentences[state]}"]

@@ -17,6 +17,7 @@ description:
     behaves.
   - Takes at most ten Slurm commands, however many nodes there are, and one of each container command that is there.
     Fails where no controller answers.
+  - Lists the nodes that launches leave out, because the preflight of an earlier job found them not to be fit.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -27,8 +28,14 @@ attributes:
       - Never changes anything.
   diff_mode:
     support: none
+options:
+  state_root:
+    description: Folder on the cluster that the launches' C(state_root) names; there the left out nodes are recorded.
+    type: path
+    default: ~/.rankzero/state
 seealso:
   - module: rankzero.slurm.job
+  - module: rankzero.slurm.node_exclusion
 """
 
 EXAMPLES = r"""
@@ -217,12 +224,19 @@ mine:
       description: What could not be asked, and why.
       type: list
       elements: str
+exclusions:
+  description: Nodes that launches leave out now, with C(node), C(reason), C(job_id), C(time) and C(expires).
+  returned: success
+  type: list
+  elements: dict
 slurm_commands:
   description: How many commands it took.
   returned: success
   type: int
 """
 
+import os
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -230,18 +244,24 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import describe
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import load, result
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import DEFAULT_STATE_ROOT
+
+ARGUMENT_SPEC = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     found = describe(slurm)
+    state_root = os.path.expanduser(module.params["state_root"])
+    found["exclusions"] = result(load(state_root, str(found["cluster"]), time.time()))
     for note in slurm.notes:
         module.warn(note)
     return {"changed": False, **found, "slurm_commands": slurm.commands}
 
 
 def main() -> None:
-    run_module({}, logic, supports_check_mode=True)
+    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

@@ -129,8 +129,6 @@ table:
   elements: str
 """
 
-import contextlib
-import os
 from datetime import date
 from typing import Any
 
@@ -138,6 +136,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabric_table import SITE_FILES, describe, parse_conf
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_files import read_present
 
 ARGUMENT_SPEC = {
     "fabric": {"type": "str", "default": "auto"},
@@ -147,11 +146,8 @@ ARGUMENT_SPEC = {
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    site = {}
-    for path in SITE_FILES:
-        with contextlib.suppress(OSError), open(os.path.expanduser(path), encoding="utf-8", errors="replace") as stream:
-            site[path] = parse_conf(stream.read())
     asked = module.params
+    site = {path: parse_conf(text) for path, text in read_present(SITE_FILES).items()}
     found = describe(asked["fabric"], asked["fabrics"], site=site, gpu_types=asked["gpu_types"], today=date.today())
     for sentence in found["expired"] + found["notes"]:
         module.warn(sentence)

@@ -62,6 +62,7 @@ options:
     type: dict
 seealso:
   - module: rankzero.slurm.job_wait
+  - module: rankzero.slurm.node_exclusion
   - module: rankzero.slurm.job_script
 """
 
@@ -150,6 +151,13 @@ missing:
     path:
       description: Where it will lie.
       type: str
+excluded:
+  description:
+    - Nodes that this submission leaves out, because the preflight of an earlier job found them not to be fit, with
+      C(node), C(reason), C(job_id), C(time) and C(expires). See M(rankzero.slurm.node_exclusion).
+  returned: always but with O(state=absent)
+  type: list
+  elements: dict
 plan:
   description: The plan in a few lines.
   returned: always

@@ -54,6 +54,11 @@ RUNTIME_FILES = (
     "owner.py",
     "pack.py",
     "preflight.py",
+    "preflight_exchange.py",
+    "preflight_files.py",
+    "preflight_gpus.py",
+    "preflight_judge.py",
+    "preflight_network.py",
     "preflight.sh",
     "rank.sh",
     "restart.sh",
@@ -84,6 +89,18 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
             files[name] = stream.read()
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
     return digest[:32], files
+
+
+def _placement(spec: LaunchSpec) -> dict[str, Any] | None:
+    """Which nodes the job wants; None inside another job, whose nodes are given."""
+    if spec.launcher.attach:
+        return None
+    return {
+        "exclude": list(spec.resources.exclude),
+        "nodelist": str(spec.resources.sbatch.get("nodelist") or ""),
+        "constraint": spec.resources.constraint,
+        "reservation": spec.resources.reservation,
+    }
 
 
 def prepare(
@@ -142,7 +159,7 @@ def prepare(
         "refs": refs,
         "relaunch": relaunch,
         "limits": {
-            "nodes": made.topology.nodes,
+            "nodes": made.topology.nodes + spec.resources.spares,
             "partition": spec.resources.partition,
             "time_minutes": time_minutes(spec.resources.time),
             "gpus_per_node": spec.resources.gpus_per_node,
@@ -163,6 +180,7 @@ def prepare(
         },
         "container": container_request(spec, made.container, made.runs_dir()),
         "attach": attach.request(spec, made.topology),
+        "placement": _placement(spec),
         "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "archives": staging.kept(refs, spec, job.settings, state_root),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},

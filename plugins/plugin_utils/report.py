@@ -57,6 +57,8 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
         ("nodes", f"{len(nodes)}: {' '.join(nodes)}" if isinstance(nodes, list) else str(nodes)),
         ("wall time", duration(result.get("wall_time"))),
     ]
+    unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
+    rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
     if logs.get("dest"):
         rows += evidence(str(logs["dest"]))
     artifact = result.get("artifact") or {}

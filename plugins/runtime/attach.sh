@@ -15,7 +15,11 @@ cd "$1" || exit 66
 
 # As sbatch would have it. What is left of this step would be options of the steps that the script starts, and what the
 # outer job brings is no part of the plan.
-export SLURM_CLUSTER_NAME="${SLURM_CLUSTER_NAME:-${SLURM_WORKING_CLUSTER%%:*}}"
+# A batch job is told its cluster's name; a step only the cluster's address, and since 24.11 neither.
+cluster=${SLURM_CLUSTER_NAME:-${SLURM_WORKING_CLUSTER:-}}
+[ -n "$cluster" ] \
+    || cluster=$(PATH="$PATH:/usr/local/bin:/opt/slurm/bin" scontrol show config | sed -n 's/^ClusterName *= *//p')
+[ -z "$cluster" ] || export SLURM_CLUSTER_NAME="${cluster%%:*}"
 for name in $(compgen -e); do
     case $name in
         SLURM_CONF | SLURM_CLUSTER_NAME | SLURM_JOB_ID | SLURM_JOB_NAME | SLURM_JOB_PARTITION) ;;

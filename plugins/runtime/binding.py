@@ -3,17 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the ranks are bound to: CPUs and GPUs of each task, out of what binding.sh said in the preflight step (L11).
 
-    binding.py LOG --verdict CODE --tasks-per-node N --cpus-per-task N --gpus N < TABLE
-
-Prints the preflight's table with a line more for each layout (nodes that are alike share one), in the order of a node's
-tasks: `bound node01,node02 0:cpus=0-11,gpus=0-7 1:cpus=12-23,gpus=0-7`. The table's verdict CODE is the exit code, or 1
-where a task has too few: then the last line says so for each. A node that said nothing is not judged here. Standard
-library only.
+The preflight's table gets a line more for each layout (nodes that are alike share one), in the order of a node's tasks:
+`bound node01,node02 0:cpus=0-11,gpus=0-7 1:cpus=12-23,gpus=0-7`. Too few for a task is a problem of its node, with the
+numbers. A node that said nothing is not judged here. Standard library only.
 """
 
-import argparse
+import contextlib
+import os
 import re
-import sys
 
 LINE = re.compile(r"^(?:\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
 
@@ -54,10 +51,27 @@ def counted(number, what):
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def layouts(said):
+def unbound():
+    """Let this process use all that the job has on the node: to look around it need not keep to a rank's own cores."""
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+def said(folder):
+    """Everything that the tasks of the preflight step said: a file a node."""
+    texts = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".log"):
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
+                texts.append(stream.read())
+    return "\n".join(texts)
+
+
+def layouts(text):
     """{node: [(task, CPUs, machine's CPUs, GPUs)]} by task; a task that spoke twice is believed the last time."""
     latest = {
-        int(task): (node, members(cpus), members(online), devices(gpus)) for task, node, cpus, online, gpus in said
+        int(task): (node, members(cpus), members(online), devices(gpus))
+        for task, node, cpus, online, gpus in LINE.findall(text)
     }
     nodes = {}
     for task, (node, *rest) in sorted(latest.items()):
@@ -65,18 +79,21 @@ def layouts(said):
     return nodes
 
 
-def problems(node, tasks, wanted):
-    """What is too little on a node, a sentence each. Where a lab promises more CPUs than there are, all are enough."""
+def problems(tasks, wanted):
+    """What is too little on a node, a sentence each. Where a lab promises more CPUs than there are, all are enough.
+
+    `wanted`: tasks_per_node, cpus_per_task and gpus.
+    """
     found = []
     for task, cpus, online, gpus in tasks:
         if cpus and len(cpus) < min(wanted.cpus_per_task, len(online)):
             found.append(
-                f"{node}: task {task} is bound to {counted(len(cpus), 'CPU')} ({compact(cpus)}) for "
+                f"task {task} is bound to {counted(len(cpus), 'CPU')} ({compact(cpus)}) for "
                 f"{wanted.cpus_per_task} that the job asked for (resources.cpus_per_rank, launcher.srun.cpu-bind)"
             )
         if len(gpus) < wanted.gpus:
             found.append(
-                f"{node}: task {task} sees {counted(len(gpus), 'GPU')} ({shown(gpus)}) for {wanted.gpus} that the job "
+                f"task {task} sees {counted(len(gpus), 'GPU')} ({shown(gpus)}) for {wanted.gpus} that the job "
                 "asked for (resources.gpus_per_node, launcher.srun.gpu-bind)"
             )
     together = set().union(*(cpus for _task, cpus, _online, _gpus in tasks))
@@ -84,10 +101,16 @@ def problems(node, tasks, wanted):
     if not found and together and len(together) < enough and len(tasks) == wanted.tasks_per_node:
         few = f"{counted(len(together), 'CPU')} ({compact(together)})"
         found.append(
-            f"{node}: its {counted(len(tasks), 'task')} share {few} for {enough} that the job asked for "
+            f"its {counted(len(tasks), 'task')} share {few} for {enough} that the job asked for "
             "(launcher.srun.cpu-bind)"
         )
     return found
+
+
+def shortages(nodes, wanted):
+    """{node: its problems} of the nodes of `layouts` that have any."""
+    found = {node: problems(tasks, wanted) for node, tasks in nodes.items()}
+    return {node: few for node, few in found.items() if few}
 
 
 def bound(nodes, gpus):
@@ -100,31 +123,3 @@ def bound(nodes, gpus):
         ]
         alike.setdefault(" ".join(words), []).append(node)
     return [f"bound {','.join(names)} {words}" for words, names in alike.items()]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("log")
-    parser.add_argument("--verdict", type=int, required=True)
-    parser.add_argument("--tasks-per-node", type=int, required=True)
-    parser.add_argument("--cpus-per-task", type=int, required=True)
-    parser.add_argument("--gpus", type=int, default=0)
-    wanted = parser.parse_args()
-    try:
-        with open(wanted.log, encoding="utf-8", errors="replace") as stream:
-            nodes = layouts(LINE.findall(stream.read()))
-    except OSError:
-        nodes = {}
-    table = sys.stdin.read().splitlines()
-    # The last line is the verdict: what is wrong, or the interface that all share.
-    at = len(table) - 1 if table and (wanted.verdict or table[-1].startswith("interface ")) else len(table)
-    table[at:at] = bound(nodes, wanted.gpus)
-    bad = [problem for node, tasks in nodes.items() for problem in problems(node, tasks, wanted)]
-    if bad and not wanted.verdict:
-        table.append("; ".join(bad))
-    print("\n".join(table))
-    return wanted.verdict or int(bool(bad))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -34,6 +34,9 @@ rankzero_publish() {
     cat > "$temporary" && mv -f "$temporary" "$1"
 }
 
+# $1 as it may stand between the quotes of a JSON string: what would need an escape is left out.
+rankzero_json_text() { printf '%s' "$1" | tr -d '"\\\000-\037'; }
+
 # One launch runs once: whoever links the claim first owns the generation. A lost reply of link() makes the winner see
 # an error, so the return code is ignored and the file read back by content. Returns 1 where it is another job's, 2 where
 # it can be neither taken nor read.
@@ -94,7 +97,8 @@ rankzero_work() {
     fi
     if [ -d "$RANKZERO_CODE" ]; then
         rankzero_link "" || return 1
-    elif [ -n "$RANKZERO_CODE" ] && [ -z "${RANKZERO_STAGE:-}" ]; then
+    elif [ -n "$RANKZERO_CODE" ] && [ -z "${RANKZERO_STAGE:-}${RANKZERO_PREFLIGHT_POLICY:-}" ]; then
+        # Else the preflight names this node, brings the code, or finds nodes that have it.
         rankzero_say "the code snapshot $RANKZERO_CODE is not here"
         return 1
     fi
@@ -177,9 +181,25 @@ rankzero_started() {
 
 # The verdict, written by the one program that also watches the artifact. $1: ended_by, $2: exit code, $3: message.
 rankzero_outcome() {
+    if [ -z "$RANKZERO_RUNTIME_PYTHON" ]; then
+        # Nothing has run then, and there is nothing to judge.
+        printf '{"job_id": "%s", "attempt": %s, "started": %s, "time": %(%s)T, "exit_code": %s, "ended_by": "%s", "artifact": null, "success": false, "message": "%s", "unfit_nodes": {"%s": "no python3"}}\n' \
+            "$rankzero_job" "$RANKZERO_ATTEMPT" "$rankzero_start" -1 "$2" "$1" "$(rankzero_json_text "$3")" \
+            "${SLURMD_NODENAME:-$(uname -n)}" | rankzero_publish "$RANKZERO_RUN_DIR/outcome.json"
+        return
+    fi
     "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" finish "$RANKZERO_RUN_DIR" \
         --job-id "$rankzero_job" --attempt "$RANKZERO_ATTEMPT" --started "$rankzero_start" \
         --ended-by "$1" --exit-code "$2" --message "$3"
+}
+
+# The first node cannot even look at the others.
+rankzero_without_python() {
+    local node=${SLURMD_NODENAME:-$(uname -n)} message
+    message="no python3 on $node, where the batch script runs: install it, or give the job an environment"
+    rankzero_remember "$node" "no python3"
+    [ "${RANKZERO_PREFLIGHT_POLICY:-}" != requeue ] || rankzero_requeue_without "$node" "$message"
+    rankzero_refuse setup 78 "$message"
 }
 
 # $1 is `--submission NONCE` when the collection submitted the script, nothing when a person did.
@@ -188,8 +208,10 @@ rankzero_begin() {
     rankzero_expect_early
     [ -z "${RANKZERO_ATTACHED:-}" ] || trap rankzero_cancelled=yes URG
     export RANKZERO_ATTEMPT=${SLURM_RESTART_COUNT:-0}
-    RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON" || command -v python3) \
-        || { rankzero_say "no python3 on $(uname -n): install it, or give the job an environment"; exit 78; }
+    # Bash names a file that it may not execute rather than none.
+    RANKZERO_RUNTIME_PYTHON=$(command -v "$RANKZERO_PYTHON")
+    [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=$(command -v python3)
+    [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=''
     # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
     [ -f "$RANKZERO_RUN_DIR/launch.json" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
     if [ "${1:-}" != --submission ]; then
@@ -204,6 +226,7 @@ rankzero_begin() {
     if [ -f "$RANKZERO_RUN_DIR/outcome.json" ]; then
         mv -f "$RANKZERO_RUN_DIR/outcome.json" "$RANKZERO_RUN_DIR/outcome.before-attempt-$RANKZERO_ATTEMPT.json"
     fi
+    [ -n "$RANKZERO_RUNTIME_PYTHON" ] || rankzero_without_python
     # Written on the shared file system, so that "newer than the attempt" is judged by that file system's own clock.
     printf '%s\n' "$RANKZERO_ATTEMPT" > "$RANKZERO_RUN_DIR/.attempt"
     export RANKZERO_RUN_DIR RANKZERO_GENERATION
@@ -217,9 +240,13 @@ rankzero_begin() {
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
         export RANKZERO_ARTIFACT="$RANKZERO_RUN_DIR/work/$RANKZERO_ARTIFACT_PATH"
     fi
+    # The user's own choice: also when another node becomes the first one.
+    # shellcheck disable=SC2034 # preflight.sh reads it
+    rankzero_port_asked=${RANKZERO_MASTER_PORT:-}
     rankzero_own_checkpoint
     mapfile -t rankzero_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#rankzero_nodes[@]}" -gt 0 ] || rankzero_refuse setup 71 "scontrol cannot expand the node list $SLURM_JOB_NODELIST"
+    # All of them until the preflight has chosen.
     RANKZERO_NODELIST=$(IFS=,; printf '%s' "${rankzero_nodes[*]}")
     export RANKZERO_NODELIST
     RANKZERO_MASTER_ADDR=$(rankzero_master_address "${rankzero_nodes[@]:0:2}")

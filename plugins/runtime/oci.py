@@ -199,7 +199,7 @@ def tasks_here(text, node):
         return 1
     counts = []
     for part in text.split(","):
-        count, _, times = part.partition("(x")
+        count, _paren, times = part.partition("(x")
         counts += [int(count)] * (int(times.rstrip(")")) if times else 1)
     return counts[node]
 
@@ -222,7 +222,7 @@ def serve(listener, namespaces, count):
     listener.settimeout(JOIN_SECONDS)
     while count:
         try:
-            connection, _ = listener.accept()
+            connection, _address = listener.accept()
         except socket.timeout:
             raise Failure(f"{count} tasks of this node did not come within {JOIN_SECONDS:.0f} s") from None
         with connection:

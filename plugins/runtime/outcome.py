@@ -237,7 +237,7 @@ def first_to_end(run_dir, job_id, attempt):
 
 def verdict(ended_by, exit_code, report, message):
     """(success, exit code of the job, message) from how the program ended and what it left."""
-    if ended_by == "setup":
+    if ended_by in ("setup", "requeue"):
         return False, exit_code, message
     if ended_by == "signal":
         return False, exit_code or 143, message or "ended by a signal (cancelled, time limit or preemption)"
@@ -250,6 +250,14 @@ def verdict(ended_by, exit_code, report, message):
         return False, MISSING_ARTIFACT_EXIT, text
     how = "the job ended itself" if ended_by == "artifact" else "the program ended with exit code 0"
     return True, 0, f"the artifact is proven; {how}"
+
+
+def unfit_nodes(run_dir, attempt):
+    """{node: why} of the nodes that the preflight of this attempt found not to be fit."""
+    try:
+        return dict(read_json(os.path.join(run_dir, "preflight", str(attempt), "unfit.json")))
+    except (OSError, ValueError):
+        return {}
 
 
 def finish(arguments):
@@ -275,6 +283,7 @@ def finish(arguments):
         "artifact": report,
         "success": success,
         "message": message,
+        "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
     }
     path = os.path.join(arguments.run_dir, "outcome.json")
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -300,7 +309,7 @@ def main():
     finishing.add_argument("--job-id", required=True)
     finishing.add_argument("--attempt", type=int, required=True)
     finishing.add_argument("--started", type=float, required=True)
-    finishing.add_argument("--ended-by", choices=["program", "artifact", "signal", "setup"], required=True)
+    finishing.add_argument("--ended-by", choices=["program", "artifact", "signal", "setup", "requeue"], required=True)
     finishing.add_argument("--exit-code", type=int, required=True)
     finishing.add_argument("--message", default="")
     arguments = parser.parse_args()

@@ -98,7 +98,7 @@ def asked(job_id):
     said = done.stderr.decode("utf-8", "replace").strip()
     if done.returncode != 0 and "Invalid job id specified" not in said:
         return None, "", f"squeue does not answer: {said}"
-    state, _, name = done.stdout.decode("utf-8", "replace").strip().partition("\n")[0].partition("|")
+    state, _bar, name = done.stdout.decode("utf-8", "replace").strip().partition("\n")[0].partition("|")
     return state or None, name, ""
 
 
@@ -110,8 +110,8 @@ def life(owner, mine):
     written = (
         outcome and outcome.get("job_id") == owner.get("job_id") and outcome.get("attempt") == owner.get("attempt")
     )
-    # After a signal the same job may come back for its next attempt; a step does not.
-    if written and (outcome.get("ended_by") != "signal" or is_step(owner.get("job_id"))):
+    # After these the same job may come back for its next attempt; a step does not.
+    if written and (outcome.get("ended_by") not in ("signal", "requeue") or is_step(owner.get("job_id"))):
         return False, "it has ended: {}".format(outcome.get("message"))
     if owner.get("cluster") != mine["cluster"]:
         return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(owner.get("cluster"))

@@ -1,142 +1,90 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node has, before any rank starts (P4), and the network interface that all of them share (E4).
+"""What each node has, before any rank starts (P4), and which nodes and which interface the ranks get (P6, E4).
 
-    preflight.py node  FOLDER NODE,NODE,... --code PATH --gpus N ...   on each node: writes FOLDER/<node>.json
-    preflight.py judge FOLDER NODE,NODE,... --budget SECONDS        on the first: prints a line a node and the verdict
+    preflight.py node     FOLDER NODE,NODE,... ...   on each node: writes FOLDER/<node>.json
+    preflight.py select   FOLDER NODE,NODE,... ...   on the first: FOLDER/exchange, who measures with whom, and how
+    preflight.py exchange FOLDER NODE,NODE,... ...   on each fit node: writes FOLDER/<node>.exchange.json
+    preflight.py judge    FOLDER NODE,NODE,... ...   on the first: prints a line a node, writes FOLDER/verdict
 
-`judge` exits 0 when every node is fine and prints `interface NAME` last where there is a common one; else it exits 1
-and its last line names each bad node and what is wrong there. Standard library only.
+Standard library only; `exchange` uses torch where the job's Python has it.
 """
 
 import argparse
-import contextlib
-import fcntl
 import glob
 import json
 import os
 import shutil
-import socket
-import struct
 import subprocess
 import sys
-import time
 
-# The runtime's folder is shared and never changed: nothing is compiled into it.
+# The runtime's folder is shared and never changed: nothing is compiled into it. Run isolated (-I), so that nothing of
+# the user's is imported; our own parts lie beside this file.
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import disk  # noqa: E402
+import preflight_exchange  # noqa: E402
+import preflight_gpus  # noqa: E402
+import preflight_judge  # noqa: E402
+from binding import unbound  # noqa: E402
+from preflight_files import publish, read  # noqa: E402
+from preflight_network import fastest_first, free_port, interfaces, usable  # noqa: E402
 
-SIOCGIFFLAGS, SIOCGIFADDR = 0x8913, 0x8915
-UP_AND_RUNNING = 0x1 | 0x40
-ARPHRD_INFINIBAND = 32
-# Names of the fast networks of common sites: InfiniBand, Slingshot, RDMA over Ethernet.
-FAST_NAMES = ("ib", "hsn", "hsi", "rdma")
-CONNECT_SECONDS = 2.0
-HEAD_SECONDS = 15.0
-POLL_SECONDS = 0.1
-
-
-def publish(path, document):
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump(document, stream)
-    os.replace(temporary, path)
-
-
-def read(path):
-    """A published document, or None. Never asked for before it is listed: network file systems remember a miss."""
-    try:
-        if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
-            return None
-        with open(path, encoding="utf-8") as stream:
-            return json.load(stream)
-    except (OSError, ValueError):
-        return None
-
-
-def ask_kernel(request, interface):
-    """The answer to an interface ioctl (netdevice(7)), or None."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            return fcntl.ioctl(probe, request, struct.pack("256s", interface.encode()[:15]))
-        except OSError:
-            return None
-
-
-def interfaces():
-    """{name: IPv4 address} of what is up, has a cable and an address; the loop-back is none."""
-    found = {}
-    for _index, name in socket.if_nameindex():
-        flags, address = ask_kernel(SIOCGIFFLAGS, name), ask_kernel(SIOCGIFADDR, name)
-        if flags is None or address is None or name == "lo":
-            continue
-        if struct.unpack("H", flags[16:18])[0] & UP_AND_RUNNING == UP_AND_RUNNING:
-            found[name] = socket.inet_ntoa(address[20:24])
-    return found
-
-
-def fast(name):
-    try:
-        with open(f"/sys/class/net/{name}/type") as stream:
-            if int(stream.read()) == ARPHRD_INFINIBAND:
-                return True
-    except (OSError, ValueError):
-        pass
-    return name.startswith(FAST_NAMES)
-
-
-def carries(name, source, target):
-    """Whether this interface reaches an address. Nobody listens there: a refusal comes from the other end, too."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(CONNECT_SECONDS)
-        # Kernels before 5.7 keep this for root; the source address then has to do.
-        with contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
-        try:
-            probe.bind((source, 0))
-            probe.connect((target, 9))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-        return True
-
-
-def usable(own, head_file, is_head):
-    """The interfaces of this node over which it reaches the first node, the fast ones first."""
-    names = sorted(own, key=lambda name: (not fast(name), name))
-    if is_head:
-        return names
-    deadline = time.monotonic() + HEAD_SECONDS
-    head = read(head_file)
-    while head is None and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-        head = read(head_file)
-    return [name for name in names if head and name in head and carries(name, own[name], head[name])]
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def versions(python, imports):
-    """Versions of Python and of each import as the job's own interpreter sees them, or why it does not."""
+    """(versions of Python and of each import, whether there is torch, None) as the job's own interpreter sees them.
+
+    Where it does not: ({}, False, why).
+    """
     program = (
-        "import importlib, json, platform, sys\n"
+        "import importlib, importlib.util, json, platform, sys\n"
         "found = {'python': platform.python_version()}\n"
         "for name in sys.argv[1:]:\n"
         "    found[name] = str(getattr(importlib.import_module(name), '__version__', 'ok'))\n"
-        "print(json.dumps(found))\n"
+        "print(json.dumps([found, importlib.util.find_spec('torch') is not None]))\n"
     )
     try:
         done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
     except OSError as error:
         leads = os.path.realpath(python)
         where = f" (it leads to {leads}, which every node must have)" if os.path.islink(python) else ""
-        return {}, f"{python}: {error.strerror}{where}"
+        return {}, False, f"{python}: {error.strerror}{where}"
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        return {}, lines[-1]
-    return json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]), None
+        return {}, False, lines[-1]
+    found, torch = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+    return found, torch, None
+
+
+def identity(python, imports):
+    """What must be the same for an answer to hold again: this boot of the node, the interpreter, the question."""
+    program = shutil.which(python)
+    if program is None:
+        return None
+    try:
+        with open(BOOT_ID, encoding="ascii") as stream:
+            boot = stream.read().strip()
+        status = os.stat(program)
+    except OSError:
+        return None
+    return [boot, program, status.st_mtime_ns, status.st_size, list(imports)]
+
+
+def probed(python, imports, path):
+    """`versions`, and whether an earlier attempt of this run had asked this node already (P4). No failure is kept."""
+    asked = identity(python, imports)
+    known = read(path) if path and asked else None
+    if known and known["asked"] == asked:
+        return known["versions"], known["torch"], None, True
+    found, torch, trouble = versions(python, imports)
+    if path and asked and trouble is None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        publish(path, {"asked": asked, "versions": found, "torch": torch})
+    return found, torch, trouble, False
 
 
 def image_trouble(path, runtime):
@@ -184,6 +132,29 @@ def gpus_seen():
     return len(glob.glob("/dev/nvidia[0-9]*"))
 
 
+def size(count):
+    """Bytes for people, rounded down."""
+    for unit, bits in (("T", 40), ("G", 30), ("M", 20)):
+        if count >> bits:
+            return f"{count >> bits}{unit}"
+    return f"{count >> 10}K"
+
+
+def room(path, least):
+    """(free space for people, what is wrong with it or None) of a path's file system; `least` in bytes."""
+    try:
+        status = os.statvfs(path)
+    except OSError as error:
+        return "unknown", f"{path}: {error.strerror}"
+    free = status.f_bavail * status.f_frsize
+    if free < least:
+        return size(free), f"{path} has less than {size(least)} free"
+    # A file system without a fixed number of inodes says 0 of 0.
+    if least and status.f_files and not status.f_favail:
+        return size(free), f"{path} has no inode left"
+    return size(free), None
+
+
 def lacking(arguments):
     """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself (P5)."""
     parts = {"code": arguments.code}
@@ -199,17 +170,24 @@ def lacking(arguments):
     }, sees
 
 
-def examine(arguments, own, lacks=()):
-    """(columns of the line, problems) of this node. What it lacks is looked at once it is there."""
-    columns, problems = {}, []
+def examine(arguments, own, lacks=(), memory=None):
+    """What this node has to say: `columns` of its line, `problems`, those of them that can only be the node's own
+    (`ailments`), and `torch`. What it lacks is looked at once it is there. `memory`: where an earlier attempt of this
+    run left the import probe's answer.
+    """
+    columns, problems, ailments = {}, [], []
 
     def check(column, fine, problem):
         columns[column] = "ok" if fine else "missing"
         if not fine:
             problems.append(problem)
 
+    def ail(problem):
+        problems.append(problem)
+        ailments.append(problem)
+
     run_dir = os.path.dirname(os.path.dirname(arguments.folder))
-    found = {}
+    found, torch, remembered = {}, False, False
     if "code" in lacks:
         columns["proj"] = "missing"
     elif arguments.code:
@@ -218,7 +196,8 @@ def examine(arguments, own, lacks=()):
         columns["env"] = "missing"
     else:
         # Where the node can look into the container it does, and only there: an environment may not fit the node.
-        found, trouble = versions(arguments.python, [] if arguments.enter else arguments.imports.split())
+        imports = [] if arguments.enter else arguments.imports.split()
+        found, torch, trouble, remembered = probed(arguments.python, imports, memory)
         check("env", trouble is None, f"environment: {trouble}")
     if arguments.image:
         trouble = image_trouble(arguments.image, arguments.runtime)
@@ -235,67 +214,68 @@ def examine(arguments, own, lacks=()):
     columns["cpus"] = str(len(os.sched_getaffinity(0)))
     if arguments.gpus:
         columns["gpus"] = str(gpus_seen())
-    columns["if"] = ",".join(sorted(own, key=lambda name: (not fast(name), name))) or "none"
-    columns["free"] = f"{shutil.disk_usage(run_dir).free >> 30}G" if os.path.isdir(run_dir) else "unknown"
+        if arguments.gpu_health != "off":
+            columns["health"], troubles = preflight_gpus.health()
+            for level, words in troubles:
+                if level == preflight_gpus.FAIL and arguments.gpu_health == "fail":
+                    ail(words)
+                else:
+                    columns["health"] += "," + words.replace(" ", "_")
+    columns["if"] = ",".join(fastest_first(own)) or "none"
+    if os.path.isdir(run_dir):
+        columns["free"], trouble = room(run_dir, arguments.free_run)
+        if trouble:
+            problems.append(f"{trouble} (preflight.free_run)")
+    else:
+        columns["free"] = "unknown"
+    columns["tmp"], trouble = room(os.environ.get("TMPDIR") or "/tmp", arguments.free_tmp)
+    if trouble:
+        ail(f"{trouble} (preflight.free_tmp)")
     columns.update(found)
-    return columns, problems
+    if remembered:
+        columns["probe"] = "remembered"
+    return {"columns": columns, "problems": problems, "ailments": ailments, "torch": torch}
 
 
 def node(arguments):
-    number = int(os.environ["SLURM_NODEID"])
-    # It is bound as the node's first rank will be; to look around it may use all that the job has here.
-    with contextlib.suppress(OSError):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    own, head_file = interfaces(), os.path.join(arguments.folder, "head.addresses")
-    if number == 0:
-        publish(head_file, own)
+    unbound()
+    names = arguments.nodes.split(",")
+    name, own = names[int(os.environ["SLURM_NODEID"])], interfaces()
+    # With spare nodes, any of the first few may become the first one of the ranks.
+    heads = names[: max(1, len(names) - arguments.wanted + 1)]
+    if name in heads:
+        publish(os.path.join(arguments.folder, name + ".addresses"), own)
+    memory = os.path.join(os.path.dirname(arguments.folder), "remembered", name + ".json")
     lacks, sees = lacking(arguments)
-    columns, problems = examine(arguments, own, lacks)
-    report = {"columns": columns, "problems": [*problems, *lacks.values()], "lacks": lacks, "sees": sees}
-    report["usable"] = usable(own, head_file, number == 0)
-    publish(os.path.join(arguments.folder, arguments.nodes.split(",")[number] + ".json"), report)
+    report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}
+    report["problems"] += lacks.values()
+    report["own"], report["port"] = own, free_port(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
+    report["usable"] = usable(own, name, heads, arguments.folder)
+    publish(os.path.join(arguments.folder, name + ".json"), report)
     disk.sweep(disk.candidates(arguments.local_dir))
     return 0
 
 
-def amend(folder, name, kind, problem=None, **columns):
+def amend(folder, name, kind, problem=None, torch=False, **columns):
     """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
     path = os.path.join(folder, name + ".json")
     report = read(path)
     old = report["lacks"].pop(kind, None)
     report["problems"] = [one for one in report["problems"] if one != old] + ([problem] if problem else [])
     report["columns"].update(columns)
+    report["torch"] = torch or bool(report.get("torch"))
     publish(path, report)
-
-
-def judge(arguments):
-    names = arguments.nodes.split(",")
-    reports = {name: read(os.path.join(arguments.folder, name + ".json")) for name in names}
-    bad, common = [], None
-    for name in names:
-        report = reports[name]
-        if report is None:
-            print(f"{name} no report within {arguments.budget} s")
-            bad.append(f"{name}: no report within {arguments.budget} s")
-            continue
-        print(" ".join([name] + ["{}={}".format(*column) for column in report["columns"].items()]))
-        bad += [f"{name}: {problem}" for problem in report["problems"]]
-        # The first node's order stands: fast interfaces first.
-        common = report["usable"] if common is None else [one for one in common if one in report["usable"]]
-    if bad:
-        print("; ".join(bad))
-        return 1
-    if common:
-        print(f"interface {common[0]}")
-    return 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("command", choices=["node", "judge"])
+    parser.add_argument("command", choices=["node", "select", "exchange", "judge"])
     parser.add_argument("folder")
     parser.add_argument("nodes")
+    parser.add_argument("--wanted", type=int, default=1)
     parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--policy", choices=["stop", "replace", "requeue"], default="stop")
+    parser.add_argument("--slow", choices=["warn", "fail"], default="warn")
     parser.add_argument("--code", default="")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--imports", default="")
@@ -305,12 +285,24 @@ def main():
     parser.add_argument("--mounts", default="")
     parser.add_argument("--runtime", default="")
     parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--tasks-per-node", type=int, default=1)
+    parser.add_argument("--cpus-per-task", type=int, default=1)
+    parser.add_argument("--gpu-health", choices=["fail", "warn", "off"], default="fail")
+    parser.add_argument("--free-run", type=int, default=0)
+    parser.add_argument("--free-tmp", type=int, default=0)
+    parser.add_argument("--megabytes", type=int, default=0)
     # The words that enter the container come last and as they are: options and dashes of their own are among them.
     given = sys.argv[1:]
     end = given.index("--enter") if "--enter" in given else len(given)
     arguments = parser.parse_args(given[:end])
     arguments.enter = given[end + 1 :]
-    return node(arguments) if arguments.command == "node" else judge(arguments)
+    commands = {
+        "node": node,
+        "select": preflight_judge.select,
+        "exchange": preflight_exchange.exchange,
+        "judge": preflight_judge.judge,
+    }
+    return commands[arguments.command](arguments)
 
 
 if __name__ == "__main__":

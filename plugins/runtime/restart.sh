@@ -63,12 +63,7 @@ rankzero_own_checkpoint() {
 # ends by itself would make the job FAILED, and Slurm would not requeue it: so it does that here, where the job may be
 # requeued at all. Sets the same variables as rankzero_after_early.
 rankzero_after_preemption() {
-    local job since preempted
-    [ -z "$rankzero_again" ] && [[ $rankzero_ended_by == @(program|signal) ]] || return 0
-    job=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$SLURM_JOB_ID" 2> /dev/null) || return 0
-    preempted=${job#* PreemptTime=} since=${job#* StartTime=}
-    # An attempt before this one may have been the preempted one. Times are written so that text compares.
-    [[ ${preempted%% *} == [0-9]* && ! ${preempted%% *} < ${since%% *} ]] || return 0
+    [ -z "$rankzero_again" ] && [[ $rankzero_ended_by == @(program|signal) ]] && rankzero_preempted || return 0
     if [ "$rankzero_ended_by$rankzero_exit_code" = program0 ] && [ -n "${RANKZERO_ARTIFACT_PATH:-}" ] \
         && "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" proven "$RANKZERO_RUN_DIR"; then
         return 0
@@ -76,12 +71,23 @@ rankzero_after_preemption() {
     rankzero_ended_by=signal
     rankzero_why="preempted by a job of a higher priority"
     rankzero_message="$rankzero_why; "
-    case $job in
+    case $rankzero_shown in
         *" Requeue=1 "*)
             rankzero_slurm_requeues || rankzero_again=yes
             rankzero_message+="requeued: attempt $((RANKZERO_ATTEMPT + 2)) follows" ;;
         *) rankzero_message+="not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)" ;;
     esac
+}
+
+# Whether Slurm has preempted this attempt; what it shows of the job is in rankzero_shown. Inside another job that is the
+# other job's affair.
+rankzero_preempted() {
+    local since preempted
+    [ -z "${RANKZERO_ATTACHED:-}" ] || return 1
+    rankzero_shown=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$SLURM_JOB_ID" 2> /dev/null) || return 1
+    preempted=${rankzero_shown#* PreemptTime=} since=${rankzero_shown#* StartTime=}
+    # An attempt before this one may have been the preempted one. Times are written so that text compares.
+    [[ ${preempted%% *} == [0-9]* && ! ${preempted%% *} < ${since%% *} ]]
 }
 
 # Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once more, after
@@ -116,4 +122,47 @@ rankzero_requeue() {
     rankzero_again=''
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
         "$rankzero_why; Slurm did not requeue the job: $said"
+}
+
+# Back into the queue without some nodes, before any rank ran. $1: their names with commas, $2: why. Does not return.
+rankzero_requeue_without() {
+    local known asked left why='' said
+    # From here on Slurm tells this script to end. A job cannot start anew while its last script runs, and only one that
+    # waits can be told what to leave out: so the nodes are excluded between the two.
+    trap '' TERM INT USR1 USR2
+    said=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>&1)
+    known=$(rankzero_field ExcNodeList "$said") asked=$(rankzero_field ReqNodeList "$said")
+    known=${known:+$known,}$1
+    if [ "$RANKZERO_ATTEMPT" -ge "$RANKZERO_PREFLIGHT_RESTARTS" ]; then
+        why="this was attempt $((RANKZERO_ATTEMPT + 1)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) (checkpoint.max_restarts)"
+    elif [ -n "$asked" ] && rankzero_share "$asked" "$1"; then
+        why="the job asks for $asked by name (resources.sbatch.nodelist)"
+    else
+        left=$(comm -23 <(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N 2> /dev/null | sort -u) \
+            <(scontrol show hostnames "$known" | sort -u) | wc -l)
+        # 0 is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
+        [ "$left" = 0 ] || [ "$left" -ge "$SLURM_JOB_NUM_NODES" ] \
+            || why="without $known partition $SLURM_JOB_PARTITION has $left nodes, and the job wants $SLURM_JOB_NUM_NODES"
+    fi
+    [ -z "$why" ] || rankzero_refuse setup 69 "$2; not requeued: $why"
+    rankzero_say "$2; requeued without $1"
+    rankzero_unstage
+    # Before the requeue: Slurm may end this script at any moment after it.
+    rankzero_outcome requeue 69 \
+        "$2; requeued without $1: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) follows"
+    said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1) \
+        || rankzero_refuse setup 69 "$2; Slurm did not requeue the job: $said"
+    if ! said=$(scontrol update "JobId=$SLURM_JOB_ID" "ExcNodeList=$known" 2>&1); then
+        rankzero_outcome setup 69 "$2; cancelled: Slurm requeued the job, but did not exclude $1: $said"
+        scancel "$SLURM_JOB_ID"
+    fi
+    exit 69
+}
+
+# The value of field $1 in what scontrol said ($2); nothing where it is not set.
+rankzero_field() { sed -n "s/.*[[:space:]]$1=\([^[:space:]]*\).*/\1/p" <<< "$2" | grep -vx '(null)'; }
+
+# Whether two node lists have a node in common.
+rankzero_share() {
+    [ -n "$(comm -12 <(scontrol show hostnames "$1" | sort -u) <(scontrol show hostnames "$2" | sort -u))" ]
 }

@@ -61,8 +61,8 @@ def nvidia_libraries(listing, machine):
     kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(machine, machine)
     found = {}
     for line in listing.splitlines():
-        name, _, rest = line.strip().partition(" ")
-        described, _, path = rest.partition(" => ")
+        name, _blank, rest = line.strip().partition(" ")
+        described, _arrow, path = rest.partition(" => ")
         if kind in described and path and NVIDIA_LIBRARIES.match(name):
             found.setdefault(name, path)
     return found

@@ -279,9 +279,10 @@ def receive(stage, kind, imports):
         return stage.fail(kind, problem)
     columns = {COLUMNS[kind]: "staged"}
     if kind == "environment":
-        found, problem = preflight.versions(os.path.join(stage.view, kind, "bin", "python"), imports.split())
+        found, torch, problem = preflight.versions(os.path.join(stage.view, kind, "bin", "python"), imports.split())
         columns.update({COLUMNS[kind]: "missing"} if problem else found)
         problem = problem and f"environment: {problem}"
+        return preflight.amend(stage.folder, name, kind, problem, torch=torch, **columns)
     return preflight.amend(stage.folder, name, kind, problem, **columns)
 
 

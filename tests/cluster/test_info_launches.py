@@ -25,7 +25,7 @@ def test_cluster_info_describes_the_lab(bench: Bench) -> None:
     assert sum(found["node_states"].values()) == 8
     assert found["accounting"]["available"] is True
     assert found["settings"]["min_job_age"] > 0
-    assert found["slurm_commands"] == 7
+    assert found["slurm_commands"] == 8
     assert bench.task("cluster_info", check=True)["partitions"] == found["partitions"]
 
 

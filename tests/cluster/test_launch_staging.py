@@ -81,12 +81,10 @@ def said(run: Path) -> dict[str, dict[str, str]]:
 
 
 def left(site: Site) -> dict[str, str]:
-    """What lies on the nodes' own disks of any job."""
-    found = {}
+    """What lies on the nodes' own disks of any job; what other programs leave there has other names."""
+    found, look = {}, "ls -d /tmp/rankzero-[0-9]*-* /var/tmp/rankzero-[0-9]*-* 2>/dev/null"
     for node in NODES:
-        here = site.lab.node(
-            node, ["sh", "-c", "ls -d /tmp/rankzero-* /var/tmp/rankzero-* 2>/dev/null"], check=False
-        ).stdout
+        here = site.lab.node(node, ["sh", "-c", look], check=False).stdout
         if here:
             found[node] = here
     return found

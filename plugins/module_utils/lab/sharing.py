@@ -62,7 +62,10 @@ def mount_argv(lab: Lab) -> list[str]:
     ]
     source = f"{lab.address('head')}:{lab.shared}"
     command = shlex.join(["sshfs", "-f", source, lab.shared_inside, "-o", ",".join(options)])
-    return ["/bin/sh", "-c", f"umount -l {shlex.quote(lab.shared_inside)} 2>/dev/null; exec {command}"]
+    # Releases of sshfs that know this option follow no link that is absolute or goes up, unless they are told to.
+    links = "links=; if sshfs --help 2>&1 | grep -q no_contain_symlinks; then links=,no_contain_symlinks; fi"
+    away = f"umount -l {shlex.quote(lab.shared_inside)} 2>/dev/null"
+    return ["/bin/sh", "-c", f'{away}; {links}; exec {command}"$links"']
 
 
 def mounted(pid: int, path: str) -> bool:

@@ -56,6 +56,22 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                     "to null, or launch without launcher.attach"
                 ),
             )
+    if spec.resources.spares:
+        yield (
+            ["resources.spares", "launcher.attach"],
+            (
+                f"resources.spares: {spec.resources.spares} spare nodes cannot be asked for inside job {here}, whose "
+                "nodes are given; leave it out, and choose nodes by launcher.attach_nodes"
+            ),
+        )
+    if spec.preflight.on_failure == "requeue":
+        yield (
+            ["preflight.on_failure", "launcher.attach"],
+            (
+                f"preflight.on_failure: requeue has no meaning inside job {here}: a step cannot go back into the "
+                "queue; make it stop, or launch without launcher.attach"
+            ),
+        )
     if spec.resources.dependency:
         yield (
             ["resources.dependency", "launcher.attach"],

@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, container, life, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
+    attach,
+    container,
+    life,
+    parallelism,
+    preflight,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import conflicts, reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
@@ -116,6 +122,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from _artifact(spec)
     yield from parallelism.findings(spec)
     yield from life.findings(spec.checkpoint, spec.resources.time, spec.resources.sbatch)
+    yield from preflight.findings(spec.preflight, spec.resources, spec.checkpoint)
     yield from container.findings(spec)
     yield from attach.findings(spec)
     yield from _staging(spec)

@@ -207,7 +207,7 @@ def entry(
     ]
     _check_places(wanted.runtime, ours, users)
     # The wider first: one that lies in another must come after it.
-    mounts = tuple(sorted([*users, *(place for _, place in ours)], key=lambda one: one.target.count("/")))
+    mounts = tuple(sorted([*users, *(place for _root, place in ours)], key=lambda one: one.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
     workdir = wanted.workdir or runs_dir
     flags = _pyxis(spec, mounts, workdir) if wanted.runtime == "pyxis" else ()

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, preflight, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
@@ -50,6 +50,7 @@ class Plan:
     step: Options
     probe: Options
     life: tuple[tuple[str, str], ...]
+    preflight: tuple[tuple[str, str], ...]
     argv: tuple[str, ...]
     variables: tuple[Variable, ...]
     python: str
@@ -125,6 +126,7 @@ def plan(
         step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
         probe=_probe(spec, shape) + attach.probe(spec),
         life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
+        preflight=tuple(preflight.exports(spec.preflight, spec.checkpoint, spec.resources.gpus_per_node)),
         argv=_argv(spec, python),
         variables=exported,
         python=python,
@@ -144,7 +146,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
     ask = spec.resources
     options: list[tuple[str, str | bool]] = [
         ("job-name", job_name),
-        ("nodes", str(shape.nodes)),
+        ("nodes", str(shape.nodes + ask.spares)),
         ("ntasks-per-node", str(shape.tasks_per_node)),
         ("cpus-per-task", str(shape.cpus_per_task)),
         ("time", ask.time),
@@ -175,6 +177,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("export", "NONE" if spec.container.level == "job" else "NIL"),
     ]
     options += life.header(spec.checkpoint)
+    options += preflight.header(spec.preflight, spec.checkpoint)
     options += [(name, value) for name, value in sorted(ask.sbatch.items()) if value is not False]
     return tuple(options)
 
@@ -228,15 +231,24 @@ _BINDING = (
 
 
 def _probe(spec: LaunchSpec, shape: Topology) -> Options:
-    """srun's options for the preflight: the ranks' own size and binding, so that it sees what they will have (L11)."""
+    """srun's options for the preflight: on every node the ranks' own size and binding, so that it sees what they will
+    have (L11).
+
+    A node that fails, or that cannot even be reached, must not take the reports of the others with it, whatever the
+    site's KillOnBadExit and WaitTime say.
+    """
     given = {name: value for name, value in spec.launcher.srun.items() if name in _BINDING and value is not False}
+    nodes = shape.nodes + spec.resources.spares
     return (
-        ("nodes", str(shape.nodes)),
-        ("ntasks", str(shape.tasks)),
+        ("nodes", str(nodes)),
+        ("ntasks", str(nodes * shape.tasks_per_node)),
         ("ntasks-per-node", str(shape.tasks_per_node)),
         ("cpus-per-task", str(shape.cpus_per_task)),
         *(() if "cpu-bind" in given else (_cpu_bind(shape),)),
         *((name, str(value)) for name, value in sorted(given.items())),
+        ("kill-on-bad-exit", "0"),
+        ("wait", "0"),
+        ("no-kill", True),
     )
 
 
@@ -278,6 +290,7 @@ def summary(plan: Plan) -> list[str]:
     place = [_count(shape.cpus_per_node, "CPU")]
     if ask.gpus_per_node:
         place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
+    spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
     where = f"limit {ask.time}; partition {ask.partition or '(default)'}"
     inside, aside = plan.spec.launcher.attach, attach.ignored(plan.spec)
     if inside:
@@ -285,7 +298,7 @@ def summary(plan: Plan) -> list[str]:
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
         (
-            f"{_count(shape.nodes, 'node')} x {_count(shape.ranks_per_node, 'rank')} = "
+            f"{_count(shape.nodes, 'node')}{spares} x {_count(shape.ranks_per_node, 'rank')} = "
             f"{_count(shape.world_size, 'rank')} by {shape.launcher}; a node: {', '.join(place)}; {where}"
         ),
         "runs "

@@ -21,6 +21,14 @@ _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 @dataclass(frozen=True)
 class Resources:
     nodes: int = option(t.whole(1), "Number of nodes.", 1, short="nodes", example=8)
+    spares: int = option(
+        t.whole(0),
+        "Nodes asked for besides `nodes`. They take the place of nodes that are not fit; without a fault they idle.",
+        0,
+        key=False,
+        short="spares",
+        example=1,
+    )
     gpus_per_node: int = option(
         t.whole(0), "GPUs of each node (requested per node, L11).", 0, short="gpus_per_node", example=8
     )

@@ -84,16 +84,12 @@ def judge(limits: ClusterLimits | None, known: Knowledge, ask: Ask, *, user: str
                     [f"resources.partition: {name!r} is not a partition of this cluster{hint} Known: {listed}."]
                 )
             candidates.append(found)
-    problems: list[str] = []
-    refused: Verdict | None = None
-    for candidate in candidates:
-        verdict = _judge_one(candidate, known, ask, user, groups)
+    verdicts = [_judge_one(candidate, known, ask, user, groups) for candidate in candidates]
+    for verdict in verdicts:
         if not verdict.problems:
             return verdict
-        problems += [text for text in verdict.problems if text not in problems]
-        refused = refused or verdict
-    assert refused is not None
-    refused.problems = problems
+    refused = verdicts[0]
+    refused.problems = list(dict.fromkeys(text for verdict in verdicts for text in verdict.problems))
     return refused
 
 

@@ -40,8 +40,7 @@ class Inside:
 
     def place(self) -> list[str]:
         """Look at the job and choose the nodes. Sentences on why the launch does not fit into it."""
-        assert self.request.attach is not None
-        self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
+        self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach or {}, self.clock)
         return problems
 
     def check(self, building: bool) -> precheck.Checked:
@@ -65,7 +64,8 @@ class Inside:
 
     def start(self, run: RunDirectory, **identity: object) -> str:
         """Start the script of a generation as a step; its id. `identity` is what an error knows besides."""
-        assert self.found is not None
+        if self.found is None:
+            raise RuntimeError("a launch is started after its job has been looked at")
         runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
         argv = step_argv(
             job_id=self.found.job_id,

@@ -18,6 +18,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 
 JOURNAL = "journal.jsonl"
+# How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
+MAY_FOLLOW = ("signal", "requeue")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
     expand_nodes,
@@ -132,7 +132,7 @@ def _gone(slurm: Slurm, answer: SlurmAnswer, job_id: str | None, outcome: Mappin
         return False
     if answer.silent or slurm.accounting == "silent":
         # A verdict that no requeue can follow is an end even so.
-        return outcome is not None and outcome.get("ended_by") != "signal"
+        return outcome is not None and outcome.get("ended_by") not in MAY_FOLLOW
     return True
 
 

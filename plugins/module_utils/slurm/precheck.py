@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,8 +79,8 @@ class Checks:
         self.informed = Informed(slurm, self.user, folder, clock=clock)
         self.check_mode = check_mode
 
-    def run(self, script: str | None = None, *, building: bool = False) -> Checked:
-        """Everything. `script`: the rendered script, for Slurm's own word under check mode.
+    def run(self, script: str | None = None, *, building: bool = False, options: Sequence[str] = ()) -> Checked:
+        """Everything. `script`: the rendered script, for Slurm's own word under check mode; `options`: sbatch's own.
 
         `building`: something is missing, so that the store must be writable.
         """
@@ -110,7 +110,7 @@ class Checks:
             checked.problems += containers.check(self.slurm, **self.container)
         # Where the nodes are hidden Slurm alone can say that there are too few: sbatch itself would not.
         if (self.check_mode or refused) and script is not None and not checked.problems:
-            refused = "" if self._last_word(script, checked) else refused
+            refused = "" if self._last_word(script, options, checked) else refused
         checked.unknown += [f"nodes: {refused}"] if refused else []
         for sentence in checked.notes:
             self.slurm.note(sentence)
@@ -147,9 +147,9 @@ class Checks:
         pairs = (line.strip().partition("|") for line in said.stdout.splitlines() if line.strip())
         return over([(account, qos) for account, _pipe, qos in pairs])
 
-    def _last_word(self, script: str, checked: Checked) -> bool:
+    def _last_word(self, script: str, options: Sequence[str], checked: Checked) -> bool:
         """Slurm's own judgement into `checked`; whether there was one."""
-        said = self.slurm.attempt("sbatch", "--test-only", stdin=script)
+        said = self.slurm.attempt("sbatch", "--test-only", *options, stdin=script)
         start = _WOULD_START.search(f"{said.stdout}\n{said.stderr}")
         moment = parse.parse_epoch(start[1]) if start else None
         if start and moment is not None:

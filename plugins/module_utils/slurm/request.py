@@ -33,6 +33,7 @@ class Request:
     secret_files: Mapping[str, str] = field(default_factory=dict)
     container: Mapping[str, Any] | None = None
     attach: Mapping[str, Any] | None = None
+    placement: Mapping[str, Any] | None = None
     places: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()

@@ -22,10 +22,10 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import owners, packing, precheck, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, owners, packing, precheck, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
     find_by_name,
@@ -61,6 +61,7 @@ class Launcher:
         self.sleep = sleep
         self.clock = clock
         self.inside = Inside(request, slurm, sleep, clock)
+        self.excluded: list[exclusions.Exclusion] = []
         self._checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
@@ -77,7 +78,10 @@ class Launcher:
             # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
             # launch should leave nothing at all, not even the job runtime.
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
-            checked = self._check(generation, bool(missing)) if not missing or costly or self.check_mode else None
+            building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
+            if not missing or self.check_mode:
+                self.excluded = exclusions.of(self.slurm, self.request, self.clock())
+            checked = self._check(generation, building) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
@@ -128,7 +132,7 @@ class Launcher:
         else:
             record = self._known(run, job_id, intent)
         record = steps.judged(record, outcome)
-        if outcome and outcome.get("ended_by") != "signal" and not (record and record.pending):
+        if outcome and outcome.get("ended_by") not in MAY_FOLLOW and not (record and record.pending):
             # A job that was requeued after its verdict waits once more, and may yet succeed.
             return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
         if record and record.active:
@@ -208,7 +212,8 @@ class Launcher:
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        checked = self._checks.run(script, building=building)
+        exclude = exclusions.option(self.request, self.excluded)
+        checked = self._checks.run(script, building=building, options=exclude)
         precheck.raise_for(checked.problems)
         return checked
 
@@ -300,7 +305,8 @@ class Launcher:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        submission = ["--parsable", run.file("job.sbatch"), "--submission", self.request.submitter]
+        exclude = exclusions.option(self.request, self.excluded)
+        submission = ["--parsable", *exclude, run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
@@ -384,6 +390,7 @@ class Launcher:
             "message": "",
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],
+            "excluded": exclusions.result(self.excluded),
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }

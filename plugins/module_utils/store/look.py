@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmMissing, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
@@ -151,7 +151,7 @@ def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: f
             found.append(_run(directory, None, f"job {record.job_id} is {record.state.lower()}"))
         elif directory.rejected() is not None:
             found.append(_run(directory, "refused by Slurm"))
-        elif outcome and outcome.get("ended_by") != "signal":
+        elif outcome and outcome.get("ended_by") not in MAY_FOLLOW:
             found.append(_run(directory, "succeeded" if outcome.get("success") else "failed"))
         else:
             open_ones.append(directory)

@@ -159,6 +159,20 @@ def test_a_fake_mount_is_not_taken_for_the_share(monkeypatch: pytest.MonkeyPatch
     assert sharing.mounted(1, "/shared2")
 
 
+@pytest.mark.parametrize(("knows", "said"), [("-o no_contain_symlinks", True), ("-o transform_symlinks", False)])
+def test_an_absolute_link_is_followed_whatever_this_sshfs_does_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows: str, said: bool
+) -> None:
+    """Since 2026 sshfs refuses it unless told otherwise, with an option that older ones do not know."""
+    sshfs = tmp_path / "sshfs"
+    sshfs.write_text(f'#!/bin/sh\ncase $1 in --help) echo "    {knows}" >&2 ;; *) echo "$*" ;; esac\n')
+    sshfs.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    argv = [word.replace("umount", "true") for word in sharing.mount_argv(site())]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert ("no_contain_symlinks" in done.stdout.split()[-1].split(",")) is said
+
+
 def test_the_server_gives_each_client_a_program_of_its_own(tmp_path: Path) -> None:
     program = tmp_path / "echo"
     program.write_text("#!/bin/sh\nread word; echo $$ $word\n")

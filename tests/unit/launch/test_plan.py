@@ -166,13 +166,15 @@ def test_the_preflight_is_placed_and_bound_as_the_ranks_will_be() -> None:
     """L11: what it reports of CPUs and GPUs is what each rank gets."""
     ranks = {"ranks_per_node": 4}
     resources = {"nodes": 2, "cpus_per_rank": 3}
-    size = {"nodes": "2", "ntasks": "8", "ntasks-per-node": "4", "cpus-per-task": "3"}
+    patient = {"kill-on-bad-exit": "0", "wait": "0", "no-kill": True}
+    size = {"nodes": "2", "ntasks": "8", "ntasks-per-node": "4", "cpus-per-task": "3", **patient}
     assert dict(planned(resources=resources, launcher=ranks).probe) == {**size, "cpu-bind": "cores"}
     own = {"cpu-bind": "rank_ldom", "gpu-bind": "none", "gpus-per-task": "1", "mpi": "pmix", "hint": False}
     made = planned(resources=resources, launcher={**ranks, "srun": own})
     assert dict(made.probe) == {**size, "cpu-bind": "rank_ldom", "gpu-bind": "none", "gpus-per-task": "1"}
     alone = dict(planned(resources=resources, launcher={**ranks, "kind": "torchrun"}).probe)
-    assert alone == {"nodes": "2", "ntasks": "2", "ntasks-per-node": "1", "cpus-per-task": "12", "cpu-bind": "none"}
+    size = {"nodes": "2", "ntasks": "2", "ntasks-per-node": "1", "cpus-per-task": "12", **patient}
+    assert alone == {**size, "cpu-bind": "none"}
 
 
 def test_each_rank_of_srun_keeps_to_its_cores() -> None:

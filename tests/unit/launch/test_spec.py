@@ -179,6 +179,7 @@ def test_the_short_names_are_a_closed_list() -> None:
         "fabric": "fabric",
         "attach": "launcher.attach",
         "nodes": "resources.nodes",
+        "spares": "resources.spares",
         "gpus_per_node": "resources.gpus_per_node",
         "cpus_per_rank": "resources.cpus_per_rank",
         "memory": "resources.memory",

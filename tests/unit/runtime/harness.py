@@ -10,13 +10,16 @@ nothing else.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
@@ -85,6 +88,16 @@ if "RANKZERO_ARTIFACT" in os.environ and os.environ["RANK"] == "0":
     with open(os.environ["RANKZERO_ARTIFACT"], "w") as stream:
         stream.write('{"loss": 1.0}')
 """
+
+
+@contextlib.contextmanager
+def runtime_parts(name: str) -> Iterator[ModuleType]:
+    """A Python part of the runtime as a module, among the parts that it imports."""
+    sys.path.insert(0, RUNTIME)
+    try:
+        yield importlib.import_module(name)
+    finally:
+        sys.path[:] = [path for path in sys.path if path != RUNTIME]
 
 
 class Site:

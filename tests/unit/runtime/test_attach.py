@@ -61,6 +61,19 @@ def test_the_script_runs_as_the_step(site: Site) -> None:
     assert f"[rankzero] job {STEP} attempt 0 on localhost localhost" in log(job)
 
 
+def test_a_release_that_does_not_name_the_cluster_is_asked_for_it(site: Site) -> None:
+    """Slurm 24.11 and later: neither SLURM_CLUSTER_NAME nor SLURM_WORKING_CLUSTER is set in a step."""
+    job = site.job({"launcher": {"attach": "7"}, "resources": {"nodes": 2}, "artifact": {}})
+    scontrol = site.functions["scontrol"]
+    site.functions["scontrol"] = (
+        f'[ "$*" = "show config" ] && echo "ClusterName             = lab" || {{ {scontrol}; }}'
+    )
+    process = begin(job, SLURM_WORKING_CLUSTER="")
+    said, _none = process.communicate(timeout=60)
+    assert process.returncode == 0, said + log(job)
+    assert (job.run / "claim").read_text() == f"1 lab {STEP}\n"
+
+
 def test_nothing_of_the_step_or_of_the_outer_job_reaches_the_ranks(site: Site) -> None:
     job = site.job({"launcher": {"attach": "7"}, "artifact": {}})
     leaked = {

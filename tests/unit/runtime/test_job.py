@@ -370,7 +370,7 @@ def test_the_artifacts_folder_is_made(site: Site) -> None:
 
 def test_a_missing_snapshot_is_named(site: Site) -> None:
     shutil.rmtree(site.code)
-    for stage, code in (("never", 66), ("missing", 69)):
+    for stage, code in (("never", 69), ("missing", 69)):
         job = site.job({"name": stage, "preflight": {"stage": stage}})
         assert job.finish() == code
         assert job.outcome()["ended_by"] == "setup"

@@ -88,6 +88,7 @@ def test_a_valid_artifact_is_reported_whole(run: Path) -> None:
         "ended_by": "program",
         "success": True,
         "message": "the artifact is proven; the program ended with exit code 0",
+        "unfit_nodes": {},
     }
     assert artifact == {
         "path": str(run / "work" / "result.json"),

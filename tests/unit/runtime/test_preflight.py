@@ -5,31 +5,35 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import shlex
 import socket
-import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
-from tests.unit.runtime.harness import Site
+from tests.unit.runtime.harness import Job, Site, runtime_parts
 
 PROGRAM = os.path.join(RUNTIME, "preflight.py")
 
 
 @pytest.fixture(scope="module")
-def preflight() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rankzero_preflight", PROGRAM)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def preflight() -> Iterator[ModuleType]:
+    with runtime_parts("preflight") as part:
+        yield part
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[ModuleType]:
+    with runtime_parts("preflight_network") as part:
+        yield part
 
 
 @pytest.fixture
@@ -37,48 +41,11 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def report(folder: Path, name: str, usable: list[str], *problems: str) -> None:
-    document = {"columns": {"proj": "ok", "cpus": "4"}, "problems": list(problems), "usable": usable}
-    (folder / f"{name}.json").write_text(json.dumps(document))
-
-
-def judged(folder: Path, names: str) -> tuple[int, list[str]]:
-    command = [sys.executable, "-I", PROGRAM, "judge", str(folder), names, "--budget", "9"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.stderr
-    return done.returncode, done.stdout.splitlines()
-
-
-def test_the_fast_interface_that_all_nodes_reach_the_first_one_by_is_chosen(tmp_path: Path) -> None:
-    report(tmp_path, "n1", ["ib0", "ib1", "eth0"])
-    report(tmp_path, "n2", ["ib1", "eth0"])
-    report(tmp_path, "n3", ["ib0", "ib1", "eth0"])
-    assert judged(tmp_path, "n1,n2,n3") == (
-        0,
-        ["n1 proj=ok cpus=4", "n2 proj=ok cpus=4", "n3 proj=ok cpus=4", "interface ib1"],
-    )
-
-
-def test_without_a_common_interface_none_is_chosen(tmp_path: Path) -> None:
-    report(tmp_path, "n1", ["ib0"])
-    report(tmp_path, "n2", ["eth1"])
-    assert judged(tmp_path, "n1,n2")[1][-1] == "n2 proj=ok cpus=4"
-
-
-def test_bad_and_silent_nodes_are_named(tmp_path: Path) -> None:
-    report(tmp_path, "n1", ["eth0"])
-    report(tmp_path, "n2", ["eth0"], "the code /c is not here", "/r is not writable")
-    code, lines = judged(tmp_path, "n1,n2,n3")
-    assert code == 1
-    assert lines[2] == "n3 no report within 9 s"
-    assert lines[-1] == "n2: the code /c is not here; n2: /r is not writable; n3: no report within 9 s"
-
-
 def arguments(tmp_path: Path, **given: object) -> Namespace:
     folder = tmp_path / "run" / "preflight" / "0"
     folder.mkdir(parents=True, exist_ok=True)
     values = {"folder": str(folder), "code": "", "python": sys.executable, "imports": "", "gpus": 0}
-    values.update(image="", mounts="", runtime="", enter=[])
+    values.update(image="", mounts="", runtime="", enter=[], gpu_health="off", free_run=0, free_tmp=0)
     return Namespace(**{**values, **given})
 
 
@@ -89,15 +56,19 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKZERO_CLEARED", "LD_PRELOAD PYTHONPATH")
 
 
+def examined(preflight: ModuleType, given: Namespace, own: Mapping[str, str] = {}) -> tuple[dict[str, str], list[str]]:
+    report = preflight.examine(given, own)
+    return report["columns"], report["problems"]
+
+
 def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, tmp_path: Path) -> None:
-    columns, problems = preflight.examine(
-        arguments(tmp_path, imports="json", code=str(tmp_path)), {"eth0": "10.0.0.1", "ib0": "x"}
-    )
+    given = arguments(tmp_path, imports="json", code=str(tmp_path), free_run=1, free_tmp=1)
+    columns, problems = examined(preflight, given, {"eth0": "10.0.0.1", "ib0": "x"})
     assert problems == []
     assert columns["proj"] == columns["env"] == columns["run"] == "ok"
     assert columns["python"].startswith("3.") and columns["json"]
     assert columns["if"] == "ib0,eth0"
-    assert columns["free"].endswith("G")
+    assert columns["free"][-1] in "MGT" and columns["tmp"][-1] in "MGT"
 
 
 @pytest.mark.parametrize(
@@ -115,9 +86,52 @@ def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, t
 def test_what_is_missing_is_said(
     preflight: ModuleType, tmp_path: Path, given: dict[str, str], column: str, problem: str, inside: None
 ) -> None:
-    columns, problems = preflight.examine(arguments(tmp_path, **given), {})
+    columns, problems = examined(preflight, arguments(tmp_path, **given))
     assert columns[column] == "missing"
     assert len(problems) == 1 and problem in problems[0]
+
+
+def test_too_little_room_is_a_problem_and_that_of_tmp_the_nodes_own(
+    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    report = preflight.examine(arguments(tmp_path, free_run=1 << 60, free_tmp=1 << 60), {})
+    run = f"{tmp_path / 'run'} has less than 1048576T free (preflight.free_run)"
+    tmp = f"{tmp_path} has less than 1048576T free (preflight.free_tmp)"
+    assert (report["problems"], report["ailments"]) == ([run, tmp], [tmp])
+    status = os.statvfs(tmp_path)
+    full = Namespace(**{name: getattr(status, name) for name in dir(status) if name.startswith("f_")})
+    full.f_files, full.f_favail = 1000, 0
+    monkeypatch.setattr(preflight.os, "statvfs", lambda _path: full)
+    assert preflight.room("/x", 1)[1] == "/x has no inode left"
+    assert preflight.room("/x", 0)[1] is None
+    monkeypatch.undo()
+    assert preflight.room("/nowhere/at/all", 1) == ("unknown", "/nowhere/at/all: No such file or directory")
+
+
+def test_an_answer_is_remembered_for_this_boot_and_this_interpreter_only(
+    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho >> {tmp_path}/asked\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    memory = str(tmp_path / "remembered" / "n1.json")
+
+    def ask(*imports: str) -> tuple[bool, int]:
+        found, _torch, trouble, remembered = preflight.probed(str(python), list(imports), memory)
+        assert trouble is None and found["python"]
+        return remembered, (tmp_path / "asked").read_text().count("\n")
+
+    assert ask("json") == (False, 1)
+    assert ask("json") == (True, 1)
+    assert ask("json", "csv") == (False, 2)
+    (tmp_path / "boot").write_text("another boot\n")
+    monkeypatch.setattr(preflight, "BOOT_ID", str(tmp_path / "boot"))
+    assert ask("json", "csv") == (False, 3)
+    os.utime(python, ns=(1, 1))
+    assert ask("json", "csv") == (False, 4)
+    assert preflight.probed(str(python), ["no_such_module_here"], memory)[2]
+    assert ask("json", "csv") == (True, 5)
 
 
 def container(tmp_path: Path, text: str) -> list[str]:
@@ -137,10 +151,10 @@ def test_image_mounts_and_what_is_in_the_container_are_looked_at(
         tmp_path, """[ -z "${PYTHONPATH:-}" ] && echo noise && echo '{"columns": {"torch": "2"}, "problems": []}'"""
     )
     given = arguments(tmp_path, image=str(image), mounts=f"{tmp_path}:/", runtime="pyxis", enter=enter)
-    columns, problems = preflight.examine(given, {})
+    columns, problems = examined(preflight, given)
     assert problems == []
     assert (columns["image"], columns["mounts"], columns["pyxis"], columns["torch"]) == ("ok", "ok", "ok", "2")
-    assert not {"image", "mounts", "pyxis", "torch"} & set(preflight.examine(arguments(tmp_path), {})[0])
+    assert not {"image", "mounts", "pyxis", "torch"} & set(examined(preflight, arguments(tmp_path))[0])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +170,7 @@ def test_a_container_that_will_not_do_is_a_problem(
     preflight: ModuleType, tmp_path: Path, inside: None, text: str, problem: str
 ) -> None:
     given = arguments(tmp_path, runtime="oci", enter=container(tmp_path, text))
-    columns, problems = preflight.examine(given, {})
+    columns, problems = examined(preflight, given)
     assert (columns["oci"], problems) == ("missing", [problem])
 
 
@@ -164,34 +178,43 @@ def test_cpus_and_gpus_are_columns(preflight: ModuleType, tmp_path: Path, monkey
     """Too few of them are binding.py's to judge: by task."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setattr(preflight.os, "sched_getaffinity", lambda _pid: {0, 1, 2})
-    columns, problems = preflight.examine(arguments(tmp_path, gpus=4), {})
+    columns, problems = examined(preflight, arguments(tmp_path, gpus=4))
     assert (columns["cpus"], columns["gpus"], problems) == ("3", "2", [])
 
 
 def test_a_refused_connection_proves_the_way_and_an_unanswered_one_does_not(
-    preflight: ModuleType, monkeypatch: pytest.MonkeyPatch
+    network: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert preflight.carries("lo", "127.0.0.1", "127.0.0.1")
+    assert network.carries("lo", "127.0.0.1", "127.0.0.1")
 
     class Dead(socket.socket):
         def connect(self, _address: object) -> None:
             raise TimeoutError
 
-    monkeypatch.setattr(preflight.socket, "socket", Dead)
-    assert not preflight.carries("lo", "127.0.0.1", "127.0.0.1")
+    monkeypatch.setattr(network.socket, "socket", Dead)
+    assert not network.carries("lo", "127.0.0.1", "127.0.0.1")
 
 
-def test_a_node_uses_only_what_reaches_the_first_node(
-    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_node_uses_only_what_reaches_each_node_that_may_become_the_first(
+    network: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head = tmp_path / "head.addresses"
-    head.write_text(json.dumps({"eth0": "10.0.0.1", "ib0": "10.1.0.1"}))
-    monkeypatch.setattr(preflight, "carries", lambda name, _source, _target: name != "ib0")
-    own = {"eth0": "10.0.0.2", "eth9": "10.9.0.2", "ib0": "10.1.0.2"}
-    assert preflight.usable(own, str(head), False) == ["eth0"]
-    assert preflight.usable(own, str(head), True) == ["ib0", "eth0", "eth9"]
-    monkeypatch.setattr(preflight, "HEAD_SECONDS", 0.0)
-    assert preflight.usable(own, str(tmp_path / "none"), False) == []
+    for name, address in (("n1", "10.1.0.1"), ("n2", "10.1.0.2")):
+        (tmp_path / f"{name}.addresses").write_text(json.dumps({"eth0": "10.0.0.1", "ib0": address}))
+    monkeypatch.setattr(network, "carries", lambda name, _source, target: name != "ib0" or target == "10.1.0.2")
+    own = {"eth0": "10.0.0.3", "eth9": "10.9.0.3", "ib0": "10.1.0.3"}
+    found = network.usable(own, "n3", ["n1", "n2", "n3"], str(tmp_path))
+    assert found == {"n1": ["eth0"], "n2": ["ib0", "eth0"], "n3": ["ib0", "eth0", "eth9"]}
+    monkeypatch.setattr(network, "HEAD_SECONDS", 0.0)
+    assert network.usable(own, "n3", ["silent"], str(tmp_path)) == {"silent": []}
+
+
+def test_the_port_is_the_jobs_own_or_the_next_free_one(network: ModuleType) -> None:
+    port = network.free_port("7")
+    assert port is not None and 15259 <= port < 20000
+    with socket.create_server(("127.0.0.1", port)):
+        assert network.free_port("7") not in (None, port)
+    # Two launches inside one job start from different ones.
+    assert 15461 <= network.free_port("7.2") < 20000
 
 
 def test_a_job_shows_the_table_and_all_ranks_get_the_chosen_interface(site: Site) -> None:
@@ -214,3 +237,128 @@ def test_a_node_that_lacks_a_module_ends_the_job_before_any_rank_starts(site: Si
     assert "preflight: localhost: environment: " in outcome["message"]
     assert "no_such_module_here" in outcome["message"]
     assert not list((job.run / "logs" / "0").glob("rank-*"))
+
+
+# --- back into the queue
+
+
+def requeuing(site: Site, answers: Mapping[str, str], sinfo: str = "localhost\nn2\nn3\n") -> None:
+    """A scontrol whose verbs answer as given, beside what the harness's own one says; what it was asked is kept."""
+    cases = "".join(f"{verb}) {answer} ;; " for verb, answer in answers.items())
+    site.functions["scontrol"] = (
+        f'echo "$*" >> {site.root}/scontrol; case "$1" in {cases}esac; '
+        'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; '
+        'job) echo "JobId=1 ReqNodeList=(null) ExcNodeList=n9 x=y" ;; *) echo "NodeAddr=192.0.2.7" ;; esac'
+    )
+    site.functions["sinfo"] = f"printf {shlex.quote(sinfo)}"
+    site.functions["scancel"] = f'echo "$*" >> {site.root}/scancel'
+
+
+def unfit(site: Site, **checkpoint: Any) -> Job:
+    """A job on a node whose /tmp is never big enough: nobody else's fault."""
+    wanted = {"on_failure": "requeue", "free_tmp": "900000T"}
+    return site.job({"preflight": wanted, "checkpoint": checkpoint, "env": {"A": "1"}}, secrets={"S": "x"})
+
+
+PLACE = {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "localhost"}
+REASON = "/tmp has less than 900000T free (preflight.free_tmp)"
+
+
+def test_a_job_excludes_the_node_between_requeue_and_its_own_end(site: Site) -> None:
+    requeuing(site, {"requeue": "exit 0", "update": "exit 0"})
+    job = unfit(site)
+    assert job.finish(**PLACE) == 69
+    asked = (site.root / "scontrol").read_text().splitlines()
+    assert asked[-2:] == ["requeue 1", "update JobId=1 ExcNodeList=n9,localhost"]
+    outcome = job.outcome()
+    assert (outcome["ended_by"], outcome["success"]) == ("requeue", False)
+    assert outcome["message"] == (
+        f"preflight: localhost: {REASON}; requeued without localhost: attempt 2 of at most 6 follows"
+    )
+    assert outcome["unfit_nodes"] == {"localhost": REASON}
+    # The next attempt needs them.
+    assert (job.run / "secrets.env").exists()
+    (file,) = site.state.glob("clusters/lab/nodes/*.json")
+    remembered = json.loads(file.read_text())
+    assert (file.name, remembered["reason"], remembered["job_id"]) == ("localhost.json", REASON, "1")
+    assert remembered["expires"] - remembered["time"] == 86400
+
+
+@pytest.mark.parametrize(
+    ("answers", "sinfo", "attempt", "said"),
+    [
+        ({}, "localhost\nn2\n", 5, "not requeued: this was attempt 6 of at most 6 (checkpoint.max_restarts)"),
+        ({}, "localhost\nn9\nn2\n", 0, ""),
+        ({}, "localhost\nn9\n", 0, ""),  # Slurm knows more than a sinfo that lists nothing else
+        (
+            {"show": 'if [ "$2" = job ]; then echo "JobId=1 ReqNodeList=localhost,n2 ExcNodeList=(null) "; exit; fi'},
+            "localhost\nn2\n",
+            0,
+            "not requeued: the job asks for localhost,n2 by name (resources.sbatch.nodelist)",
+        ),
+        (
+            {"requeue": "echo 'Requested operation is presently disabled' >&2; exit 1"},
+            "localhost\nn2\n",
+            0,
+            "Slurm did not requeue the job: Requested operation is presently disabled",
+        ),
+        (
+            {"requeue": "exit 0", "update": "echo 'Access/permission denied' >&2; exit 1"},
+            "localhost\nn2\n",
+            0,
+            "cancelled: Slurm requeued the job, but did not exclude localhost: Access/permission denied",
+        ),
+    ],
+)
+def test_why_a_job_does_not_go_back_into_the_queue(
+    site: Site, answers: dict[str, str], sinfo: str, attempt: int, said: str
+) -> None:
+    requeuing(site, {"requeue": "exit 0", "update": "exit 0", **answers}, sinfo)
+    job = unfit(site)
+    assert job.finish(attempt=attempt, **PLACE) == 69
+    outcome = job.outcome()
+    assert outcome["ended_by"] == ("setup" if said else "requeue")
+    if said:
+        assert outcome["message"] == f"preflight: localhost: {REASON}; {said}"
+    assert (site.root / "scancel").exists() is said.startswith("cancelled")
+
+
+@pytest.mark.parametrize(("policy", "requeue"), [("requeue", 1), ("replace", 1), ("replace", 0)])
+def test_what_a_preemption_ends_is_no_fault_of_the_node(site: Site, policy: str, requeue: int) -> None:
+    shown = f"JobId=1 Requeue={requeue} StartTime=2026-01-01T10:00:00 PreemptTime=2026-01-01T10:00:05 x=y"
+    requeuing(site, {"requeue": "exit 0", "--oneliner": f"echo '{shown}'; exit 0"})
+    job = site.job({"preflight": {"on_failure": policy, "free_tmp": "900000T"}})
+    assert job.finish(**PLACE) == 143
+    outcome = job.outcome()
+    assert (outcome["ended_by"], outcome["success"]) == ("signal", False)
+    assert outcome["message"].startswith("preempted by a job of a higher priority; ")
+    asked = (site.root / "scontrol").read_text()
+    assert ("requeue 1" in asked, "ExcNodeList=" in asked) == (bool(requeue), False)
+    assert not (site.state / "clusters").exists()
+
+
+def test_a_job_that_needs_more_nodes_than_are_left_says_so(site: Site) -> None:
+    requeuing(site, {"requeue": "exit 0"}, "localhost\nn2\nn3\n")
+    job = unfit(site)
+    job.finish(**{**PLACE, "SLURM_JOB_NUM_NODES": "3"})
+    assert job.outcome()["message"].endswith(
+        "not requeued: without n9,localhost partition batch has 2 nodes, and the job wants 3"
+    )
+
+
+def test_a_first_node_without_python_is_named_too(site: Site) -> None:
+    site.functions["command"] = 'case "$2" in *python*) return 1 ;; *) builtin command "$@" ;; esac'
+    job = site.job({})
+    assert job.finish(**PLACE) == 78
+    assert job.outcome()["unfit_nodes"] == {"localhost": "no python3"}
+    assert job.outcome()["message"].startswith("no python3 on localhost, where the batch script runs")
+    assert json.loads((site.state / "clusters/lab/nodes/localhost.json").read_text())["reason"] == "no python3"
+
+
+@pytest.mark.parametrize(("exclude_for", "more"), [(0, {}), (60, {"RANKZERO_ATTACHED": "1.4"})])
+def test_nothing_is_remembered_where_nothing_shall_be(site: Site, exclude_for: int, more: dict[str, str]) -> None:
+    """Inside another job it may be that job which fills the node's /tmp."""
+    job = site.job({"preflight": {"free_tmp": "900000T", "exclude_for": exclude_for}})
+    assert job.finish(**PLACE, **more) == 69
+    assert job.outcome()["unfit_nodes"] == {"localhost": REASON}
+    assert not (site.state / "clusters").exists()

@@ -152,6 +152,7 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
         ("requeued after its verdict", {"7": (f"gpt.{KEY}.1", "PENDING")}, False, {}),
         ("silent", {}, True, {"ended": None}),
         ("silent, and a requeue may follow", {}, True, {"ended_by": "signal"}),
+        ("silent, and it asked for a requeue", {}, True, {"ended_by": "requeue"}),
         ("ended lately", {}, False, {"ended": NOW - 3 * DAY}),
     ],
 )

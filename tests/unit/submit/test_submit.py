@@ -247,6 +247,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "generation": 1,
         "run_dir": run.path,
         "changed": True,
+        "excluded": [],
         "launch_state": "submitted",
         "standing": "active",
         "message": "",
@@ -794,6 +795,43 @@ def _dead_pid() -> int:
     with subprocess.Popen(["true"]) as process:
         process.wait()
         return process.pid
+
+
+# --- nodes that were not fit
+
+
+def test_a_submission_leaves_out_nodes_that_were_not_fit_besides_the_jobs_own(bench: Bench) -> None:
+    folder = bench.runs.parents[2] / "clusters" / "lab" / "nodes"
+    folder.mkdir(parents=True)
+    text = {"node": "node07", "reason": "no code", "job_id": "9", "time": NOW - 5, "expires": NOW + 5}
+    (folder / "node07.json").write_text(json.dumps(text), encoding="utf-8")
+    asked: dict[str, str] = {"show config": "ClusterName = lab\n", "show hostnames": "node01\nnode02\n"}
+    real = bench.cluster._scontrol
+    bench.cluster._scontrol = lambda argv: (0, asked[" ".join(argv[:2])], "") if argv[0] == "show" else real(argv)  # type: ignore[method-assign]
+    rows = [(f"node0{number}", "16", "1000", "", "idle", "") for number in range(1, 9)]
+    sinfo = bench.cluster._sinfo
+    bench.cluster._sinfo = lambda argv: (  # type: ignore[method-assign]
+        (0, "".join(FIELD.join(row) + RECORD + "\n" for row in rows), "") if "--Node" in argv else sinfo(argv)
+    )
+    placement = {"exclude": ["node[01-02]"], "nodelist": "", "constraint": None, "reservation": None}
+    planned = bench.launch(check_mode=True, placement=placement)
+    result = bench.launch(placement=placement)
+    assert planned["excluded"] == result["excluded"] == [text]
+    (words,) = [words for words in bench.cluster.asked if words[0] == "sbatch" and "--parsable" in words]
+    assert "--exclude=node[01-02],node07" in words
+    # Slurm's own word is on the same nodes.
+    (words,) = [words for words in bench.cluster.asked if words[0] == "sbatch" and "--test-only" in words]
+    assert "--exclude=node[01-02],node07" in words
+    bench.time = NOW + 6
+    assert bench.launch(placement=placement)["excluded"] == []
+
+
+def test_a_job_that_has_put_itself_back_into_the_queue_is_still_ours(bench: Bench) -> None:
+    bench.launch()
+    bench.ends(False, ended_by="requeue")
+    bench.leaves("REQUEUED")
+    result = bench.launch()
+    assert (result["launch_state"], result["standing"]) == ("adopted", "active")
 
 
 # --- nodes that see no store

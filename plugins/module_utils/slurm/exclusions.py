@@ -1,0 +1,270 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes that a preflight found not to be fit, remembered for the next launches of the cluster until they expire (P6).
+
+<state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
+    {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+
+# Letters of sinfo -o: node, CPUs, MiB, generic resources, state, features.
+NODE_CODES = ("N", "c", "m", "G", "T", "f")
+# The only form of a constraint that is judged here: features that a node must all have.
+_ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A node, why it is left out, the job that found it (empty: a person), and from when till when (epoch seconds)."""
+
+    node: str
+    reason: str
+    job_id: str
+    time: float
+    expires: float
+
+    def words(self) -> str:
+        until = datetime.fromtimestamp(self.expires, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        return f"{self.node} until {until} ({'job ' + self.job_id + ': ' if self.job_id else ''}{self.reason})"
+
+
+def cluster_name(slurm: Slurm) -> str:
+    return parse.parse_config(slurm.call("scontrol", "show", "config").stdout).get("ClusterName", "cluster")
+
+
+def any_recorded(state_root: str) -> bool:
+    """Whether any cluster under this root has a file: spares the question for the cluster's name where none has."""
+    clusters = os.path.join(state_root, "clusters")
+    for name in _listed(clusters):
+        if any(file.endswith(".json") for file in _listed(os.path.join(clusters, name, "nodes"))):
+            return True
+    return False
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def folder(state_root: str, cluster: str) -> str:
+    return os.path.join(state_root, "clusters", cluster, "nodes")
+
+
+def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
+    """The exclusions that hold now, by node. A file that cannot be read counts for nothing."""
+    found = []
+    place = folder(state_root, cluster)
+    for name in _listed(place):
+        if not name.endswith(".json"):
+            continue
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with open(os.path.join(place, name), encoding="utf-8") as stream:
+                text = json.load(stream)
+            one = Exclusion(
+                str(text["node"]),
+                str(text["reason"]),
+                str(text.get("job_id", "")),
+                float(text["time"]),
+                float(text["expires"]),
+            )
+            if one.expires > now:
+                found.append(one)
+    return found
+
+
+def remember(state_root: str, cluster: str, exclusion: Exclusion) -> None:
+    """Write one, whole or not at all. Raises `RankzeroError`."""
+    place = folder(state_root, cluster)
+    path = os.path.join(place, exclusion.node + ".json")
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        os.makedirs(place, exist_ok=True)
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump(asdict(exclusion), stream)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RankzeroError(f"state_root: cannot write {path}: {error.strerror or error}") from error
+
+
+def forget(state_root: str, cluster: str, node: str) -> None:
+    """Remove one; nothing happens where there is none. Raises `RankzeroError`."""
+    path = os.path.join(folder(state_root, cluster), node + ".json")
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise RankzeroError(f"state_root: cannot remove {path}: {error.strerror or error}") from error
+
+
+def choose(
+    remembered: Sequence[Exclusion], nodes: Mapping[str, bool], wanted: int, by_name: Sequence[str] = ()
+) -> tuple[list[Exclusion], list[tuple[Exclusion, str]]]:
+    """(those to leave out, those not and why): never so many that fewer nodes are left than the job wants. Pure.
+
+    `nodes`: those that could run the job, and whether each is up; any other one sbatch need not, or may not, be told
+    of. `by_name`: nodes that the job asks for itself. The newest exclusions go first.
+    """
+    applied, kept = [], []
+    up = {name for name, available in nodes.items() if available}
+    if len(up) < wanted:
+        up = set(nodes)
+    for one in sorted(remembered, key=lambda one: (-one.time, one.node)):
+        if one.node not in nodes:
+            continue
+        if one.node in by_name:
+            kept.append((one, "the job asks for it by name"))
+        elif one.node in up and len(up) <= wanted:
+            kept.append((one, f"without it fewer than the {wanted} nodes that the job wants are left"))
+        else:
+            up.discard(one.node)
+            applied.append(one)
+    return sorted(applied, key=lambda one: one.node), kept
+
+
+def for_request(
+    slurm: Slurm, state_root: str, placement: Mapping[str, Any], limits: Mapping[str, Any], now: float
+) -> tuple[list[Exclusion], list[str]]:
+    """(what a launch leaves out, warnings). Asks Slurm nothing where nothing is remembered.
+
+    `placement`: exclude, nodelist, constraint, reservation of the spec; `limits`: as cluster.check_request takes them.
+    """
+    if not any_recorded(state_root):
+        return [], []
+    remembered = load(state_root, cluster_name(slurm), now)
+    if not remembered:
+        return [], []
+    asked = expand_nodes(slurm, placement.get("nodelist") or "")
+    own = expand_nodes(slurm, ",".join(placement.get("exclude") or ()))
+    try:
+        nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
+    except (SlurmUnavailable, SlurmMissing):
+        raise
+    except SlurmError as error:
+        # PrivateData=nodes or partitions: nobody can tell then how many would be left.
+        return [], [f"not left out, although they were not fit: {one.words()}; {error.message}" for one in remembered]
+    applied, kept = choose(remembered, nodes, limits["nodes"], asked)
+    return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
+
+
+def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
+    """What a submission leaves out; what it does not, although it should, becomes a warning."""
+    if request.placement is None:
+        return []
+    # RUNS = <state_root>/runs/<name>/<key>
+    state_root = os.path.dirname(os.path.dirname(os.path.dirname(request.runs_dir)))
+    applied, warnings = for_request(slurm, state_root, request.placement, request.limits, now)
+    for warning in warnings:
+        slurm.note(warning)
+    return applied
+
+
+def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
+    """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
+    own = (request.placement or {}).get("exclude") or ()
+    return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
+
+
+def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, bool]:
+    """The nodes that could run the job (of its partition and reservation, big enough, with its features), and whether
+    each is up.
+    """
+    partition = limits.get("partition")
+    where = [f"--partition={partition}"] if partition else []
+    shown = slurm.call("sinfo", "--noheader", "--all", "--Node", f"--format={parse.sinfo_format(NODE_CODES)}", *where)
+    rows, _warnings = parse.parse_records(shown.stdout, NODE_CODES)
+    reserved = _reserved(slurm, placement.get("reservation"))
+    constraint = placement.get("constraint") or ""
+    wanted = set(constraint.split("&")) if _ALL_OF.fullmatch(constraint) else set()
+    fit: dict[str, bool] = {}
+    for row in rows:
+        group = NodeGroup(
+            count=1,
+            cpus=parse.parse_count(row["c"]) or 0,
+            memory=parse.parse_count(row["m"]) or 0,
+            gres=tuple(parse.parse_gres(row["G"])),
+            state=row["T"].rstrip(STATE_MARKS),
+            features=tuple(row["f"].split(",")),
+        )
+        if (
+            group.gpus(limits.get("gpu_type")) >= limits.get("gpus_per_node", 0)
+            and group.cpus >= limits.get("cpus_per_node", 0)
+            and wanted <= set(group.features)
+            and (reserved is None or row["N"] in reserved)
+        ):
+            fit[row["N"]] = group.available
+    return fit
+
+
+def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
+    """The nodes of a reservation; None without one, or where Slurm does not say."""
+    if not reservation or "," in reservation:
+        return None
+    with contextlib.suppress(SlurmError):
+        blocks = parse.parse_blocks(slurm.call("scontrol", "show", "reservation", reservation).stdout)
+        for block in blocks:
+            return expand_nodes(slurm, block.get("Nodes", ""))
+    return None
+
+
+def result(applied: Sequence[Exclusion]) -> list[dict[str, Any]]:
+    """As modules return them."""
+    return [asdict(one) for one in applied]
+
+
+def change(slurm: Slurm, options: Mapping[str, Any], now: float, check_mode: bool) -> dict[str, Any]:
+    """The result of module node_exclusion for its options."""
+    state_root, cluster = os.path.expanduser(options["state_root"]), cluster_name(slurm)
+    before = {one.node: one for one in load(state_root, cluster, now)}
+    names = expand_nodes(slurm, ",".join(options["nodes"] or ()))
+    after = dict(before)
+    if options["state"] == "present":
+        for name in names:
+            known = before.get(name)
+            # What holds already is no change; a person may say why, or for how long, anew.
+            if known is None or known.reason != options["reason"]:
+                after[name] = Exclusion(name, options["reason"], "", now, now + options["exclude_for"])
+    else:
+        for name in names or list(before):
+            after.pop(name, None)
+    if not check_mode:
+        for name in before.keys() - after.keys():
+            forget(state_root, cluster, name)
+        for name, one in after.items():
+            if before.get(name) != one:
+                remember(state_root, cluster, one)
+
+    def lines(found: Mapping[str, Exclusion]) -> str:
+        return "".join(f"{found[name].words()}\n" for name in sorted(found))
+
+    return {
+        "changed": before != after,
+        "cluster": cluster,
+        "exclusions": result([after[name] for name in sorted(after)]),
+        "diff": {"before": lines(before), "after": lines(after)},
+    }

@@ -1,0 +1,251 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the first node concludes from the reports (P4, P6, E4): who is fit, who is chosen, who is blamed for what."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.runtime.harness import runtime_parts
+from tests.unit.runtime.test_preflight import PROGRAM
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[ModuleType]:
+    with runtime_parts("preflight_judge") as part:
+        yield part
+
+
+def report(
+    folder: Path,
+    name: str,
+    reach: Sequence[str] = ("eth0",),
+    *problems: str,
+    heads: Sequence[str] = ("n1",),
+    own: Sequence[str] | None = None,
+    **more: Any,
+) -> None:
+    document = {
+        "columns": {"proj": "ok", "cpus": "4"},
+        "problems": list(problems),
+        "ailments": [],
+        "torch": False,
+        "port": 15000,
+        "own": dict.fromkeys(reach if own is None else own, f"10.0.0.{name[1:]}"),
+        "usable": {head: list(reach) for head in heads},
+        **more,
+    }
+    (folder / f"{name}.json").write_text(json.dumps(document))
+
+
+def measured(folder: Path, speeds: Mapping[tuple[str, str], float], nodes: Sequence[str]) -> None:
+    """What came in at the first of each pair from the second, MB/s."""
+    (folder / "exchange.json").write_text(json.dumps({"nodes": nodes, "words": "a measurement"}))
+    for name in nodes:
+        pairs = {other: speed for (at, other), speed in speeds.items() if at == name}
+        (folder / f"{name}.exchange.json").write_text(json.dumps({"pairs": pairs}))
+
+
+def judged(folder: Path, names: str, wanted: int | None = None, **options: str) -> tuple[list[str], dict[str, str]]:
+    """(lines of the table, verdict by its words)."""
+    given = {"wanted": str(len(names.split(",")) if wanted is None else wanted), "budget": "9", **options}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    command = [sys.executable, "-IB", PROGRAM, "judge", str(folder), names, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split(" ", 1) for line in (folder / "verdict").read_text().splitlines()]
+    verdict = {key: text for key, text in lines if key != "blamed"}
+    verdict["blamed"] = " ".join(text.split(" ", 1)[0] for key, text in lines if key == "blamed")
+    return done.stdout.splitlines(), verdict
+
+
+def test_the_fast_interface_that_all_nodes_reach_the_first_one_by_is_chosen(tmp_path: Path) -> None:
+    report(tmp_path, "n1", ["ib0", "ib1", "eth0"])
+    report(tmp_path, "n2", ["ib1", "eth0"], own=["ib0", "ib1", "eth0"])
+    report(tmp_path, "n3", ["ib0", "ib1", "eth0"])
+    table, verdict = judged(tmp_path, "n1,n2,n3")
+    assert [line.split()[0] for line in table] == ["n1", "n2", "n3", "slow", "interface"]
+    assert table[3:] == ["slow n2: does not reach n1 over ib0", "interface ib1"]
+    assert (verdict["action"], verdict["chosen"], verdict["interface"]) == ("run", "n1 n2 n3", "ib1")
+
+
+def test_without_a_common_interface_none_is_chosen(tmp_path: Path) -> None:
+    report(tmp_path, "n1", ["ib0"])
+    report(tmp_path, "n2", ["eth1"])
+    table, verdict = judged(tmp_path, "n1,n2")
+    assert table[-1] == "n2 proj=ok cpus=4"
+    assert (verdict["action"], verdict["interface"]) == ("run", "")
+
+
+def test_separate_rails_are_nobodys_fault(tmp_path: Path) -> None:
+    report(tmp_path, "n1", ["ib0", "eth0"])
+    report(tmp_path, "n2", ["eth0"], own=["ib0", "eth0"])
+    report(tmp_path, "n3", ["eth0"], own=["ib0", "eth0"])
+    table, verdict = judged(tmp_path, "n1,n2,n3", slow="fail")
+    assert verdict["interface"] == "eth0" and verdict["action"] == "run"
+    assert not [line for line in table if line.startswith(("slow", "unfit"))]
+
+
+def test_bad_and_silent_nodes_are_named(tmp_path: Path) -> None:
+    report(tmp_path, "n1")
+    report(tmp_path, "n2", ["eth0"], "the code /c is not here", "/r is not\nwritable")
+    (tmp_path / "n4.log").write_text("bash: a warning\nslurmstepd: error: execve(): no\n\n")
+    table, verdict = judged(tmp_path, "n1,n2,n3,n4")
+    assert table[2:4] == ["n3 no report within 9 s", "n4 no report: slurmstepd: error: execve(): no"]
+    assert verdict["action"] == "stop"
+    assert verdict["message"] == (
+        "n2: the code /c is not here; n2: /r is not writable; n3: no report within 9 s; "
+        "n4: no report: slurmstepd: error: execve(): no"
+    )
+    unfit = json.loads((tmp_path / "unfit.json").read_text())
+    assert unfit["n2"] == "the code /c is not here; /r is not\nwritable" and set(unfit) == {"n2", "n3", "n4"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted", "action", "chosen"),
+    [
+        ("stop", 2, "stop", ""),
+        ("replace", 2, "run", "n2 n4"),
+        ("replace", 3, "stop", ""),
+        ("requeue", 2, "run", "n2 n4"),
+        ("requeue", 3, "requeue", ""),
+    ],
+)
+def test_policies(tmp_path: Path, policy: str, wanted: int, action: str, chosen: str) -> None:
+    heads = ["n1", "n2", "n3"]
+    for name in ("n1", "n3"):
+        report(tmp_path, name, ["eth0"], "the code /c is not here", heads=heads)
+    for name in ("n2", "n4"):
+        report(tmp_path, name, heads=heads, port=15000 + int(name[1]))
+    table, verdict = judged(tmp_path, "n1,n2,n3,n4", wanted, policy=policy)
+    assert (verdict["action"], verdict["chosen"]) == (action, chosen)
+    assert verdict["blamed"] == "n1 n3"
+    assert verdict["message"] == "n1: the code /c is not here; n3: the code /c is not here"
+    if chosen:
+        # The port is one that is free on the first node of the ranks.
+        assert (table[-2:], verdict["port"]) == (["nodes n2 n4", "interface eth0"], "15002")
+
+
+def test_what_all_nodes_have_in_common_is_blamed_on_none(tmp_path: Path) -> None:
+    for name in ("n1", "n2"):
+        report(tmp_path, name, ["eth0"], "environment: No module named 'x'")
+    report(tmp_path, "n2", ["eth0"], "environment: No module named 'x'", "/tmp has less than 1G free")
+    _table, verdict = judged(tmp_path, "n1,n2", policy="requeue")
+    assert (verdict["action"], verdict["blamed"]) == ("stop", "n2")
+    assert verdict["message"].endswith("not requeued: all nodes have this in common, so another one would have it, too")
+
+
+def bound(folder: Path, name: str, task: int, *cpus: str) -> None:
+    lines = [
+        f"[binding] task={task + number} node={name} cpus={listed} online=0-7 gpus=none\n"
+        for number, listed in enumerate(cpus)
+    ]
+    (folder / f"{name}.log").write_text("".join(lines))
+
+
+def test_a_node_that_is_bound_to_too_little_is_as_unfit_as_any_other(tmp_path: Path) -> None:
+    names = ["n1", "n2", "n3"]
+    for place, name in enumerate(names):
+        report(tmp_path, name, heads=names)
+        bound(tmp_path, name, 2 * place, "0-1", "1" if name == "n2" else "2-3")
+    geometry = {"tasks-per-node": "2", "cpus-per-task": "2"}
+    few = "task 3 is bound to 1 CPU (1) for 2 that the job asked for"
+    where = "(resources.cpus_per_rank, launcher.srun.cpu-bind)"
+    # A spare steps in; the table shows what the ranks are bound to.
+    table, verdict = judged(tmp_path, "n1,n2,n3", 2, policy="replace", **geometry)
+    assert (verdict["action"], verdict["chosen"], verdict["blamed"]) == ("run", "n1 n3", "n2")
+    assert table[3:] == [
+        "bound n1,n3 0:cpus=0-1 1:cpus=2-3",
+        f"unfit n2: {few} {where}",
+        "nodes n1 n3",
+        "interface eth0",
+    ]
+    verdict = judged(tmp_path, "n1,n2,n3", policy="requeue", **geometry)[1]
+    assert (verdict["action"], verdict["blamed"]) == ("requeue", "n2")
+    # All of them: that is the job's own doing, although each says it with its own numbers.
+    for place, name in enumerate(names):
+        bound(tmp_path, name, 2 * place, "0-1", str(place))
+    table, verdict = judged(tmp_path, "n1,n2,n3", policy="requeue", **geometry)
+    assert (verdict["action"], verdict["blamed"]) == ("stop", "")
+    assert verdict["message"].startswith("n1: task 1 is bound to 1 CPU (0) for 2 that the job asked for (resources")
+    assert table[3:6] == [f"bound n{1 + place} 0:cpus=0-1 1:cpus={place}" for place in range(3)]
+
+
+def test_of_a_node_that_did_not_report_the_last_words_are_not_what_it_is_bound_to(tmp_path: Path) -> None:
+    report(tmp_path, "n1")
+    (tmp_path / "n2.log").write_text("no python3 here\n[binding] task=3 node=n2 cpus=0 online=0-7 gpus=none\n")
+    assert judged(tmp_path, "n1,n2")[1]["message"] == "n2: no report: no python3 here"
+
+
+def test_of_a_job_on_one_node_only_what_nothing_but_the_node_can_have_is_blamed_on_it(tmp_path: Path) -> None:
+    report(tmp_path, "n1", ["eth0"], "environment: No module named 'x'")
+    assert judged(tmp_path, "n1", policy="requeue")[1]["action"] == "stop"
+    report(tmp_path, "n1", ["eth0"], "GPU 3: too hot", ailments=["GPU 3: too hot"])
+    verdict = judged(tmp_path, "n1", policy="requeue")[1]
+    assert (verdict["action"], verdict["blamed"]) == ("requeue", "n1")
+
+
+def test_the_node_that_is_slow_with_everybody_is_named_and_left_over_first(tmp_path: Path) -> None:
+    nodes = ["n1", "n2", "n3", "n4"]
+    for name in nodes:
+        report(tmp_path, name, heads=nodes[:2])
+    ring = [("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1")]
+    speeds = dict.fromkeys(ring, 900.0) | {(b, a): 800.0 for a, b in ring}
+    # What n2 sends is slow: its neighbours receive little, and send as fast as ever.
+    speeds[("n1", "n2")] = speeds[("n3", "n2")] = 100.0
+    measured(tmp_path, speeds, nodes)
+    table, verdict = judged(tmp_path, ",".join(nodes), 3)
+    assert [line.split("net=")[1] for line in table[:4]] == ["800MB/s", "100MB/s", "800MB/s", "800MB/s"]
+    assert table[4] == "slowest n2 100 MB/s, median 800 MB/s: a measurement"
+    assert table[5] == "slow n2: 100 MB/s, less than half of the median 800 MB/s"
+    assert (verdict["action"], verdict["chosen"], verdict["blamed"]) == ("run", "n1 n3 n4", "")
+    # Needed, it is taken; by policy it is not fit.
+    assert judged(tmp_path, ",".join(nodes), 4)[1]["chosen"] == "n1 n2 n3 n4"
+    verdict = judged(tmp_path, ",".join(nodes), 4, slow="fail", policy="requeue")[1]
+    assert (verdict["action"], verdict["blamed"]) == ("requeue", "n2")
+    (tmp_path / "n3.exchange.json").unlink()
+    assert "slow n3: no result in the exchange" in judged(tmp_path, ",".join(nodes), 4)[0]
+
+
+def test_two_nodes_have_no_median_to_be_far_from(tmp_path: Path) -> None:
+    for name in ("n1", "n2"):
+        report(tmp_path, name)
+    measured(tmp_path, {("n1", "n2"): 1.0, ("n2", "n1"): 900.0}, ["n1", "n2"])
+    table, _verdict = judged(tmp_path, "n1,n2", slow="fail")
+    assert table[2:] == ["slowest n1 1.0 MB/s, median 1.0 MB/s: a measurement", "interface eth0"]
+
+
+@pytest.mark.parametrize("torch", [True, False])
+def test_the_fit_nodes_measure_with_each_other(tmp_path: Path, torch: bool) -> None:
+    for name in ("n1", "n3", "n4"):
+        report(tmp_path, name, ["ib0", "eth0"], heads=["n1", "n2"], torch=torch or name == "n1")
+    report(tmp_path, "n2", ["eth0"], "the code /c is not here", heads=["n1", "n2"])
+    report(tmp_path, "n5", ["eth0"], heads=["n1", "n2"], torch=torch)
+    words = ["--wanted", "4", "--budget", "70", "--megabytes", "64"]
+    command = [sys.executable, "-IB", PROGRAM, "select", str(tmp_path), "n1,n2,n3,n4,n5", *words]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "n1,n3,n4\n"
+    plan = json.loads((tmp_path / "exchange.json").read_text())
+    assert (plan["interface"], plan["torch"], plan["seconds"]) == ("ib0", torch, 20)
+    assert ("all-reduce by torch" in plan["words"]) == torch
+    assert "of 64 MB between neighbours over ib0" in plan["words"]
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+def test_every_node_meets_each_neighbour_one_at_a_time(judge: ModuleType, count: int) -> None:
+    rounds = judge.rounds(count)
+    for now in rounds:
+        places = [place for pair in now for place in pair]
+        assert len(places) == len(set(places))
+    pairs = [frozenset(pair) for now in rounds for pair in now]
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == {frozenset((place, (place + 1) % count)) for place in range(count)}
+    assert judge.rounds(1) == []

@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remembered nodes (P6): what a job writes is read until it expires, and no launch is left with too few nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+
+NOW = 1_800_000_000.0
+PLACEMENT: dict[str, Any] = {"exclude": [], "nodelist": "", "constraint": None, "reservation": None}
+LIMITS = {"nodes": 2, "partition": "batch"}
+
+
+def one(node: str, time: float = NOW - 10, expires: float = NOW + 3600, reason: str = "too hot") -> Exclusion:
+    return Exclusion(node, reason, "7", time, expires)
+
+
+class Cluster:
+    """Nodes with state and features; host lists are lists with commas."""
+
+    def __init__(self, nodes: Mapping[str, tuple[str, str]]) -> None:
+        self.nodes = nodes
+        self.asked: list[str] = []
+
+    def __call__(self, argv: Sequence[str], *_how: object) -> CommandResult:
+        self.asked.append(" ".join(argv[1:]))
+        text = ""
+        if argv[1:3] == ["show", "config"]:
+            text = "Configuration data as of 2026-01-01\nClusterName             = lab\n"
+        elif argv[1:3] == ["show", "hostnames"]:
+            text = argv[3].replace(",", "\n")
+        elif argv[1:3] == ["show", "reservation"]:
+            text = f"ReservationName={argv[3]} StartTime=0\n   Nodes=n1,n2 NodeCnt=2\n"
+        else:
+            rows = ((name, "16", "1000", "gpu:8", state, features) for name, (state, features) in self.nodes.items())
+            text = "".join(FIELD.join(row) + RECORD + "\n" for row in rows)
+        return CommandResult(tuple(argv), 0, text, "")
+
+    def slurm(self) -> Slurm:
+        return Slurm(self, environment={"PATH": "/bin"}, which=lambda name, _path: f"/usr/bin/{name}")
+
+
+FIVE = {f"n{number}": ("idle", "a,b") for number in range(1, 6)}
+
+
+def written(root: Path, *found: Exclusion) -> str:
+    for exclusion in found:
+        exclusions.remember(str(root), "lab", exclusion)
+    return str(root)
+
+
+def test_only_what_holds_now_is_read_and_rubbish_counts_for_nothing(tmp_path: Path) -> None:
+    root = written(tmp_path, one("n2"), one("n1"), one("n3", expires=NOW))
+    folder = Path(exclusions.folder(root, "lab"))
+    for name, text in {"a.json": "{", "b.json": "[]", "c.json": '{"node": "n9"}', "n4.json.1.tmp": "{}"}.items():
+        (folder / name).write_text(text)
+    assert exclusions.load(root, "lab", NOW) == [one("n1"), one("n2")]
+    assert exclusions.load(root, "other", NOW) == []
+    # The newest word counts.
+    written(tmp_path, one("n1", reason="no code"))
+    assert exclusions.load(root, "lab", NOW)[0].reason == "no code"
+    exclusions.forget(root, "lab", "n1")
+    exclusions.forget(root, "lab", "n1")
+    assert [found.node for found in exclusions.load(root, "lab", NOW)] == ["n2"]
+
+
+def test_slurm_is_asked_nothing_where_nothing_is_remembered(tmp_path: Path) -> None:
+    cluster = Cluster(FIVE)
+    assert exclusions.for_request(cluster.slurm(), str(tmp_path), PLACEMENT, LIMITS, NOW) == ([], [])
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "by_name", "applied", "kept"),
+    [
+        (2, "n1 n2 n3 n4 n5", "", "n1 n2 n3", ""),
+        (3, "n1 n2 n3 n4 n5", "", "n2 n3", "n1"),  # the newest stay out
+        (5, "n1 n2 n3 n4 n5", "", "", "n3 n2 n1"),
+        (2, "n3 n4 n5", "", "n3", ""),  # of the others sbatch is not told: it may not know them
+        (2, "n1 n2 n3 n4 n5", "n2", "n1 n3", "n2"),
+        (3, "n1- n2- n3 n4 n5", "", "n1 n2", "n3"),  # what is down now is left out without a loss
+        (4, "n1- n2- n3 n4 n5", "", "n3", "n2 n1"),  # the job waits for some that are down anyway
+    ],
+)
+def test_never_so_many_that_too_few_are_left(wanted: int, nodes: str, by_name: str, applied: str, kept: str) -> None:
+    remembered = [one("n1", NOW - 30), one("n2", NOW - 20), one("n3", NOW - 10)]
+    known = {name.rstrip("-"): not name.endswith("-") for name in nodes.split()}
+    found, left = exclusions.choose(remembered, known, wanted, by_name.split())
+    assert [exclusion.node for exclusion in found] == applied.split()
+    assert [exclusion.node for exclusion, _why in left] == kept.split()
+
+
+@pytest.mark.parametrize(
+    ("placement", "applied", "warned"),
+    [
+        ({}, "n1 n2", 0),
+        ({"exclude": ["n1"]}, "n2", 0),
+        ({"exclude": ["n3", "n4"]}, "", 2),
+        ({"nodelist": "n2,n3"}, "n1", 1),
+        ({"constraint": "b&c"}, "n2", 0),
+        ({"constraint": "b|c"}, "n1 n2", 0),  # too clever for us: all nodes count
+        ({"reservation": "course"}, "", 2),
+    ],
+)
+def test_a_launch_leaves_out_what_its_own_wishes_allow(
+    tmp_path: Path, placement: dict[str, Any], applied: str, warned: int
+) -> None:
+    nodes = {**FIVE, "n2": ("idle", "b,c"), "n3": ("idle", "b,c"), "n4": ("mixed*", "b,c"), "n5": ("down*", "b")}
+    root = written(tmp_path, one("n1", NOW - 20), one("n2", NOW - 10))
+    found, warnings = exclusions.for_request(Cluster(nodes).slurm(), root, {**PLACEMENT, **placement}, LIMITS, NOW)
+    assert [exclusion.node for exclusion in found] == applied.split()
+    assert len(warnings) == warned
+    assert all("(job 7: too hot)" in text for text in warnings)
+
+
+def test_a_site_that_hides_its_nodes_keeps_nobody_from_launching(tmp_path: Path) -> None:
+    root, cluster = written(tmp_path, one("n1")), Cluster(FIVE)
+    slurm, real = cluster.slurm(), cluster.slurm().call
+
+    def call(command: str, *words: str) -> Any:
+        if command == "sinfo":
+            raise SlurmError("sinfo: error: Access/permission denied")
+        return real(command, *words)
+
+    slurm.call = call  # type: ignore[assignment,method-assign]
+    found, (warning,) = exclusions.for_request(slurm, root, PLACEMENT, LIMITS, NOW)
+    assert found == []
+    assert warning.startswith("not left out, although they were not fit: n1 until") and "denied" in warning
+
+
+def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:
+    root = written(tmp_path, one("n1"))
+    limits = {"nodes": 5, "partition": None, "gpus_per_node": 8, "cpus_per_node": 16}
+    more = {**FIVE, "n6": ("idle", "a")}
+    assert len(exclusions.for_request(Cluster(more).slurm(), root, PLACEMENT, limits, NOW)[0]) == 1
+    assert exclusions.for_request(Cluster(more).slurm(), root, PLACEMENT, {**limits, "cpus_per_node": 17}, NOW)[0] == []
+
+
+def test_a_person_adds_and_forgets(tmp_path: Path) -> None:
+    cluster = Cluster(FIVE)
+
+    def change(check_mode: bool = False, **given: Any) -> dict[str, Any]:
+        options = {"state_root": str(tmp_path), "nodes": None, "reason": None, "exclude_for": 60, **given}
+        return exclusions.change(cluster.slurm(), options, NOW, check_mode)
+
+    present = {"state": "present", "nodes": ["n1,n2", "n3"], "reason": "loud"}
+    assert change(True, **present)["changed"]
+    assert not (tmp_path / "clusters").exists()
+    made = change(**present)
+    assert made["changed"] and made["cluster"] == "lab"
+    assert [entry["node"] for entry in made["exclusions"]] == ["n1", "n2", "n3"]
+    assert made["exclusions"][0] == {"node": "n1", "reason": "loud", "job_id": "", "time": NOW, "expires": NOW + 60}
+    assert made["diff"]["after"].splitlines()[0] == "n1 until 2027-01-15 08:01 UTC (loud)"
+    assert not change(**present)["changed"]
+    assert change(**{**present, "reason": "hot"})["changed"]
+    assert change(state="absent", nodes=["n2"])["exclusions"][1]["node"] == "n3"
+    assert not change(state="absent", nodes=["n2"])["changed"]
+    gone = change(state="absent")
+    assert gone["changed"] and gone["exclusions"] == []
+    assert os.listdir(exclusions.folder(str(tmp_path), "lab")) == []
+
+
+def test_a_root_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "clusters").write_text("a file")
+    with pytest.raises(RankzeroError, match=r"state_root: cannot write .*n1\.json"):
+        exclusions.remember(str(tmp_path), "lab", one("n1"))
+    (tmp_path / "clusters").unlink()
+    target = Path(exclusions.folder(str(tmp_path), "lab")) / "n1.json"
+    (target / "x").mkdir(parents=True)
+    with pytest.raises(RankzeroError, match=r"state_root: cannot remove .*n1\.json"):
+        exclusions.forget(str(tmp_path), "lab", "n1")
+
+
+def test_what_a_job_writes_is_read(tmp_path: Path) -> None:
+    folder = Path(exclusions.folder(str(tmp_path), "lab"))
+    folder.mkdir(parents=True)
+    text = {"node": "n1", "reason": "no code", "job_id": "12", "time": int(NOW), "expires": int(NOW) + 5}
+    (folder / "n1.json").write_text(json.dumps(text))
+    (found,) = exclusions.load(str(tmp_path), "lab", NOW)
+    assert found.words() == "n1 until 2027-01-15 08:00 UTC (job 12: no code)"
