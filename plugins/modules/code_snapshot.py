@@ -19,6 +19,8 @@ description:
     git does not ignore. Elsewhere they are all files. Debris of tools and runs (C(__pycache__), C(.venv), C(/runs/)
     and the like) is left out unless git tracks it. A subfolder of a repository is a snapshot of that subfolder alone;
     submodules are taken as they are checked out.
+  - Of a tree of more than a megabyte only files travel whose content this user's newest snapshot in the store does not
+    hold; the others are hard links to it, or copies where the file system has no links.
   - The tree is packed on the controller and unpacked beside its place on the cluster, its digest is computed there
     again, and it gets its name last. A killed run leaves nothing that a later one would take for a snapshot.
 extends_documentation_fragment:
@@ -133,6 +135,10 @@ ref:
     path: /scratch/ml/rankzero/code/4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730
     digest: 4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730
     present: true
+sent:
+  description: Bytes of the archive that was sent.
+  returned: when something was sent
+  type: int
 code:
   description: What was looked at on the controller.
   returned: without O(key)
@@ -173,19 +179,33 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import (
+    ensure_snapshot,
+    lacking,
+    newest_base,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """The action plugin of the same name says which tree it is, and brings the archive when it is asked to."""
     request = module.params["_request"] or {}
-    return ensure_snapshot(
-        module.params["store_root"],
+    store_root, base, tree = module.params["store_root"], request.get("base"), request.get("tree", [])
+    if base and "archive" not in request:
+        return {"changed": False, "lacking": lacking(store_root, base, tree)}
+    result = ensure_snapshot(
+        store_root,
         module.params["key"] or request.get("digest", ""),
         request.get("archive"),
+        base=base,
+        kept=[Entry(path, kind, sha256, 0) for kind, sha256, path in tree],
         absent=module.params["state"] == "absent",
         check_mode=module.check_mode,
     )
+    if request.get("large") and not result["ref"]["present"]:
+        result["base"] = newest_base(root_of(store_root))
+    return result
 
 
 def main() -> None:
