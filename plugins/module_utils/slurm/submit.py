@@ -11,7 +11,6 @@ Of two jobs of one generation `singleton` and the job's own claim admit one. Whi
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import shutil
 import socket
@@ -33,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_folders
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -248,7 +248,7 @@ class Launcher:
         runs = self.request.runs_dir
         made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
         try:
-            _make_folders(made.file("logs"))
+            make_folders(made.file("logs"))
             for name in os.listdir(runs):
                 # Secrets may lie in it.
                 if (
@@ -394,12 +394,3 @@ class Launcher:
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
-
-
-def _make_folders(path: str) -> None:
-    """A prune may remove the empty folders above at any moment. Raises OSError."""
-    for _turn in range(5):
-        with contextlib.suppress(FileNotFoundError):
-            os.makedirs(path)
-            return
-    os.makedirs(path)

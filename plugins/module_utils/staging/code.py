@@ -60,7 +60,8 @@ def ensure_snapshot(
     """Bring one snapshot into its state; returns `changed` and `ref`.
 
     `kept` are the entries that are not in the archive and come from the snapshot `base`. Without `archive` a snapshot
-    that is not there stays away (`ref.present` says so), and `changed` says what bringing it would do. Raises RankzeroError.
+    that is not there stays away (`ref.present` says so), and `changed` says what bringing it would do.
+    Raises RankzeroError.
     """
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise RankzeroError(f"key: {digest!r} is no sha256 in hex. Give ref.key of a snapshot, or src.")

@@ -84,6 +84,15 @@ def remove(path: str) -> bool:
     return True
 
 
+def make_folders(path: str) -> None:
+    """A prune may remove the empty folders above at any moment. Raises OSError."""
+    for _turn in range(5):
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(path)
+            return
+    os.makedirs(path)
+
+
 def set_aside(path: str) -> str | None:
     """Take the name from a thing: the new one is swept one day, whatever becomes of us. None when it was not there."""
     parent, name = os.path.split(path)
