@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import refuse_changes
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack, take
 
-# A program is seldom larger; more is data that lies in the wrong place, and travels with every change.
+# A program is seldom larger; more is data that lies in the wrong place, and is read with every launch.
 _LARGE = 200_000_000
+# Up to this size the whole tree travels: to ask what is there would take longer.
+_WHOLE = 1_000_000
 
 
 class ActionModule(Producer):
@@ -22,17 +26,25 @@ class ActionModule(Producer):
     OPTIONS = {
         "src": {"type": "str", "default": "."},
         "exclude": {"type": "list", "elements": "str", "default": []},
+        "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
+        "key": {"type": "str", "no_log": False},
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
-        snapshot = take(options["src"], options["exclude"])
         where = {"store_root": options["store_root"], "state": options["state"]}
-        result = self.call(**where, _request={"digest": snapshot.digest})
+        if options["key"] is not None:
+            return self.without_source(options["key"], options["state"], where)
+        snapshot = take(options["src"], options["exclude"])
+        if options["dirty"] == "refuse" and options["state"] == "present":
+            refuse_changes(snapshot)
+        large = snapshot.size > _WHOLE
+        result = self.call(**where, _request={"digest": snapshot.digest, "large": large})
+        base = result.pop("base", None)
         wanted = options["state"] == "present" and not self._task.check_mode
         if wanted and not result.get("failed") and not result["ref"]["present"]:
-            result = self._bring(snapshot, where)
+            result = self._bring(snapshot, where, base)
         result["code"] = snapshot.facts()
         if snapshot.size > _LARGE:
             result.setdefault("warnings", []).append(_too_large(snapshot))
@@ -43,22 +55,34 @@ class ActionModule(Producer):
             result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
         return result
 
-    def _bring(self, snapshot: Snapshot, where: dict[str, Any]) -> dict[str, Any]:
+    def _bring(self, snapshot: Snapshot, where: dict[str, Any], base: str | None) -> dict[str, Any]:
+        """Send what the snapshot `base` of the store does not hold; all where there is none."""
+        request: dict[str, Any] = {"digest": snapshot.digest}
+        sent = snapshot
+        if base:
+            tree = [(entry.kind, entry.sha256, entry.path) for entry in snapshot.files]
+            answer = self.call(**where, _request={"base": base, "tree": tree})
+            if answer.get("failed"):
+                return answer
+            numbers = set(answer["lacking"])
+            sent = replace(snapshot, files=tuple(snapshot.files[number] for number in sorted(numbers)))
+            request["base"], request["tree"] = base, [one for at, one in enumerate(tree) if at not in numbers]
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "code.tar.gz")
             try:
                 with open(archive, "wb") as stream:
-                    pack(snapshot, stream)
+                    pack(sent, stream)
+                size = os.path.getsize(archive)
             except OSError as error:
                 raise RankzeroError(f"code.src: the snapshot cannot be packed: {error}. Run again.") from error
             remote = self._connection._shell.join_path(self.send([archive]), "code.tar.gz")
-        return self.call(**where, _request={"digest": snapshot.digest, "archive": remote})
+        return {**self.call(**where, _request={**request, "archive": remote}), "sent": size}
 
 
 def _too_large(snapshot: Snapshot) -> str:
     largest = sorted(snapshot.files, key=lambda entry: entry.size, reverse=True)[:3]
     named = ", ".join(f"{entry.path} ({entry.size / 1e6:.0f} MB)" for entry in largest)
     return (
-        f"code.src: the snapshot of {snapshot.src} has {snapshot.size / 1e6:.0f} MB and travels whole with every "
-        f"change; largest: {named}. Add data to code.exclude."
+        f"code.src: the snapshot of {snapshot.src} has {snapshot.size / 1e6:.0f} MB, which are read "
+        f"with every launch; largest: {named}. Add data to code.exclude."
     )

@@ -27,10 +27,15 @@ class ActionModule(Producer):
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
         "uv": {"type": "str"},
+        "key": {"type": "str", "no_log": False},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+        key = options.pop("key")
+        if key is not None:
+            where = {"store_root": options["store_root"], "state": options["state"]}
+            return self.without_source(key, options["state"], where)
         wanted = project_recipe(options.pop("project"), options["extras"], options["python"], options["torch"])
         controller = own_uv()
         request = {

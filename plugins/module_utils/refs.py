@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 
 
 def is_present(ref: Mapping[str, str]) -> bool:
@@ -16,3 +17,28 @@ def is_present(ref: Mapping[str, str]) -> bool:
     if ref["kind"] == "environment":
         return present(ref["path"]) is not None
     return os.path.isdir(ref["path"])
+
+
+def absent(
+    refs: Iterable[Mapping[str, str]], state_root: str | None, note: Callable[[str], None], *, check_mode: bool
+) -> list[dict[str, str]]:
+    """Those of `refs` that are not on the cluster. The others are marked, so that no prune takes them from now on.
+
+    Check mode marks nothing. Raises RankzeroError where a prune hangs.
+    """
+    missing = []
+    for ref in refs:
+        there = is_present(ref)
+        if there and not check_mode:
+            try:
+                marks.use(ref["path"], state_root)
+            except OSError as error:
+                note(
+                    f"{ref['kind']}: the use of {ref['path']} cannot be noted there ({error.strerror}): should "
+                    "somebody else prune that store, he does not know of this launch"
+                )
+            # A prune may have been faster than the mark.
+            there = is_present(ref)
+        if not there:
+            missing.append(dict(ref))
+    return missing

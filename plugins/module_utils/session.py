@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
@@ -34,7 +34,8 @@ def prepare(
         if problems:
             raise RankzeroError("\n".join(["the job cannot hold this session:", *(f"  - {one}" for one in problems)]))
         inside = allocation.described(found, nodes, time.time())
-    missing = [dict(ref) for ref in refs if not is_present(ref)]
+    # FOLDER is state_root/shells/NAME/KEY.
+    missing = absent(refs, os.path.normpath(os.path.join(folder, "../../..")), slurm.note, check_mode=check_mode)
     changed = False
     if not missing:
         code = next((ref["path"] for ref in refs if ref["kind"] == "code"), None)

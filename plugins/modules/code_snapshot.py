@@ -19,6 +19,8 @@ description:
     git does not ignore. Elsewhere they are all files. Debris of tools and runs (C(__pycache__), C(.venv), C(/runs/)
     and the like) is left out unless git tracks it. A subfolder of a repository is a snapshot of that subfolder alone;
     submodules are taken as they are checked out.
+  - Of a tree of more than a megabyte only files travel whose content this user's newest snapshot in the store does not
+    hold; the others are hard links to it, or copies where the file system has no links.
   - The tree is packed on the controller and unpacked beside its place on the cluster, its digest is computed there
     again, and it gets its name last. A killed run leaves nothing that a later one would take for a snapshot.
 extends_documentation_fragment:
@@ -46,6 +48,16 @@ options:
     type: list
     elements: str
     default: []
+  dirty:
+    description:
+      - V(refuse) fails where the tree is not exactly a commit, and names the files that differ.
+    type: str
+    choices: [allow, refuse]
+    default: allow
+  key:
+    description:
+      - With O(state=absent), the key of the snapshot to remove. The controller's folder is not looked at then.
+    type: str
   store_root:
     description:
       - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
@@ -53,7 +65,8 @@ options:
     default: ~/.rankzero/store
   state:
     description:
-      - V(present) publishes the tree as it is now, V(absent) removes the snapshot of the tree as it is now.
+      - V(present) publishes the tree as it is now, V(absent) removes the snapshot of the tree as it is now, or
+        the one that O(key) names.
     type: str
     choices: [present, absent]
     default: present
@@ -66,6 +79,7 @@ notes:
 seealso:
   - module: rankzero.slurm.uv_environment
   - module: rankzero.slurm.job
+  - module: rankzero.slurm.store_prune
 """
 
 EXAMPLES = r"""
@@ -77,6 +91,17 @@ EXAMPLES = r"""
       - "*.ipynb"
     store_root: /scratch/ml/rankzero
   register: code
+
+- name: Ship nothing that is not committed
+  rankzero.slurm.code_snapshot:
+    src: "{{ playbook_dir }}"
+    dirty: refuse
+
+- name: Remove it again
+  rankzero.slurm.code_snapshot:
+    key: "{{ code.ref.key }}"
+    store_root: /scratch/ml/rankzero
+    state: absent
 
 - name: Say where it lies
   ansible.builtin.debug:
@@ -110,9 +135,13 @@ ref:
     path: /scratch/ml/rankzero/code/4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730
     digest: 4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730
     present: true
+sent:
+  description: Bytes of the archive that was sent.
+  returned: when something was sent
+  type: int
 code:
   description: What was looked at on the controller.
-  returned: always
+  returned: without O(key)
   type: dict
   contains:
     src:
@@ -150,19 +179,33 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import (
+    ensure_snapshot,
+    lacking,
+    newest_base,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """The action plugin of the same name says which tree it is, and brings the archive when it is asked to."""
     request = module.params["_request"] or {}
-    return ensure_snapshot(
-        module.params["store_root"],
-        request.get("digest", ""),
+    store_root, base, tree = module.params["store_root"], request.get("base"), request.get("tree", [])
+    if base and "archive" not in request:
+        return {"changed": False, "lacking": lacking(store_root, base, tree)}
+    result = ensure_snapshot(
+        store_root,
+        module.params["key"] or request.get("digest", ""),
         request.get("archive"),
+        base=base,
+        kept=[Entry(path, kind, sha256, 0) for kind, sha256, path in tree],
         absent=module.params["state"] == "absent",
         check_mode=module.check_mode,
     )
+    if request.get("large") and not result["ref"]["present"]:
+        result["base"] = newest_base(root_of(store_root))
+    return result
 
 
 def main() -> None:
@@ -170,6 +213,8 @@ def main() -> None:
         {
             "src": {"type": "str", "default": "."},
             "exclude": {"type": "list", "elements": "str", "default": []},
+            "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
+            "key": {"type": "str", "no_log": False},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "_request": {"type": "dict"},

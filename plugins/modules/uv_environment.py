@@ -81,9 +81,13 @@ options:
       - Path of uv on the host. Without it uv is looked for on the PATH, in C(~/.local/bin), at the controller's path,
         and in the store; where there is none it is fetched into the store once.
     type: str
+  key:
+    description:
+      - With O(state=absent), the key of the environment to remove. The controller's folder is not looked at then.
+    type: str
   state:
     description:
-      - V(present) builds the environment, V(absent) removes it.
+      - V(present) builds the environment, V(absent) removes it, or the one that O(key) names.
     type: str
     choices: [present, absent]
     default: present
@@ -188,6 +192,7 @@ def main() -> None:
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
             "uv": {"type": "str"},
+            "key": {"type": "str", "no_log": False},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "_request": {"type": "dict"},
         },

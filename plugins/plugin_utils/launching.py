@@ -29,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
@@ -115,6 +116,8 @@ def prepare(
     """Plan and render a launch. Roots and `caches` are absolute paths on the cluster."""
     spec = job.spec
     snapshot = take(job.code_src, spec.code.exclude)
+    if spec.code.dirty == "refuse":
+        provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
     wanted = spec.environment
     built = None
@@ -142,6 +145,9 @@ def prepare(
         "launch.json": _json(record),
         "contract.json": _json(contract(spec)),
     }
+    changes = provenance.diff(snapshot)
+    if changes:
+        files[provenance.DIFF_FILE] = changes
     refs = [asdict(ref) for ref in made.refs] + [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
     arguments = {
         "name": made.name,

@@ -36,6 +36,12 @@ class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         """The action's own part: returns the task's result."""
 
+    def without_source(self, key: str, state: str, where: Mapping[str, Any]) -> dict[str, Any]:
+        """Remove what has this key: nothing on the controller needs to be looked at."""
+        if state != "absent":
+            raise RankzeroError("key: names what is to be removed; it goes with state: absent only.")
+        return self.call(**where, key=key)
+
     def call(self, **arguments: Any) -> dict[str, Any]:
         """Run the module of this action on the host."""
         result: dict[str, Any] = self._execute_module(

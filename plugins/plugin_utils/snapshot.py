@@ -235,13 +235,11 @@ def _git_listing(root: str) -> _Listing | None:
     """What git knows about the folder `root`, paths relative to it; None when it is not in a work tree."""
     if not _inside_repository(root):
         return None
-    prefix = os.fsdecode(_git(root, "rev-parse", "--show-prefix").rstrip(b"\n"))
-    status = _git(
-        root, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", "."
-    )
+    prefix = os.fsdecode(git(root, "rev-parse", "--show-prefix").rstrip(b"\n"))
+    status = git(root, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
     commit, branch, changed, untracked = parse_status(status, prefix)
     tracked = []
-    for record in _git(root, "ls-files", "--stage", "-z").split(b"\0"):
+    for record in git(root, "ls-files", "--stage", "-z").split(b"\0"):
         if not record:
             continue
         head, name = record.split(b"\t", 1)
@@ -301,8 +299,11 @@ def _inside_repository(root: str) -> bool:
         folder = parent
 
 
-def _git(root: str, *arguments: str) -> bytes:
-    """Run a git query in `root`. No optional locks (another git may be at work), no hooks of the repository."""
+def git(root: str, *arguments: str, allowed: Sequence[int] = (0,)) -> bytes:
+    """What a git query prints in `root`; `allowed` are the exit codes of success. Raises RankzeroError.
+
+    No optional locks (another git may be at work), no hooks of the repository.
+    """
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -317,7 +318,7 @@ def _git(root: str, *arguments: str) -> bytes:
         raise RankzeroError(
             f"code.src: {root} lies in a git repository, but there is no git command on the controller. Install git."
         ) from None
-    if done.returncode != 0:
+    if done.returncode not in allowed:
         reason = done.stderr.decode("utf-8", "replace").strip()
         raise RankzeroError(f"code.src: git cannot read {root}: {reason}")
     return done.stdout

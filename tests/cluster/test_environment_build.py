@@ -122,7 +122,9 @@ def test_a_snapshot_is_sent_once_and_every_node_reads_it(desk: Desk) -> None:
     again = desk.result(CODE, **options)
     assert (again["changed"], again["ref"]) == (False, sent["ref"])
 
-    gone = desk.result(CODE, state="absent", **options)
+    assert "at no commit of a git work tree" in desk.refused(CODE, dirty="refuse", **options)
+    assert "goes with state: absent only" in desk.refused(CODE, key=sent["ref"]["key"])
+    gone = desk.result(CODE, state="absent", key=sent["ref"]["key"])
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
     assert list((desk.store / "code").iterdir()) == []
 

@@ -18,9 +18,10 @@ EDGE = "plugins/module_utils/edge.py"
 #: Rooms of module_utils -> the other rooms each may use. `errors` belongs to all of them.
 ROOMS: dict[str, set[str]] = {
     "launch": set(),
-    "slurm": {"launch"},
+    "slurm": {"launch", "staging"},
     "staging": set(),
     "pyenv": {"staging"},
+    "store": {"slurm", "staging"},
     "lab": set(),
 }
 #: What starts a process. `launch` is pure: it decides, and others act.

@@ -64,6 +64,14 @@ class Code:
         key=False,
         example=["*.ipynb"],
     )
+    dirty: str = option(
+        t.choice("allow", "refuse"),
+        "Uncommitted changes: `refuse` launches only what is exactly a commit (GitOps; in `launch_cluster` for all "
+        "jobs of a cluster), `allow` keeps them as `code.diff` in the run directory.",
+        "allow",
+        key=False,
+        example="refuse",
+    )
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
 
 
@@ -26,20 +30,20 @@ def ensure_environment(
     Returns `changed`, `ref` and, where it is there, `environment` (its env.json); `needs` where the controller has to
     bring something first. Raises RankzeroError.
     """
+    root = root_of(options["store_root"])
+    if options["state"] == "absent" and options.get("key"):
+        return _absent(root, options["key"], check_mode=check_mode)
     made = recipe(
         request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
     )
-    root = root_of(options["store_root"])
+    if options["state"] == "absent":
+        return _absent(root, made.key, check_mode=check_mode)
     path = environment_path(root, made.key)
     manifest = present(path)
-    if options["state"] == "absent":
-        removed = manifest is not None
-        if not check_mode:
-            try:
-                removed = remove(path)
-            except OSError as error:
-                raise trouble(error, path) from error
-        return {"changed": removed, "ref": _ref(made.key, path, None)}
+    if manifest is not None and not check_mode:
+        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+            marks.use(path)
+        manifest = present(path)  # a prune may have been faster
     if manifest is not None:
         return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest}
     if check_mode:
@@ -59,7 +63,22 @@ def ensure_environment(
     )
     if isinstance(result, Needs):
         return {"changed": False, "ref": _ref(made.key, path, None), "needs": asdict(result)}
+    with contextlib.suppress(OSError):
+        marks.use(path)
     return {"changed": True, "ref": _ref(made.key, path, result), "environment": result}
+
+
+def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
+    if not re.fullmatch(r"[0-9a-f]{32}", key):
+        raise RankzeroError(f"key: {key!r} is not the key of an environment; expected 32 hexadecimal digits (ref.key).")
+    path = environment_path(root, key)
+    removed = present(path) is not None
+    if not check_mode:
+        try:
+            removed = remove(path)
+        except OSError as error:
+            raise trouble(error, path) from error
+    return {"changed": removed, "ref": _ref(key, path, None)}
 
 
 def _ref(key: str, path: str, manifest: Mapping[str, Any] | None) -> dict[str, Any]:

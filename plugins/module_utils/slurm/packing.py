@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 
 
 def keep(request: Request) -> None:
     """Pack what is not packed yet. Raises `RankzeroError`."""
     for wanted in request.archives:
+        with contextlib.suppress(OSError):  # where nothing can be written the packing says so
+            marks.use(wanted["archive"])
         runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
         packer = os.path.join(runtime, "pack.py")
         command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,11 @@ class Request:
     places: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def state_root(self) -> str:
+        """Above runs/NAME/KEY."""
+        return os.path.dirname(os.path.dirname(os.path.dirname(self.runs_dir)))
 
     def name_of(self, generation: int) -> str:
         """The Slurm job name of one generation."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, owners, packing, precheck, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
@@ -32,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_folders
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -73,7 +74,7 @@ class Launcher:
             # The same generation once more: its name and its claim are those of the lost submission.
             again = standing is not None and standing.state == "unknown"
             generation = newest.generation + (0 if again else 1) if newest else 1
-            missing = [dict(ref) for ref in self.request.refs if not is_present(ref)]
+            missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
             # launch should leave nothing at all, not even the job runtime.
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
@@ -247,7 +248,7 @@ class Launcher:
         runs = self.request.runs_dir
         made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
         try:
-            os.makedirs(made.file("logs"))
+            make_folders(made.file("logs"))
             for name in os.listdir(runs):
                 # Secrets may lie in it.
                 if (

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tarfile
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
@@ -22,14 +25,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     publish,
     sync_folder,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest, read_tree
 
 _BLOCK = 1 << 20
 
 
-def unpack(archive: str, target: str, expected: str) -> bool:
+def unpack(archive: str, target: str, expected: str, base: str | None = None, kept: Sequence[Entry] = ()) -> bool:
     """Unpack the tar.gz `archive` as the folder `target`, if its tree has the digest `expected`.
 
+    The entries `kept` do not travel: they come from the folder `base`, wherever in it their content lies, by hard links
+    where the file system has them.
     False when `target` is there already. Raises RankzeroError for a damaged, dishonest or different archive and for
     storage that cannot be written; then nothing is left behind.
     """
@@ -39,6 +44,8 @@ def unpack(archive: str, target: str, expected: str) -> bool:
         try:
             with tarfile.open(archive, mode="r:gz") as packed:
                 entries = _extract(packed, folder)
+            written = list(entries)
+            entries += _take_over(base, kept, folder) if base else []
         except (tarfile.TarError, EOFError, zlib.error) as error:
             raise RankzeroError(f"archive: {archive} is damaged ({error}). Run again to send it anew.") from error
         found = digest(entries)
@@ -48,7 +55,7 @@ def unpack(archive: str, target: str, expected: str) -> bool:
                 "A file changed while it was packed, or the transfer was damaged: run again."
             )
         # In a second pass: by now most of it is written, and one wait for the disk serves many files.
-        for entry in entries:
+        for entry in written:
             if entry.kind != "l":
                 _sync(os.path.join(folder, entry.path))
         make_read_only(folder)
@@ -61,9 +68,7 @@ def _extract(packed: tarfile.TarFile, folder: str) -> list[Entry]:
     links = []
     for member in packed:
         name = member.name
-        parts = name.split("/")
-        if name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
-            raise RankzeroError(f"archive: {name!r} is no plain relative path; nothing was unpacked.")
+        parts = _parts(name)
         if member.issym():
             links.append((name, member.linkname))
             continue
@@ -80,6 +85,39 @@ def _extract(packed: tarfile.TarFile, folder: str) -> list[Entry]:
         raw = os.fsencode(target)
         entries.append(Entry(name, "l", hashlib.sha256(raw).hexdigest(), len(raw)))
     return entries
+
+
+def _parts(name: str) -> list[str]:
+    parts = name.split("/")
+    if name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise RankzeroError(f"archive: {name!r} is no plain relative path; nothing was unpacked.")
+    return parts
+
+
+def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
+    """Bring files of an older snapshot. Each is believed only after its content was read there just now."""
+    places = contents(base)
+    taken = []
+    for entry in kept:
+        parts = _parts(entry.path)
+        source = places.get((entry.kind, entry.sha256))
+        if source is None:
+            raise RankzeroError(f"archive: {base} no longer holds what {entry.path} needs. Run again to send it anew.")
+        target = os.path.join(folder, entry.path)
+        os.makedirs(os.path.join(folder, *parts[:-1]), exist_ok=True)
+        try:
+            os.link(source.path, target, follow_symlinks=False)
+        except OSError:  # no hard links here, or too many of this one
+            shutil.copy2(source.path, target, follow_symlinks=False)
+            if entry.kind != "l":
+                _sync(target)
+        taken.append(Entry(entry.path, source.kind, source.sha256, source.size))
+    return taken
+
+
+def contents(base: str) -> dict[tuple[str, str], Entry]:
+    """What a tree holds, by kind and sha256; `path` is absolute. Raises OSError."""
+    return {(one.kind, one.sha256): replace(one, path=os.path.join(base, one.path)) for one in read_tree(base)}
 
 
 def _write(content: IO[bytes], path: str, mode: int) -> tuple[str, int]:

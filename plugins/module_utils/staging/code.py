@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import unpack
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import contents, unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry
 
 
 def snapshot_path(store_root: str, digest: str) -> str:
@@ -19,19 +23,54 @@ def snapshot_path(store_root: str, digest: str) -> str:
     return f"{store_root.rstrip('/')}/code/{digest}"
 
 
+def newest_base(store_root: str) -> str | None:
+    """The key of this user's newest snapshot, from which the next one can take what is the same."""
+    folder = os.path.dirname(snapshot_path(store_root, ""))
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as items:
+        for item in items:
+            if re.fullmatch(r"[0-9a-f]{64}", item.name) and item.is_dir(follow_symlinks=False):
+                status = item.stat(follow_symlinks=False)
+                if status.st_uid == os.geteuid():
+                    found.append((status.st_mtime, item.name))
+    return max(found)[1] if found else None
+
+
+def lacking(store_root: str, base: str, tree: Sequence[Sequence[str]]) -> list[int]:
+    """Numbers of the entries (kind, sha256 ...) of `tree` whose content the snapshot `base` does not hold."""
+    path = snapshot_path(root_of(store_root), base)
+    try:
+        marks.use(path)  # no prune may take it before it was used
+        there = contents(path)
+    except OSError:
+        there = {}
+    return [number for number, (kind, sha256, *_rest) in enumerate(tree) if (kind, sha256) not in there]
+
+
 def ensure_snapshot(
-    store_root: str, digest: str, archive: str | None = None, *, absent: bool = False, check_mode: bool = False
+    store_root: str,
+    digest: str,
+    archive: str | None = None,
+    *,
+    base: str | None = None,
+    kept: Sequence[Entry] = (),
+    absent: bool = False,
+    check_mode: bool = False,
 ) -> dict[str, Any]:
     """Bring one snapshot into its state; returns `changed` and `ref`.
 
-    Without `archive` a snapshot that is not there stays away (`ref.present` says so), and `changed` says what bringing
-    it would do. Raises RankzeroError.
+    `kept` are the entries that are not in the archive and come from the snapshot `base`. Without `archive` a snapshot
+    that is not there stays away (`ref.present` says so), and `changed` says what bringing it would do.
+    Raises RankzeroError.
     """
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise RankzeroError(f"digest: {digest!r} is no sha256 in hex. Use the module through its action, with src.")
+        raise RankzeroError(f"key: {digest!r} is no sha256 in hex. Give ref.key of a snapshot, or src.")
     path = snapshot_path(root_of(store_root), digest)
     there = os.path.isdir(path)
     changed = there if absent else not there
+    if there and not absent and not check_mode:
+        there = _use(path)
+        changed = not there
     if changed and not check_mode:
         if absent:
             try:
@@ -40,7 +79,15 @@ def ensure_snapshot(
                 raise trouble(error, path) from error
             there = False
         elif archive is not None:
-            changed = unpack(archive, path, digest)
-            there = True
+            older = base and snapshot_path(root_of(store_root), base)
+            changed = unpack(archive, path, digest, older, kept)
+            there = _use(path)
     ref = {"kind": "code", "key": digest, "path": path, "digest": digest, "present": there}
     return {"changed": changed, "ref": ref}
+
+
+def _use(path: str) -> bool:
+    """Note that the snapshot is wanted now; whether it is there, which a prune can have changed until just now."""
+    with contextlib.suppress(OSError):  # somebody else's store, which we only read
+        marks.use(path)
+    return os.path.isdir(path)

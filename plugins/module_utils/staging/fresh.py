@@ -10,6 +10,7 @@ swept by the next one.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -47,7 +48,7 @@ def fresh_folder(target: str) -> Iterator[str]:
     to do.
     """
     parent, name = os.path.split(target)
-    folder = os.path.join(parent, f".{name}.{_place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    folder = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
         os.makedirs(parent, exist_ok=True)
         sweep(parent)
@@ -72,18 +73,51 @@ def publish(folder: str, target: str) -> bool:
 
 
 def remove(path: str) -> bool:
-    """Remove a folder of the store, read-only or not; it loses its name first. False when it was not there."""
-    if not os.path.lexists(path):
+    """Remove a folder (or a file) of the store, read-only or not; it loses its name first. False when it was not there.
+
+    Raises OSError.
+    """
+    doomed = path if path.endswith(_SUFFIX) else set_aside(path)
+    if doomed is None or not os.path.lexists(doomed):
         return False
-    doomed = path
-    if not path.endswith(_SUFFIX):
-        parent, name = os.path.split(path)
-        doomed = os.path.join(parent, f".{name}.{_place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
-        os.rename(path, doomed)
-    for folder, _folders, _files in os.walk(doomed):
-        os.chmod(folder, 0o700)
-    shutil.rmtree(doomed)
+    delete(doomed)
     return True
+
+
+def make_folders(path: str) -> None:
+    """A prune may remove the empty folders above at any moment. Raises OSError."""
+    for _turn in range(5):
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(path)
+            return
+    os.makedirs(path)
+
+
+def set_aside(path: str) -> str | None:
+    """Take the name from a thing: the new one is swept one day, whatever becomes of us. None when it was not there."""
+    parent, name = os.path.split(path)
+    doomed = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    try:
+        os.rename(path, doomed)
+    except FileNotFoundError:
+        return None
+    # From now on it counts as being deleted: another host sweeps by time.
+    with contextlib.suppress(OSError):
+        os.utime(doomed, follow_symlinks=False)
+    return doomed
+
+
+def delete(doomed: str) -> None:
+    """Delete what has lost its name. Raises OSError."""
+    if not os.path.isdir(doomed) or os.path.islink(doomed):
+        os.unlink(doomed)
+        return
+    while os.path.isdir(doomed):
+        # Two may sweep the same at once.
+        with contextlib.suppress(FileNotFoundError):
+            for folder, _folders, _files in os.walk(doomed):
+                os.chmod(folder, 0o700)
+            shutil.rmtree(doomed)
 
 
 def sweep(parent: str) -> list[str]:
@@ -146,7 +180,7 @@ def free_space(path: str) -> str:
     return f"{status.f_bavail * status.f_frsize / 1e9:.1f} GB and {status.f_favail} files free"
 
 
-def _place() -> str:
+def place() -> str:
     """Where process numbers mean what they mean here: this host, this boot, this process namespace."""
     parts = [socket.gethostname()]
     try:
@@ -161,7 +195,7 @@ def _place() -> str:
 def _abandoned(path: str) -> bool:
     # .NAME.PLACE-PID-TIME.tmp
     maker = re.search(r"\.([0-9a-f]{8})-([0-9]+)-[0-9]+$", os.path.basename(path)[: -len(_SUFFIX)])
-    if maker and maker[1] == _place():
+    if maker and maker[1] == place():
         return not os.path.exists(f"/proc/{maker[2]}")
     try:
         return time.time() - os.lstat(path).st_mtime > ABANDONED_AFTER

@@ -338,3 +338,17 @@ def test_nothing_of_ansible_reaches_the_library() -> None:
     assert found == {"a": ["b", ["c", 1]], 2: None, "d": True}
     assert {type(found_key) for found_key in found} == {str, int}
     assert type(found["a"][0]) is str
+
+
+def test_uncommitted_changes_are_kept_beside_the_run_or_refused(project: Path) -> None:
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.org", *words], cwd=project, check=True)
+    refuse = {"code": {"dirty": "refuse"}}
+    clean = ready(job(project, refuse))
+    assert "code.diff" not in clean.files
+    (project / "train.py").write_text("print('y')\n", encoding="utf-8")
+    assert "+print('y')" in ready(job(project)).files["code.diff"]
+    with pytest.raises(SpecError, match=r"code\.dirty: refuse.*train\.py"):
+        ready(job(project, refuse))
+    # The job's own word stands above the cluster's.
+    assert ready(job(project, refuse, code={"dirty": "allow"})).plan.key != clean.plan.key

@@ -111,6 +111,7 @@ OTHER: dict[str, Any] = {
     "setup.commands": ["true"],
     "code.src": "..",
     "code.exclude": ["*.ipynb"],
+    "code.dirty": "refuse",
     "environment.mode": "venv",
     "environment.project": "..",
     "environment.extras": ["cpu"],

@@ -8,6 +8,7 @@ import io
 import os
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import unpack
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot, lacking, newest_base
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import pack, take
 
@@ -160,7 +161,7 @@ def test_somebody_else_was_first(packed: tuple[str, str], tmp_path: Path, monkey
 
 
 def test_leftovers_of_dead_makers_are_swept_and_living_ones_stay(tmp_path: Path) -> None:
-    place = fresh._place()
+    place = fresh.place()
     dead = 2**22 + 7  # beyond the largest process number
     old, new = f".b.00000000-1-1{fresh._SUFFIX}", f".c.00000000-1-1{fresh._SUFFIX}"
     gone, mine = f".a.{place}-{dead}-1{fresh._SUFFIX}", f".d.{place}-{os.getpid()}-1{fresh._SUFFIX}"
@@ -215,5 +216,46 @@ def test_root_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("key", ["", "abc", "../../etc", "G" * 64])
 def test_a_digest_is_a_digest(tmp_path: Path, key: str) -> None:
-    with pytest.raises(RankzeroError, match="digest: "):
+    with pytest.raises(RankzeroError, match="key: "):
         ensure_snapshot(str(tmp_path), key)
+
+
+def test_a_present_snapshot_is_marked_as_used(packed: tuple[str, str], tmp_path: Path) -> None:
+    archive, key = packed
+    store = tmp_path / "store"
+    ensure_snapshot(str(store), key, archive)
+    mark = store / "used" / "code" / key
+    os.utime(mark, (1, 1))
+    ensure_snapshot(str(store), key, check_mode=True)
+    assert mark.stat().st_mtime == 1
+    ensure_snapshot(str(store), key)
+    assert mark.stat().st_mtime > 1
+
+
+def test_only_what_an_older_snapshot_lacks_has_to_be_in_the_archive(
+    packed: tuple[str, str], project: Path, tmp_path: Path
+) -> None:
+    archive, key = packed
+    store = str(tmp_path / "store")
+    older = ensure_snapshot(store, key, archive)["ref"]["path"]
+    assert newest_base(store) == key
+    (project / "train.py").write_text("print(2)\n")
+    (project / "run.sh").rename(project / "lib" / "start.sh")
+    snapshot = take(str(project))
+    tree = [(entry.kind, entry.sha256, entry.path) for entry in snapshot.files]
+    numbers = lacking(store, key, tree)
+    assert [snapshot.files[number].path for number in numbers] == ["train.py"]
+    small = tmp_path / "small.tar.gz"
+    with small.open("wb") as stream:
+        pack(replace(snapshot, files=tuple(snapshot.files[number] for number in numbers)), stream)
+    kept = [entry for entry in snapshot.files if entry.path != "train.py"]
+    newer = ensure_snapshot(store, snapshot.digest, str(small), base=key, kept=kept)["ref"]["path"]
+    assert digest(read_tree(newer)) == snapshot.digest and digest(read_tree(older)) == key
+    assert os.path.samefile(f"{older}/run.sh", f"{newer}/lib/start.sh")
+    # What the older one lost or has otherwise than it said is never taken over.
+    os.chmod(f"{older}/run.sh", 0o755)
+    Path(f"{older}/run.sh").write_text("tampered\n")
+    ensure_snapshot(store, snapshot.digest, absent=True)
+    with pytest.raises(RankzeroError, match=r"no longer holds what lib/start\.sh needs"):
+        ensure_snapshot(store, snapshot.digest, str(small), base=key, kept=kept)
+    assert lacking(store, "0" * 64, tree) == list(range(len(tree)))

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a store may go, and why the rest stays. Pure.
+
+A launch uses whatever its files name: every long hexadecimal word in its manifest and script counts as a key, so that
+what a later release adds to a store is protected by the runs of that release without a list of kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+KINDS = ("code", "environment", "runtime", "archive", "run", "shell", "cache")
+# A thing that was used this recently stays whatever the user says: a launch may be about to submit. Seconds.
+SHORTEST = 3600.0
+DAY = 86400.0
+_KEY = re.compile(r"(?<![0-9a-f])[0-9a-f]{32,64}(?![0-9a-f])")
+_RUN = re.compile(r"/runs/([^/\s\"']+/[0-9a-f]{16}/[0-9]+)(?![0-9])")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What some files name: keys of things, and run directories as NAME/KEY/GENERATION."""
+
+    keys: frozenset[str] = frozenset()
+    runs: frozenset[str] = frozenset()
+
+    def __or__(self, other: Names) -> Names:
+        return Names(self.keys | other.keys, self.runs | other.runs)
+
+
+def named_in(text: str) -> Names:
+    """Every key and run directory in the files of a launch."""
+    return Names(frozenset(_KEY.findall(text)), frozenset(_RUN.findall(text)))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory. `end` is why it is over, None while it is not (or nobody knows); `last` is its last sign of
+    life, epoch seconds; `why` says who still needs one that is not over; `names` is what its files name.
+    """
+
+    path: str
+    last: float
+    end: str | None
+    why: str = ""
+    names: Names = field(default_factory=Names)
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Anything that may go: a thing of a store, a shell's folder, a file of a cache. `used` as `Run.last`."""
+
+    kind: str
+    path: str
+    key: str
+    used: float
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What goes, and why."""
+
+    kind: str
+    path: str
+    key: str
+    reason: str
+
+
+@dataclass
+class Plan:
+    """`going`, and for what stays a reason by path."""
+
+    going: list[Removal] = field(default_factory=list)
+    staying: dict[str, str] = field(default_factory=dict)
+
+
+def decide(
+    runs: Sequence[Run],
+    things: Iterable[Thing],
+    *,
+    days: float,
+    now: float,
+    shells_since: float,
+    blind: str = "",
+) -> Plan:
+    """What goes when everything stays that was used in the last `days` days or is needed by a launch that does.
+
+    `shells_since`: the earliest moment at which a job began that may hold a session now. `blind`: why not all
+    launches that use the store are known; then no code and no environment goes.
+    """
+    plan = Plan()
+    horizon = now - days * DAY
+    kept = [run for run in runs if run.end is None or run.last > horizon]
+    used: dict[str, str] = {}
+    needed: dict[str, str] = {}
+    for run in kept:
+        used.update(dict.fromkeys(run.names.keys, run.path))
+        needed.update({name: run.path for name in run.names.runs if not run.path.endswith(f"/{name}")})
+    for run in runs:
+        short = "/".join(run.path.split("/")[-3:])
+        if run.end is None:
+            plan.staying[run.path] = run.why
+        elif run.last > horizon:
+            plan.staying[run.path] = f"ended {_days(now - run.last)} ago"
+        elif short in needed:
+            plan.staying[run.path] = f"named by {needed[short]}"
+        else:
+            plan.going.append(Removal("run", run.path, short, f"{run.end}, {_days(now - run.last)} ago"))
+    for thing in things:
+        since = min(horizon, now - SHORTEST)
+        if thing.kind == "shell":
+            since = min(since, shells_since - days * DAY)
+        reason = f"not used for {_days(now - thing.used)}"
+        if thing.key in used:
+            plan.staying[thing.path] = f"named by {used[thing.key]}"
+        elif thing.used > since:
+            plan.staying[thing.path] = f"used {_days(now - thing.used)} ago"
+        elif blind and thing.kind in ("code", "environment"):
+            plan.staying[thing.path] = blind
+        else:
+            plan.going.append(Removal(thing.kind, thing.path, thing.key, reason))
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    plan.going.sort(key=lambda one: (order[one.kind], one.path))
+    return plan
+
+
+def _days(seconds: float) -> str:
+    if seconds < 2 * 3600:
+        return f"{max(seconds, 0) / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 2 * DAY else f"{seconds / DAY:.0f} days"

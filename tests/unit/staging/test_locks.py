@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Locks of the store: one owner at a time, also when owners are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold, is_held
+
+COUNT = """
+import sys
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
+for turn in range(25):
+    with locks.hold(sys.argv[1], 120):
+        with open(sys.argv[2]) as stream:
+            number = int(stream.read())
+        with open(sys.argv[2], "w") as stream:
+            stream.write(str(number + 1))
+"""
+HOLD = """
+import sys, time
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
+with locks.hold(sys.argv[1], 0):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_one_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
+    path = str(tmp_path / "locks" / "one")
+    with hold(path, 0):
+        assert is_held(path)
+        owner = json.loads(Path(path).read_text())
+        assert owner["pid"] == os.getpid() and owner["host"] and owner["time"]
+        with pytest.raises(Busy, match=f"process {os.getpid()} on"), hold(path, 0):
+            pass
+    assert not is_held(path) and os.listdir(tmp_path / "locks") == []
+
+
+def test_many_processes_lose_no_turn(tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    argv = [sys.executable, "-c", COUNT, str(tmp_path / "lock"), str(counter)]
+    assert [one.wait(240) for one in [subprocess.Popen(argv) for _ in range(4)]] == [0] * 4
+    assert counter.read_text() == "100"
+
+
+def test_the_lock_of_a_killed_owner_is_taken_over_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    owner = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout and owner.stdout.readline() == "held\n"
+    with pytest.raises(Busy), hold(str(path), 0):
+        pass
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    argv = [sys.executable, "-c", COUNT, str(path), str(counter)]
+    assert [one.wait(240) for one in [subprocess.Popen(argv) for _ in range(3)]] == [0] * 3
+    assert counter.read_text() == "75"
+    assert os.listdir(tmp_path) == ["counter"]
+
+
+def test_an_owner_on_another_host_is_dead_once_it_no_longer_touches_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_text(json.dumps({"host": "far", "place": "elsewhere", "pid": 1, "own": f"{path}.far"}))
+    with pytest.raises(Busy, match="process 1 on far"), hold(str(path), 0):
+        pass
+    past = time.time() - locks.STALE_SECONDS - 60
+    os.utime(path, (past, past))
+    with hold(str(path), 5):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+def test_an_owner_that_lost_its_lock_leaves_the_next_ones_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with hold(str(path), 0):
+        path.unlink()  # taken for stale: this process was stopped for a long time
+        path.write_text("another's")
+    assert path.read_text() == "another's"
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RankzeroError, match="cannot write below"), hold(str(tmp_path / "file" / "lock"), 0):
+        pass

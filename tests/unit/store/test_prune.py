@@ -1,0 +1,311 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a prune takes and what it leaves, in real folders, with a Slurm that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import prune as pruning
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
+
+NOW = time.time()
+DAY = 86400.0
+OLD = NOW - 100 * DAY
+CODE, OTHER, ENVIRONMENT, RUNTIME = "a" * 64, "b" * 64, "c" * 32, "d" * 32
+
+
+class Place:
+    """A store, a state root and a Slurm with the jobs (name -> state) that a test gives it."""
+
+    def __init__(self, root: Path) -> None:
+        self.store, self.state = root / "store", root / "state"
+        self.state.mkdir()
+        self.jobs: dict[str, tuple[str, str]] = {}
+        self.down = False
+
+    def run_command(
+        self, argv: Sequence[str], _timeout: float, _env: Mapping[str, str], _stdin: str | None, _cwd: str | None
+    ) -> CommandResult:
+        name = os.path.basename(argv[0])
+        if self.down:
+            return CommandResult(tuple(argv), 1, "", "error: Unable to contact slurm controller (connect failure)\n")
+        if name == "squeue":
+            rows = [
+                (job_id, state, "None", "0", "0", int(NOW), int(NOW), "N/A", "N/A", "0:00", "1", "node01", "batch")
+                + ("root", "root", "lab", "/x", job)
+                for job_id, (job, state) in self.jobs.items()
+            ]
+            return CommandResult(tuple(argv), 0, "".join(FIELD.join(map(str, row)) + RECORD + "\n" for row in rows), "")
+        if name == "scontrol" and "job" in argv:
+            return CommandResult(tuple(argv), 1, "", "slurm_load_jobs error: Invalid job id specified\n")
+        return CommandResult(tuple(argv), 0, "", "")
+
+    def slurm(self) -> Slurm:
+        return Slurm(self.run_command, environment={"PATH": "/bin"}, which=lambda name, _path: f"/usr/bin/{name}")
+
+    def thing(self, path: str, used: float = OLD, *, root: Path | None = None) -> Path:
+        """A folder of a store (an archive is a file), last used then."""
+        made = (root or self.store) / path
+        made.parent.mkdir(parents=True, exist_ok=True)
+        if path.endswith(".tar"):
+            made.write_text("packed")
+        else:
+            made.mkdir()
+            (made / "file").write_text("content")
+            made.chmod(0o555)
+        os.utime(made, (used, used))
+        return made
+
+    def run(
+        self,
+        path: str,
+        *,
+        uses: str = "",
+        ended: float | None = OLD,
+        root: Path | None = None,
+        begun: float = OLD,
+        ended_by: str = "program",
+    ) -> Path:
+        made = (root or self.state) / "runs" / path
+        made.mkdir(parents=True)
+        (made / "launch.json").write_text(json.dumps({"refs": [{"path": f"/s/code/{uses}"}]}))
+        (made / "job.sbatch").write_text("#!/bin/bash\n")
+        events = [{"time": begun, "event": "intent"}, {"time": begun, "event": "submitted", "job_id": "7"}]
+        (made / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        if ended is not None:
+            outcome = {"success": True, "time": ended, "attempt": 0, "ended_by": ended_by}
+            (made / "outcome.json").write_text(json.dumps(outcome))
+        return made
+
+    def prune(self, days: float = 30, **more: Any) -> dict[str, Any]:
+        return prune(self.slurm(), store_root=str(self.store), state_root=str(self.state), days=days, **more)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def gone(result: Mapping[str, Any]) -> set[str]:
+    return {one["path"] for one in result["removed"]}
+
+
+KEY = "0123456789abcdef"
+
+
+def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None:
+    run = place.run(f"gpt/{KEY}/1", uses=CODE)
+    code = place.thing(f"code/{CODE}")
+    environment = place.thing(f"environments/{ENVIRONMENT}")
+    runtime = place.thing(f"runtime/{RUNTIME}", root=place.state)
+    archive = place.thing(f"archives/code-{CODE}.tar", root=place.state)
+    shell = place.thing(f"shells/gpt/{KEY}", root=place.state)
+    os.utime(shell / "file", (OLD, OLD))
+    cached = place.state / "cache" / "cluster" / "limits.json"
+    cached.parent.mkdir(parents=True)
+    cached.write_text("{}")
+    os.utime(cached, (OLD, OLD))
+    strangers = [place.thing("code/mine"), place.thing("locks/pylock.x.toml"), place.thing("tools/uv-1")]
+    outside = place.thing(f"elsewhere/{OTHER}")
+    (place.store / "code" / OTHER).symlink_to(outside)
+
+    planned = place.prune(check_mode=True)
+    everything = {str(path) for path in (run, code, environment, runtime, archive, shell, cached)}
+    assert gone(planned) == everything and planned["changed"]
+    assert all(os.path.exists(path) for path in everything)
+    sizes = {one["path"]: one["bytes"] for one in planned["removed"]}
+    assert (sizes[str(code)], sizes[str(archive)]) == (7, 6)
+    assert f"{code}  (not used for 100 days)" in planned["diff"]["before"]
+
+    done = place.prune()
+    assert gone(done) == everything and done["bytes"] == planned["bytes"]
+    assert not any(os.path.exists(path) for path in everything)
+    assert not (place.state / "runs" / "gpt").exists()
+    assert all(path.exists() for path in [*strangers, outside])
+    assert not list(place.store.rglob("*.tmp")) and not list(place.state.rglob("*.tmp"))
+    again = place.prune()
+    assert (again["changed"], again["removed"], again["diff"]) == (False, [], {})
+
+
+@pytest.mark.parametrize(
+    ("why", "jobs", "down", "run"),
+    [
+        ("pending", {"7": (f"gpt.{KEY}.1", "PENDING")}, False, {"ended": None}),
+        ("requeued after its verdict", {"7": (f"gpt.{KEY}.1", "PENDING")}, False, {}),
+        ("silent", {}, True, {"ended": None}),
+        ("silent, and a requeue may follow", {}, True, {"ended_by": "signal"}),
+        ("silent, and it asked for a requeue", {}, True, {"ended_by": "requeue"}),
+        ("ended lately", {}, False, {"ended": NOW - 3 * DAY}),
+    ],
+)
+def test_what_a_launch_may_need_stays(place: Place, why: str, jobs: Any, down: bool, run: Any) -> None:
+    place.jobs, place.down = jobs, down
+    kept = [place.run(f"gpt/{KEY}/1", uses=CODE, **run), place.thing(f"code/{CODE}")]
+    goes = place.thing(f"code/{OTHER}")
+    result = place.prune()
+    assert all(path.exists() for path in kept), (why, result)
+    assert gone(result) == {str(goes)}
+    assert {str(path) for path in kept} <= {one["path"] for one in result["kept"]}
+
+
+def test_a_launch_without_an_outcome_goes_once_slurm_knows_no_such_job(place: Place) -> None:
+    run, code = place.run(f"gpt/{KEY}/1", uses=CODE, ended=None), place.thing(f"code/{CODE}")
+    assert gone(place.prune()) == {str(run), str(code)}
+
+
+def test_kinds_narrow_what_goes(place: Place) -> None:
+    run, code = place.run(f"gpt/{KEY}/1", uses=CODE), place.thing(f"code/{CODE}")
+    assert gone(place.prune(kinds=["code"])) == {str(code)}
+    assert run.exists()
+
+
+def test_a_run_directory_that_a_living_launch_names_stays(place: Place) -> None:
+    old, new = place.run(f"gpt/{KEY}/1"), place.run(f"eval/{KEY}/1", ended=NOW)
+    (new / "launch.json").write_text(json.dumps({"command": [f"{old}/work/model.pt"]}))
+    assert place.prune()["removed"] == []
+
+
+def test_launches_of_other_state_roots_keep_what_they_use(place: Place, tmp_path: Path) -> None:
+    other = tmp_path / "other state"
+    place.run(f"gpt/{KEY}/1", uses=CODE, ended=NOW, root=other)
+    marks.register(str(place.store), str(other))
+    code, unused = place.thing(f"code/{CODE}"), place.thing(f"code/{OTHER}")
+    assert gone(place.prune()) == {str(unused)}
+    assert code.exists()
+    # It may be another host's disk: nothing is known of its launches then.
+    other.rename(tmp_path / "away")
+    place.thing(f"code/{OTHER}")
+    result = place.prune()
+    assert result["removed"] == [] and str(other) in result["kept"][0]["reason"]
+
+
+def test_roots_that_are_not_ours_are_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for root in ("/", "~", "not/absolute"):
+        with pytest.raises(RankzeroError, match="store_root"):
+            prune(place.slurm(), store_root=root, state_root=str(place.state), days=1)
+    code = place.thing(f"code/{CODE}")
+    with pytest.raises(RankzeroError, match=r"state_root.*Name the state_root"):
+        prune(place.slurm(), store_root=str(place.store), state_root=str(place.state / "typo"), days=0)
+    assert code.exists()
+
+
+def test_a_folder_of_the_store_that_leads_elsewhere_is_left_alone(place: Place, tmp_path: Path) -> None:
+    place.thing(f"code/{CODE}", root=tmp_path / "real")
+    place.store.mkdir()
+    (place.store / "code").symlink_to(tmp_path / "real" / "code")
+    assert place.prune()["removed"] == []
+
+
+def test_what_was_marked_lately_stays_even_without_a_run(place: Place) -> None:
+    code = place.thing(f"code/{CODE}")
+    assert absent([{"kind": "code", "key": CODE, "path": str(code)}], str(place.state), print, check_mode=False) == []
+    assert place.prune(days=0)["removed"] == []
+    mark = place.store / "used" / "code" / CODE
+    os.utime(mark, (NOW - 7200, NOW - 7200))
+    assert gone(place.prune(days=0)) == {str(code)}
+    assert not mark.exists()
+
+
+def test_a_launch_that_marks_while_the_prune_is_at_it_keeps_its_code(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at all and the removal of one, and between the look at the mark and the rename."""
+    code = place.thing(f"code/{CODE}")
+    slot = marks.slot_of(str(code))
+    assert slot
+    with monkeypatch.context() as patch:
+        patch.setattr(pruning.look, "size", lambda path: marks.touch(slot) or 7)
+        assert place.prune()["removed"] == []
+    assert code.exists()
+
+    os.utime(slot.mark, (OLD, OLD))
+    set_aside = fresh.set_aside
+
+    def late(path: str) -> str | None:
+        marks.touch(slot)
+        return set_aside(path)
+
+    monkeypatch.setattr(pruning.fresh, "set_aside", late)
+    assert place.prune()["removed"] == []
+    assert (code / "file").read_text() == "content"
+
+
+def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: Place) -> None:
+    code = place.thing(f"code/{CODE}")
+    slot = marks.slot_of(str(code))
+    assert slot
+    program = (
+        "import sys; from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent\n"
+        f"ref = {{'kind': 'code', 'path': {str(code)!r}}}\n"
+        "print('asks', flush=True); print(len(absent([ref], None, print, check_mode=False)))"
+    )
+    with hold(slot.lock, 0):
+        launch = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        assert launch.stdout and launch.stdout.readline() == "asks\n"
+        while not os.path.exists(slot.mark):
+            time.sleep(0.01)
+        doomed = fresh.set_aside(str(code))
+        assert doomed
+        fresh.delete(doomed)
+    assert launch.communicate(timeout=60)[0] == "1\n"
+
+
+PRUNER = """
+import sys, time
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
+if sys.argv[3] == "stop":
+    def wait(path):
+        print("aside", flush=True)
+        time.sleep(600)
+    fresh.delete = wait
+slurm = Slurm(environment={"PATH": "/nowhere"}, extra_path=[])
+print(len(prune(slurm, store_root=sys.argv[1], state_root=sys.argv[2], days=30)["removed"]))
+"""
+
+
+def pruner(place: Place, how: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", PRUNER, str(place.store), str(place.state), how]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_prune_leaves_no_half_thing_and_the_next_one_sweeps(place: Place) -> None:
+    code = place.thing(f"code/{CODE}")
+    killed = pruner(place, "stop")
+    assert killed.stdout and killed.stdout.readline() == "aside\n"
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not code.exists() and len(list((place.store / "code").iterdir())) == 1
+    result = place.prune()
+    assert len(result["swept"]) == 1 and result["changed"]
+    assert list((place.store / "code").iterdir()) == []
+
+
+def test_two_prunes_at_once_share_the_work(place: Place) -> None:
+    things = [place.thing(f"code/{number:064x}") for number in range(60)]
+    things += [place.run(f"gpt/{number:016x}/1") for number in range(60)]
+    both = [pruner(place, "go"), pruner(place, "go")]
+    counts = [int(one.communicate(timeout=120)[0]) for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sum(counts) == len(things)
+    assert not any(path.exists() for path in things)
+    assert not list(place.store.rglob(".*.tmp")) and not list(place.state.rglob(".*.tmp"))
