@@ -22,6 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "staging": set(),
     "pyenv": {"staging"},
     "lab": set(),
+    "diagnosis": set(),
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
