@@ -24,11 +24,14 @@ class ActionModule(ActionBase):
                 "launch": {"type": "dict", "required": True},
                 "result": {"type": "dict", "required": True},
                 "logs": {"type": "dict", "default": {}},
+                "diagnosis": {"type": "dict", "default": {}},
             }
         )
-        launch, result, logs = (plain(arguments[name]) for name in ("launch", "result", "logs"))
+        launch, result, logs, why = (plain(arguments[name]) for name in ("launch", "result", "logs", "diagnosis"))
         lines = card(launch, result, logs)
-        if result.get("completed") and not result.get("success") and logs.get("dest"):
+        if result.get("completed") and not result.get("success") and why.get("lines"):
+            lines += [f"  {line}" for line in why["lines"]]
+        elif result.get("completed") and not result.get("success") and logs.get("dest"):
             lines += [f"  {line}" for line in last_words(logs["dest"])]
         host = (task_vars or {}).get("inventory_hostname", "localhost")
         for line in lines:

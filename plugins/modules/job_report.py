@@ -16,7 +16,7 @@ description:
     and fails unless the result is proven.
   - From the fetched logs the card says how many ranks started and with which world size, over which network NCCL went,
     and the last losses.
-  - Where the job has failed and logs were fetched, the end of the log that says why is shown too.
+  - Where the job has failed, its O(diagnosis) is shown too, or without one the end of the fetched log that says why.
   - Runs on the controller only.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
@@ -39,6 +39,12 @@ options:
     required: true
   logs:
     description: What M(rankzero.slurm.job_logs) returned.
+    type: dict
+    default: {}
+  diagnosis:
+    description:
+      - What M(rankzero.slurm.job_diagnosis) returned. Of a launch that has failed its lines are shown, in place of the
+        end of a log.
     type: dict
     default: {}
 """

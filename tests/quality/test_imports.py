@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "pyenv": {"staging"},
     "store": {"slurm", "staging"},
     "lab": set(),
+    "diagnosis": set(),
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}

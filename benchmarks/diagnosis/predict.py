@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Diagnose every *.log file of a folder on its own: one JSON object a file, as a scorer of labelled logs wants it.
+
+usage: predict.py LOGS_DIR > predictions.jsonl
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.machinery
+import json
+import os
+import sys
+import types
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+#: Our families -> the label set's classes, where they have another name.
+CLASSES = {
+    "abi_conflict": "module_conflict",
+    "build": "uv_or_pip_build_failure",
+    "checkpoint": "checkpoint_corrupt_or_mismatch",
+    "collective_timeout": "nccl_timeout_rank0",
+    "crash": "segfault_or_bus_error",
+    "cuda_device": "cuda_driver_or_ecc",
+    "cuda_max_connections": "assertion_cuda_max_connections",
+    "cuda_mismatch": "nccl_version_or_cuda_mismatch",
+    "disk_full": "disk_full_or_quota",
+    "exception": "python_exception_other",
+    "file_missing": "file_not_found_or_not_shared",
+    "hub_auth": "auth_or_gated_hub",
+    "hub_limit": "hub_rate_limited",
+    "launcher": "python_exception_other",
+    "nccl_shm": "dataloader_worker_shm",
+    "offline": "offline_network",
+    "peer_lost": "nccl_timeout_rank0",
+    "script_error": "argparse_or_config",
+    "time_limit": "slurm_timeout",
+    "tolerance": "python_exception_other",
+    "usage": "argparse_or_config",
+}
+
+
+def as_collection() -> None:
+    """Let `ansible_collections.rankzero.slurm` be this checkout, wherever it lies."""
+    for name in ("ansible_collections", "ansible_collections.rankzero", "ansible_collections.rankzero.slurm"):
+        package = types.ModuleType(name)
+        package.__path__ = [ROOT] if name.endswith("slurm") else []
+        package.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        sys.modules.setdefault(name, package)
+
+
+def main() -> None:
+    as_collection()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import find_cause
+    from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import scan
+
+    for path in sorted(glob.glob(os.path.join(glob.escape(sys.argv[1]), "*.log"))):
+        found = scan([path])
+        cause = find_cause(found.logs)
+        line = cause.root.line if cause.root else None
+        name = os.path.basename(path)[: -len(".log")]
+        print(json.dumps({"id": name, "class": CLASSES.get(cause.family, cause.family), "root_lineno": line}))
+
+
+if __name__ == "__main__":
+    main()

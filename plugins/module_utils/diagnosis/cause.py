@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Events to one cause: which of them is the root, and which follow from it.
+
+Earliest first, not last or loudest: an exception of any rank goes before what the other ranks say because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import LAUNCHER, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    DECISIVE,
+    ECHO,
+    LIMIT,
+    RAISED,
+    WEAK,
+)
+
+HEALTHY = "healthy"
+UNKNOWN = "unknown"
+# So many steps after an exception mean that the program went on.
+WENT_ON = 8
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The family and its root event (None: healthy). `confidence`: high, medium or low. `followed`: what came after."""
+
+    family: str
+    root: Event | None
+    confidence: str
+    followed: tuple[Event, ...] = ()
+
+
+def find_cause(logs: Sequence[FileEvents]) -> Cause:
+    """The cause of the newest run in these logs."""
+    events = [event for log in logs for event in in_chains(current(log))]
+    ordered = sorted(events, key=lambda event: (event.time is None, event.time or 0.0)) if len(logs) > 1 else events
+    if len(logs) > 1 and any(event.time is None for event in events):
+        # Without clocks on every line a file's own order is all there is: strong events keep the files' order.
+        ordered = events
+    root, confidence = _root(ordered)
+    if root is None:
+        return Cause(HEALTHY, None, "high")
+    return Cause(root.family, root, confidence, tuple(event for event in ordered if event is not root))
+
+
+def current(log: FileEvents) -> list[Event]:
+    """The events of a log's newest run, without those that the program lived through."""
+    events = [event for event in log.events if event.run == log.runs]
+    failed = [event for event in events if event.family == LAUNCHER or event.strength >= LIMIT]
+    last_failure = max((event.line for event in failed), default=0)
+    kept = []
+    for event in events:
+        if event.strength < LIMIT and log.done and event.line > log.done and not last_failure > event.line:
+            continue
+        lived_on = log.progress - event.progress >= WENT_ON
+        later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
+        if (
+            lived_on
+            and event.strength <= CAUSE
+            and (later or (log.done > event.line and not last_failure > event.line))
+        ):
+            continue
+        kept.append(event)
+    return kept
+
+
+def in_chains(events: Sequence[Event]) -> list[Event]:
+    """Of exceptions that were raised one from another only the one that explains: the first of a direct chain, else
+    the first whose wording is known, else the last."""
+    kept: list[Event] = []
+    last: dict[tuple[str, int | None, str | None], int] = {}
+    for event in events:
+        before = last.get(event.stream)
+        if event.after and before is not None and kept[before].strength >= RAISED:
+            earlier = kept[before]
+            known = event.strength >= CAUSE and earlier.strength < LIMIT
+            if earlier.strength >= event.strength or (event.after == "direct" and not known):
+                continue
+            kept[before] = event
+        else:
+            last[event.stream] = len(kept)
+            kept.append(event)
+    return kept
+
+
+def _root(events: Sequence[Event]) -> tuple[Event | None, str]:
+    decisive = [event for event in events if event.strength >= DECISIVE]
+    if decisive:
+        return decisive[0], "high"
+    raised = [event for event in events if event.strength >= RAISED]
+    if raised:
+        return raised[0], "high" if raised[0].strength >= LIMIT else "medium"
+    symptoms = [event for event in events if event.strength > ECHO]
+    if symptoms:
+        strongest = max(event.strength for event in symptoms)
+        first = next(event for event in symptoms if event.strength == strongest)
+        return first, "medium" if strongest >= WEAK else "low"
+    return (events[0], "low") if _failed(events) else (None, "high")
+
+
+def _failed(events: Sequence[Event]) -> bool:
+    return any(event.family == LAUNCHER for event in events)

@@ -1,0 +1,287 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines to events: what each log says that may matter, typed, with where it stands. Says nothing of causes.
+
+A reader of one file holds one open traceback a stream (rank and node) and at most KEPT events a family and stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    ANYWHERE,
+    CAUSE,
+    ECHO,
+    RAISED,
+    Match,
+    Signature,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
+
+KEPT = 12
+FRAMES_KEPT = 4000
+TEXT_KEPT = 2000
+
+UNEXPLAINED = "exception"
+LAUNCHER = "launcher"
+# What only the job itself can say: it refused to start its ranks, or they ended well and proved nothing.
+SETUP = "setup"
+ARTIFACT = "artifact"
+
+TRACEBACK = "Traceback (most recent call last)"
+_DURING = "During handling of the above exception"
+_DIRECT = "The above exception was the direct cause"
+# The last line of a traceback: an exception's name, with or without words.
+_NAME = (
+    r"(?:[A-Za-z_]\w*\.)*(?:[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|Expired|Warning))"
+)
+_EXCEPTION = re.compile(rf"{_NAME}(?::(?: |$)|$)|Exception: ")
+_ANY_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |$)|(?:[a-z_]\w*\.)+\w+: ")
+_EXCEPTION_INSIDE = re.compile(r"(?<![\w.])((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )")
+_WARNING = re.compile(r"\w*Warning\b")
+# What others' failure makes a launcher, a store or a rank say: never the cause.
+_ECHOES = re.compile(
+    r"ChildFailedError|RendezvousConnectionError|DistNetworkError: (?:Connection was likely|failed to recv)"
+    r"|got 0 bytes"
+    r"|TCPStore|(?:recv|send)(?:Value|Bytes|Vector)|HeartbeatMonitor|sigkill_handler|Force Terminated|exitcode: -15"
+    r"|SignalException|Root Cause \(first observed failure\)|ProcessExitedException|ProcessRaisedException"
+    r"|srun: (?:error: .*(?:Exited with exit code|Terminated|Killed)|Job step aborted|Force)|Terminating StepId"
+    r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
+    r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
+    r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
+    r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)|Process group watchdog thread terminated"
+)
+ECHO_NEEDLES = (
+    "ChildFailedError",
+    "exitcode: ",
+    "srun: error: ",
+    "exits with return code",
+    "Exited with exit code",
+    "SignalException",
+    "Terminating StepId",
+    "Root Cause (first",
+    "mpirun noticed",
+    "mpirun detected",
+    "Job step aborted",
+)
+# Lines that sound bad and are not; and what follows `ignored` is no failure either.
+_NOISE = re.compile(
+    r"Exception ignored (?:in|while)|Error in atexit|^\w*Warning: |UserWarning|FutureWarning|DeprecationWarning"
+    r"|\bWARNING\b.*\(OOM\)"
+    r"|libaio|NUMEXPR|inotify|_find_nvidia|OSError: .*lspci|destroy_process_group\(\) was not called"
+    r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|PythonFinalizationError"
+    r"|can be ignored|safely ignore|[Rr]etrying|will (?:fall ?back|retry)|falling back"
+    r"|NCCL WARN (?:Error: corrupted comm|RAS)"
+)
+# A line that its writer calls a warning, or less: a symptom on it proves nothing.
+_NO_ERROR = re.compile(r"^\[?[WI]\d{3,4} |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
+_IGNORED = re.compile(r"Exception ignored (?:in|while)|Error in atexit|Exception in thread (?:NetStatThr|asyncio)")
+# srun names the node and the rank that it speaks of.
+_TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
+_PROGRESS = re.compile(
+    r"\b(?:iter(?:ation)?|step|global_step|epoch|Training step|batch)\b[^\w\n]{0,4}\d+.*"
+    r"(?:loss|ms|time|it/s|tps|lr|tflop)"
+    r"|'loss': |\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
+)
+# Fixed strings of which each such line has one: the expression is slow.
+_PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
+_DONE = re.compile(
+    r"Training (?:is )?(?:completed|complete|finished|done)\b|[Ff]inished training|[Tt]raining (?:has )?ended"
+    r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|exits successfully"
+)
+# A new run begins here: what was before belongs to an earlier one.
+_BEGIN = re.compile(
+    r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)"
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it.
+
+    `after`: how the event's exception follows the one before it on its stream: empty, `during` or `direct`.
+    """
+
+    family: str
+    strength: int
+    text: str
+    line: int
+    file: str = ""
+    rank: int | None = None
+    node: str | None = None
+    time: float | None = None
+    progress: int = 0
+    after: str = ""
+    run: int = 0
+    captured: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def stream(self) -> tuple[str, int | None, str | None]:
+        return self.file, self.rank, self.node
+
+
+@dataclass
+class FileEvents:
+    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end."""
+
+    file: str
+    events: list[Event] = field(default_factory=list)
+    lines: int = 0
+    progress: int = 0
+    done: int = 0
+    runs: int = 0
+    ranks: set[int] = field(default_factory=set)
+    last: str = ""
+
+
+@dataclass
+class _Stream:
+    open_traceback: bool = False
+    ignored: bool = False
+    frames: str = ""
+    after: str = ""
+    indented: bool = False
+    wrapped: bool = False
+
+
+class Reader:
+    """Reads the lines of one file, in order, into events. `signatures` decide what is an event."""
+
+    def __init__(self, signatures: Sequence[Signature]) -> None:
+        self._anywhere: list[tuple[Signature, Match]] = []
+        self._raised: list[tuple[Signature, Match]] = []
+        for signature in signatures:
+            for match in signature.matches:
+                (self._anywhere if match.where == ANYWHERE else self._raised).append((signature, match))
+
+    def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
+        found = FileEvents(file)
+        streams: dict[tuple[int | None, str | None], _Stream] = {}
+        kept: Counter[tuple[str, int | None, str | None]] = Counter()
+        for line in lines:
+            found.lines = line.number
+            if line.rank is not None:
+                found.ranks.add(line.rank)
+            if not line.text:
+                continue
+            found.last = line.text[:TEXT_KEPT]
+            if _BEGIN.match(line.text):
+                found.runs += 1
+            stream = streams.get(line.stream)
+            if stream is None:
+                stream = streams[line.stream] = _Stream()
+            event = self._event(line, stream, found)
+            if event is None:
+                continue
+            key = (event.family, event.rank, event.node)
+            kept[key] += 1
+            if kept[key] <= KEPT:
+                found.events.append(event)
+            elif event.strength > ECHO:
+                # The newest one stays known: it says whether the failure was the end.
+                found.events[-1] = event if found.events[-1].family == event.family else found.events[-1]
+        return found
+
+    def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
+        text = line.text
+        if TRACEBACK in text:
+            stream.open_traceback, stream.frames, stream.indented = True, "", False
+            return None
+        if text[0] in " \t|":
+            if stream.open_traceback:
+                stream.indented = True
+                if len(stream.frames) < FRAMES_KEPT:
+                    stream.frames += text + "\n"
+                if not stream.wrapped:
+                    return None
+        elif text.startswith((_DURING, _DIRECT)):
+            stream.after = "during" if text.startswith(_DURING) else "direct"
+            return None
+        if ("ignored" in text or "atexit" in text or "Exception in" in text) and _IGNORED.search(text):
+            stream.ignored = True
+            return None
+        if any(word in text for word in _PROGRESS_WORDS) and _PROGRESS.search(text):
+            found.progress += 1
+        if ("rain" in text or "exit" in text) and _DONE.search(text):
+            found.done = line.number
+        return self._exception(line, stream, found) or self._wording(line, found)
+
+    def _exception(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
+        # Exceptions that compilers of Python code re-raise stand indented below "in user code:".
+        text = line.text.strip("^ ~") if stream.wrapped or line.text.startswith(("^", "~")) else line.text
+        plain = _EXCEPTION.match(text)
+        if not plain and not (stream.open_traceback and stream.indented and _ANY_CLASS.match(text)):
+            inside = _EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
+            if not inside or text[0] in " \t":
+                return None
+            text = text[inside.start() :]
+        within, frames, after = stream.open_traceback, stream.frames, stream.after
+        ignored = stream.ignored
+        if text.endswith(": in user code:"):
+            stream.wrapped = True
+            return None
+        stream.wrapped = False
+        stream.open_traceback, stream.frames, stream.after, stream.ignored = False, "", "", False
+        if ignored or _WARNING.match(text) or (_NOISE.search(text) and not within):
+            return None
+        if _ECHOES.search(text):
+            return self._made(line, found, LAUNCHER, ECHO, {}, after)
+        best: tuple[int, str, dict[str, str | None]] | None = None
+        for signature, match in self._raised + self._anywhere:
+            hit = match.regex.search(text)
+            if hit and (match.frames is None or match.frames.search(frames)) and (not best or match.strength > best[0]):
+                best = match.strength, signature.family, hit.groupdict()
+        if best is None:
+            if not within:
+                return None
+            best = RAISED, UNEXPLAINED, {}
+        return self._made(line, found, best[1], best[0], best[2], after)
+
+    def _wording(self, line: Line, found: FileEvents) -> Event | None:
+        text = line.text
+        best: tuple[int, str, dict[str, str | None]] | None = None
+        least: int | None = None
+        for signature, match in self._anywhere:
+            if any(needle in text for needle in match.needles) and (not best or match.strength > best[0]):
+                if least is None:
+                    least = CAUSE if _NO_ERROR.search(text[:160]) else ECHO
+                hit = match.regex.search(text) if match.strength >= least else None
+                if hit:
+                    best = match.strength, signature.family, hit.groupdict()
+        if best is not None and (best[0] > RAISED or not _ECHOES.search(text)) and not _NOISE.search(text):
+            return self._made(line, found, best[1], best[0], best[2], "")
+        if any(needle in text for needle in ECHO_NEEDLES) and _ECHOES.search(text):
+            # `exitcode: -9` is a launcher's summary that nevertheless says what killed a rank.
+            if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not _NOISE.search(text):
+                return self._made(line, found, best[1], best[0], best[2], "")
+            return self._made(line, found, LAUNCHER, ECHO, {}, "")
+        return None
+
+    def _made(
+        self, line: Line, found: FileEvents, family: str, strength: int, groups: dict[str, str | None], after: str
+    ) -> Event:
+        task = _TASK.search(line.text)
+        if task and family == LAUNCHER and "Exited with exit code" in line.text:
+            # Which rank ended first is worth more than that a launcher ended the rest.
+            strength = ECHO + 3
+        rank, node = (int(task["rank"]), task["node"]) if task else (line.rank, line.node)
+        return Event(
+            family=family,
+            strength=strength,
+            text=line.text[:TEXT_KEPT],
+            line=line.number,
+            file=found.file,
+            rank=rank,
+            node=node,
+            time=time_of(line.text),
+            progress=found.progress,
+            after=after,
+            run=found.runs,
+            captured=tuple((name, value) for name, value in groups.items() if value),
+        )

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Log files as lines: any size, any bytes. A line knows its number, and the rank and node that its prefix names.
+
+Memory is bounded: a file is read in blocks, and of a line longer than LONGEST only the beginning and the end are kept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+BLOCK = 1 << 20
+LONGEST = 8192
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
+# What launchers put before a line. Several may stand in a row: `node07: [rank3]: `, `3: [rank3]:[rank3]: `.
+_PREFIX = re.compile(
+    r"""\s*(?:
+      \[(?:rank|default|Rank\ )(?P<rank>\d{1,7})\]:\ ?            # torch; torchrun --redirects
+    | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
+    | \((?:[\w.]+\ )?pid=\d+(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?        # ray
+    | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
+    | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
+    )""",
+    re.VERBOSE,
+)
+_EXCEPTION_NAME = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit)\d*$")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. `text` has neither prefixes nor colours; `rank` and `node` are what the prefixes said, if anything."""
+
+    number: int
+    text: str
+    rank: int | None = None
+    node: str | None = None
+
+    @property
+    def stream(self) -> tuple[int | None, str | None]:
+        """Lines of one stream follow one another, whatever was written between them."""
+        return self.rank, self.node
+
+
+def parse_line(number: int, raw: bytes) -> Line:
+    """One line as bytes, without its newline. Of text that a carriage return overwrote only the last is kept."""
+    text = raw.decode("utf-8", "replace").rstrip("\r")
+    if "\r" in text:
+        # A message that follows a progress bar was glued to it, or the bar to the message: keep what has words.
+        parts = [part for part in text.split("\r") if part.strip()]
+        text = next((part for part in reversed(parts) if "%|" not in part), parts[-1] if parts else "")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = text.replace("\x00", "")
+    rank: int | None = None
+    node: str | None = None
+    position = 0
+    for _ in range(4):
+        found = _PREFIX.match(text, position)
+        if not found:
+            break
+        name = found["node"]
+        if name and _EXCEPTION_NAME.search(name):
+            break
+        position = found.end()
+        number_of = found["rank"] or found["mpi"] or (found["task"] if rank is None else None)
+        rank = int(number_of) if number_of else rank
+        node = name or found["ip"] or node
+    return Line(number, text[position:].rstrip(), rank, node)
+
+
+def raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a stream without their newlines; of a line longer than LONGEST its beginning and its end."""
+    kept = b""
+    while True:
+        block = stream.read(BLOCK)
+        if not block:
+            break
+        pieces = (kept + block).split(b"\n")
+        kept = pieces.pop()
+        for piece in pieces:
+            yield _cut(piece)
+        kept = _cut(kept)
+    if kept:
+        yield kept
+
+
+def _cut(line: bytes) -> bytes:
+    half = LONGEST // 2
+    return line if len(line) <= LONGEST else line[:half] + b" ... " + line[-half + 5 :]
+
+
+def parse(lines: Iterable[bytes]) -> Iterator[Line]:
+    for number, raw in enumerate(lines, 1):
+        yield parse_line(number, raw)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """A log for reading, unpacked where its first bytes say gzip or zstd. Raises `OSError` where it cannot be read."""
+    with open(path, "rb") as plain:
+        magic = plain.read(4)
+        plain.seek(0)
+        if magic[:2] == b"\x1f\x8b":
+            with gzip.open(plain) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        elif magic == b"\x28\xb5\x2f\xfd":
+            tool = shutil.which("zstd") or shutil.which("unzstd")
+            if tool is None:
+                raise OSError("is packed with zstd, and there is no zstd here to unpack it")
+            with subprocess.Popen([tool, "-dc"], stdin=plain, stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                yield process.stdout
+        else:
+            yield plain
+
+
+def packed(path: str) -> bool:
+    with open(path, "rb") as stream:
+        magic = stream.read(4)
+    return magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"

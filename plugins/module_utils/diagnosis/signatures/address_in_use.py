@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The port of the rendezvous is taken."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="address_in_use",
+    what="the rendezvous port is taken",
+    remedy=("Leave `launcher.port` on auto, or choose another one; an earlier run may still hold it on that node."),
+    matches=(
+        says(
+            "(?:Error|errno|error|EADDRINUSE|failed to|bind|Errno 98).*[Aa]ddress already in use|"
+            r"EADDRINUSE|\[Errno 98\]",
+            "ddress already in use",
+            "EADDRINUSE",
+            "Errno 98",
+        ),
+    ),
+    examples=(
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network"
+            " address. port: 16001, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in"
+            " use"
+        ),
+        "OSError: [Errno 98] Address already in use",
+    ),
+    retry=True,
+)

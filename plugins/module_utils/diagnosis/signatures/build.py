@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A package could not be resolved, downloaded or built."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="build",
+    what="a package could not be installed",
+    remedy=(
+        "Resolve it before the job: correct and lock the project (`environment.project`), or bring wheels "
+        "(`environment.mode: wheelhouse`)."
+    ),
+    matches=(
+        says(
+            "^ERROR: (?:Cannot install|Could not (?:find a version|install packages|build wheels)|"
+            "No matching distribution|Failed (?:building|to build)|ResolutionImpossible|"
+            r"Package '\S+' requires|pip's dependency resolver|Exception:|Cannot uninstall|"
+            "Invalid requirement|Double requirement)|^error: (?:subprocess-exited-with-error|"
+            "Distribution `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|"
+            "build|prepare|"
+            r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
+            "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
+            r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound|CMake Error|"
+            r"collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
+            "ERROR: ",
+            "error: ",
+            "No solution found",
+            "Failed to ",
+            "lockfile at",
+            "Unsatisfiable",
+            "LibMamba",
+            "PackagesNotFound",
+            "ResolvePackageNotFound",
+            "CMake Error",
+            "collect2",
+            "ninja: build",
+            "fatal error: ",
+        ),
+        raises(
+            "Error building extension|Error compiling objects|CompileError|CalledProcessError.*(?:pip|"
+            r"ninja|nvcc|cmake|gcc|g\+\+)|nvcc\S* (?:not found|failed)|InductorError|"
+            "BackendCompilerFailed|Failed to find C compiler"
+        ),
+    ),
+    examples=(
+        "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",
+        "error: Failed to fetch: `https://example.org/x.whl`",
+        "  No solution found when resolving dependencies:",
+        "RuntimeError: Error building extension 'cpu_adam'",
+    ),
+)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A checkpoint is damaged, half written, or of another model."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
+    Signature,
+    raises,
+)
+
+SIGNATURE = Signature(
+    family="checkpoint",
+    what="a checkpoint is damaged or does not fit the model",
+    remedy=(
+        "Start from an older one (`checkpoint.dir`), or with the layout it was saved in (`parallelism.*`). "
+        "A file that is cut short was written when the disk was full or the job ended."
+    ),
+    matches=(
+        raises(
+            r"Error\(s\) in loading state_dict|SafetensorError|[Ee]rror while deserializing header|"
+            "HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader|incomplete metadata|"
+            "PytorchStreamReader failed|failed finding central directory|invalid load key|"
+            "UnpicklingError|Ran out of input|(?:Missing|"
+            r"Unexpected) keys? (?:\(?s?\)? )?in (?:source )?(?:state[_ ]dict|checkpoint)|"
+            "checkpoint.*(?:corrupt|mismatch|incompatible|not (?:match|compatible))|"
+            r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|size mismatch for \S+|"
+            "unexpected EOF|loaded state dict (?:contains|has)"
+        ),
+        raises(
+            r"KeyError: '?[\w]*(?:model|layers?|module|encoder|decoder|embed\w*|lm_head|optimizer|"
+            r"state_dict|transformer)\.[\w.]+",
+            frames="checkpoint|state_dict|load|convert",
+        ),
+        raises(
+            "KeyError: '?(?:state_dict|model_state_dict|optimizer|model|optimizer_state_dict|iteration)'?$",
+            frames="load_checkpoint|load_state|resume|restore",
+        ),
+        raises("CheckpointException ranks:", strength=WEAK),
+    ),
+    examples=(
+        "RuntimeError: Error(s) in loading state_dict for GPT:",
+        "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+        "_pickle.UnpicklingError: invalid load key, '\\x00'.",
+    ),
+)

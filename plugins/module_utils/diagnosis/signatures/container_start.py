@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The container of the ranks could not be made or started."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="container_start",
+    what="the container could not start",
+    remedy=(
+        "Check `container.image` (does the path exist on every node, may it be read?), `container.mounts` "
+        "(each source must exist on the nodes) and free space where images are unpacked."
+    ),
+    matches=(
+        says(
+            r"pyxis: (?:couldn't|failed|could not|unable|\[ERROR\]|container start failed|mktemp)|"
+            r"enroot-\w+|\[ERROR\] .*(?:enroot|No such file or directory: .*sqsh|"
+            "[Cc]ould not process JSON input|Invalid image|not found)|spank.*pyxis.*(?:error|fail)|"
+            "error: pyxis:|slurmstepd: error: (?:pyxis|container|_)|FATAL: +(?:[Cc]ould not open image|"
+            "[Ww]hile|[Uu]nable to|[Cc]ontainer|[Ii]mage|container creation failed)|(?:oci|OCI) runtime|"
+            "runc run failed|crun: |container_linux|failed to create (?:container|shim)|"
+            "could not open image|manifest unknown|toomanyrequests|pull access denied|"
+            "Error response from daemon",
+            "pyxis:",
+            "enroot-",
+            "[ERROR]",
+            "FATAL: ",
+            "OCI runtime",
+            "oci runtime",
+            "runc run",
+            "crun: ",
+            "container_linux",
+            "failed to create",
+            "could not open image",
+            "manifest unknown",
+            "toomanyrequests",
+            "pull access denied",
+            "Error response from daemon",
+            strength=CAUSE,
+        ),
+    ),
+    examples=(
+        "slurmstepd: error: pyxis: container start failed with error code: 1",
+        (
+            "FATAL:   could not open image /images/x.sif: failed to retrieve path for /images/x.sif: lstat /"
+            "images/x.sif: no such file or directory"
+        ),
+        "enroot-mount: failed to mount: /data at /x: No such file or directory",
+    ),
+)

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A process died of a signal: segmentation fault, bus error, abort."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    ECHO,
+    RAISED,
+    WEAK,
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="crash",
+    what="a process crashed",
+    remedy=(
+        "`env.PYTHONFAULTHANDLER: 1` shows where. Suspect a compiled extension, a full /dev/shm, or one "
+        "node: see whether it is always the same one."
+    ),
+    matches=(
+        says(
+            r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|\*\*\* Process received signal|"
+            "Caught signal (?:11|7) ",
+            "Fatal Python error",
+            "Process received signal",
+            "Caught signal",
+            strength=RAISED,
+        ),
+        says(
+            r"exitcode: -(?:11|7|4|8)\)|[Ss]ignal (?:11 \(SIGSEGV\)|7 \(SIGBUS\)|4 \(SIGILL\)|"
+            r"8 \(SIGFPE\)) received|exit(?:ed with)?(?: exit)? (?:code|status) (?:139|135|132)\b",
+            "exitcode: -",
+            "(SIGSEGV)",
+            "(SIGBUS)",
+            "(SIGILL)",
+            "(SIGFPE)",
+            "code 139",
+            "status 139",
+            "code 135",
+            "status 135",
+            "code 132",
+            "status 132",
+            strength=WEAK + 5,
+        ),
+        says(
+            r"(?:^|: |\d )(?:Segmentation fault|Bus error|Illegal instruction|"
+            r"Floating point exception)\b(?: \(core dumped\))?|!!!!!!! Segfault encountered",
+            "Segmentation fault",
+            "Bus error",
+            "Illegal instruction",
+            "Floating point exception",
+            "Segfault encountered",
+            strength=WEAK + 4,
+        ),
+        says(
+            "terminate called after throwing an instance of '(?P<kind>(?!c10::|gloo::)[^']+)'|"
+            r"double free or corruption|malloc\(\): |free\(\): invalid|corrupted size vs|stack smashing",
+            "terminate called after",
+            "double free",
+            "malloc(): ",
+            "free(): invalid",
+            "corrupted size",
+            "stack smashing",
+            strength=WEAK + 4,
+        ),
+        says(
+            r"(?:^|: |\d )Aborted\b|Fatal Python error: Aborted|exitcode: -6\)|\(SIGABRT\) received|"
+            r"exit code 134\b",
+            "Aborted",
+            "exitcode: -6",
+            "(SIGABRT)",
+            "code 134",
+            strength=ECHO + 3,
+        ),
+    ),
+    examples=(
+        "srun: error: n1: task 3: Segmentation fault (core dumped)",
+        "Fatal Python error: Segmentation fault",
+        (
+            "E0101 00:00:00.1 42 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -11"
+            ") local_rank: 0 (pid: 43) of binary: /usr/bin/python"
+        ),
+    ),
+    retry=True,
+)

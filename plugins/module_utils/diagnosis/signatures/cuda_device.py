@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A GPU is lost, broken, not visible, or was used wrongly."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="cuda_device",
+    what="a GPU is lost, broken or not visible",
+    remedy=(
+        "If the same node says it again, leave it out: `resources.exclude`. No device at all: "
+        "`resources.gpus_per_node`, and no `CUDA_VISIBLE_DEVICES` in `env`."
+    ),
+    matches=(
+        says(
+            r"NVRM: Xid|\bXid \(PCI|[Uu]ncorrectable (?:ECC|NVLink)|GPU (?:is lost|"
+            "has fallen off the bus)|double bit ECC",
+            "NVRM: Xid",
+            "Xid (PCI",
+            "ncorrectable",
+            "is lost",
+            "fallen off the bus",
+            "double bit ECC",
+            strength=CAUSE,
+        ),
+        says(
+            "CUDA error: (?:unknown error|invalid device ordinal|an illegal (?:memory access|"
+            "instruction)|unspecified launch failure|device-side assert|misaligned address|"
+            "initialization error|no CUDA-capable device|all CUDA-capable devices are busy|"
+            "system not yet initialized|hardware stack error|mapping of buffer|invalid device function|"
+            "device kernel image is invalid|driver shutting down|uncorrectable)|"
+            r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)|Duplicate GPU detected|"
+            "CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)",
+            "Duplicate GPU",
+            "_STATUS_",
+            "CUDA error: ",
+            "Cuda failure",
+        ),
+        raises(
+            "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|"
+            "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|CUDA_ERROR_(?!OUT_OF)|"
+            "CUDA-capable device|invalid device ordinal|Cannot (?:access|find) (?:accelerator|GPU)|"
+            "HIP error|cuda is not available|CUDA is not available"
+        ),
+    ),
+    examples=(
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: CUDA error: invalid device ordinal",
+    ),
+    retry=True,
+    blames_node=True,
+)

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Driver, CUDA, NCCL, GPU architecture and binaries that do not belong together."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="cuda_mismatch",
+    what="driver, CUDA, NCCL or GPU architecture do not fit the binaries",
+    remedy=(
+        "Take a build for this GPU and driver: another `container.image`, `setup.modules`, or torch index "
+        "in the project; `resources.gpu_type` chooses the GPU."
+    ),
+    matches=(
+        says(
+            "no kernel image is available for execution|CUDA driver version is insufficient|"
+            "driver on your system is too old|unsupported toolchain|"
+            "forward compatibility was attempted on non supported HW|"
+            "not implemented for CUDA below version|libnvrtc|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
+            r"dnn|sparse|solver|fft)|nccl)\S*|NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
+            "CUDA) version",
+            "no kernel image",
+            "driver version is insufficient",
+            "system is too old",
+            "unsupported toolchain",
+            "forward compatibility was",
+            "not implemented for CUDA below",
+            "undefined symbol",
+            "NCCL version",
+            "ismatched",
+            "libnvrtc",
+            strength=CAUSE + 1,
+        ),
+        raises(
+            "CUDAMismatchException|does not match the version torch was compiled|"
+            "detected CUDA version .*mismatches|only supports? (?:Ampere|Hopper|Turing|Volta|Ada|"
+            "Blackwell)|(?:requires?|needs?) (?:a )?(?:GPU|device)s? with compute capability|"
+            "[Cc]ompute capability|GPU arch|Torch not compiled with CUDA enabled|lib(?:cuda|cudart|cudnn|"
+            r"cublas|nccl|nvrtc|cusparse|cufft|nvJitLink)\S*\.so|CUDNN_STATUS_(?:NOT_INITIALIZED|VERSION|"
+            "SUBLIBRARY)|[Ff]ailed to initialize NVML: Driver/library version mismatch|"
+            "CUDA_HOME (?:environment variable )?is not set|CUDA_HOME does not exist"
+        ),
+    ),
+    examples=(
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+        "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
+        "AssertionError: Torch not compiled with CUDA enabled",
+    ),
+)

@@ -1,0 +1,63 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The memory of a GPU is full: PyTorch, JAX, NCCL and the CUDA runtime each say it in their own words."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="cuda_oom",
+    what="the GPU's memory is full",
+    remedy=(
+        "Less memory a GPU: a smaller micro batch in `command`, activation checkpointing, or more GPUs to "
+        "share the state (`resources.nodes`, `parallelism.tensor`, `parallelism.pipeline`, "
+        "`parallelism.expert`). `env: {PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True}` helps where "
+        "much is reserved but unallocated. If the message names another process, the GPU was not free: "
+        "`resources.exclusive: true`."
+    ),
+    matches=(
+        says(
+            "(?:CUDA|HIP|XPU|MPS backend|"
+            r"NPU) out of memory\.? ?\(?Tried to allocate (?P<size>[\d.]+ \w+)?|(?:CUDA|HIP) out of memory",
+            "out of memory. Tried to allocate",
+            "CUDA out of memory",
+            "HIP out of memory",
+            "backend out of memory",
+        ),
+        says(
+            r"(?:CUDA|HIP)(?: runtime)? (?:API )?error:? (?:2 )?:?\(?out of memory|(?:Cuda|"
+            r"HIP) failure (?:2 )?\'out of memory\'",
+            "error: out of memory",
+            "error 2",
+            "failure 'out of memory",
+            "failure 2 'out of memory",
+        ),
+        says(r"Failed to CUDA (?:calloc|malloc|host alloc)\w*", "Failed to CUDA "),
+        says("CU(?:BLAS|DNN|SOLVER|FFT)_STATUS_ALLOC_FAILED", "_STATUS_ALLOC_FAILED"),
+        raises(
+            "RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)|CUDA_ERROR_OUT_OF_MEMORY|"
+            r"\bOutOfMemoryError\b|OOM when allocating tensor"
+        ),
+        raises(
+            "No available memory for the cache blocks|"
+            "free memory on device .*less than desired GPU memory utili[sz]ation"
+        ),
+    ),
+    examples=(
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capac"
+            "ity of 79.10 GiB"
+        ),
+        "RuntimeError: CUDA error: out of memory",
+        "Failed to CUDA calloc async 1024 bytes",
+        "node1:11:22 [0] include/alloc.h:99 NCCL WARN Cuda failure 2 'out of memory'",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 123 bytes."),
+    ),
+)

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The data is not what the program expects."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    RAISED,
+    Signature,
+    raises,
+)
+
+SIGNATURE = Signature(
+    family="data_error",
+    what="the data is not what the program expects",
+    remedy=(
+        "Look at the record that it names; check the columns and the format of `data`, and that each rank "
+        "has at least one batch."
+    ),
+    matches=(
+        raises(
+            r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
+            "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
+            "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:Column|"
+            "Feature)s? .*not (?:found|in|present)|not in the dataset|"
+            "num_samples should be a positive integer|(?:[Dd]ataset|[Dd]ata ?loader|"
+            "[Bb]atch).* (?:is empty|has no|contains no|not enough|too (?:small|few))|CastError|BadZip|"
+            r"ParserError|index \d+ is out of bounds"
+        ),
+        raises(
+            "(?:KeyError|IndexError|ValueError|TypeError|AttributeError|StopIteration|RuntimeError|"
+            r"AssertionError)\b",
+            frames="datasets/|arrow_dataset|torch/utils/data|_utils/(?:fetch|collate|worker)|in __getitem__|"
+            r"collat|tokeni[sz]e_|preprocess|in map\b|_map_single",
+            strength=RAISED + 1,
+        ),
+    ),
+    examples=(
+        "RuntimeError: generator raised StopIteration",
+        "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a name for object member.",
+        "TypeError: 'NoneType' object is not an iterator",
+        "ValueError: num_samples should be a positive integer value, but got num_samples=0",
+    ),
+)

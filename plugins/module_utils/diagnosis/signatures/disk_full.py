@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No space, no quota or no inodes left where something was written."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="disk_full",
+    what="no space or quota is left on a file system",
+    remedy=(
+        "Make room, or write elsewhere: `checkpoint.dir`, `env.TMPDIR`, `env.HF_HOME`. Look at `df -h`, "
+        "`df -i` and the quota of the account on the node that says it."
+    ),
+    matches=(
+        says(
+            r"^(?!.*inotify).*(?:\[Errno 28\]|No space left on device|Disk quota exceeded|"
+            r"[Qq]uota exceeded|FilesystemQuotaExceeded|StorageFull|\[Errno 122\])",
+            "No space left on device",
+            "uota exceeded",
+            "QuotaExceeded",
+            "StorageFull",
+            "[Errno 28]",
+            "[Errno 122]",
+            strength=CAUSE + 1,
+        ),
+        raises(
+            r"PytorchStreamWriter failed writing file|unexpected pos \d+ vs \d+|"
+            "Not enough free disk space|inline_container.*(?:file write failed|fwrite)"
+        ),
+    ),
+    examples=(
+        "OSError: [Errno 28] No space left on device",
+        "OSError: [Errno 122] Disk quota exceeded",
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:664] . PytorchStreamWriter failed writing fi"
+            "le data/5: file write failed"
+        ),
+    ),
+)

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program looks for variables that its launcher sets, and was started without one."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="env_not_set",
+    what="an environment variable is not set: {variable}",
+    remedy=(
+        "Start it with `launcher.kind: srun` or `torchrun`, which set RANK, WORLD_SIZE, MASTER_ADDR and "
+        "the rest; others belong in `env` or `secrets`."
+    ),
+    matches=(
+        raises(
+            r"environment variable (?P<variable>\w+) expected, but not set|KeyError: '(?P<name>RANK|"
+            r"WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|SLURM_\w+|LOCAL_WORLD_SIZE|NODE_RANK|"
+            "[A-Z][A-Z0-9]*_[A-Z0-9_]+)'$|(?:environment variable|env var|"
+            r"environment)\S* \S+ (?:is )?(?:not set|undefined|missing)|must be (?:launched|"
+            "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)|"
+            "Default process group has not been initiali[sz]ed"
+        ),
+        says(
+            r"^(?!.*(?:WARN|INFO)).*: line \d+: (?P<variable>\w+): unbound variable|"
+            r": (?P<name>\w+): parameter (?:null or )?not set",
+            "unbound variable",
+            "not set",
+        ),
+    ),
+    examples=(
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
+            "WORLD_SIZE expected, but not set"
+        ),
+        "KeyError: 'LOCAL_RANK'",
+        "run.sh: line 4: DATA_DIR: unbound variable",
+    ),
+)

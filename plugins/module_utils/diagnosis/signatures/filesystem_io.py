@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file system failed while something was read or written."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="filesystem_io",
+    what="a file system failed",
+    remedy=("If one node only says it, leave it out (`resources.exclude`); else ask the site about that file system."),
+    matches=(
+        says(
+            r"\[Errno 5\]|Input/output error|\[Errno 116\]|Stale file handle|\[Errno 121\]|"
+            "Remote I/O error|Transport endpoint is not connected|Bad file descriptor.*lustre|"
+            r"LustreError|\[Errno 107\]|Text file busy|\[Errno 16\] Device or resource busy",
+            "[Errno 5]",
+            "Input/output error",
+            "[Errno 116]",
+            "tale file handle",
+            "[Errno 121]",
+            "Remote I/O error",
+            "Transport endpoint",
+            "LustreError",
+            "[Errno 107]",
+            "Text file busy",
+            "[Errno 16]",
+            strength=CAUSE,
+        ),
+    ),
+    examples=(
+        "OSError: [Errno 5] Input/output error: '/data/x'",
+        "OSError: [Errno 116] Stale file handle",
+    ),
+    retry=True,
+)

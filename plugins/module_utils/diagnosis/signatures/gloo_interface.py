@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gloo took an interface, or an address of the host name, that the other nodes cannot reach."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="gloo_interface",
+    what="Gloo uses an interface that the other nodes cannot reach",
+    remedy=(
+        "Name one interface for it: `fabric`, or `env.GLOO_SOCKET_IFNAME` (one name, no `^`). 127.0.x.x "
+        "means that /etc/hosts maps the host's own name to loopback."
+    ),
+    matches=(
+        says(
+            r"gloo.*connect \[?127\.\d+\.\d+\.\d+|gloo.*connect \[?::1\]|[Uu]nable to find address for: |"
+            "gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa != nullptr|"
+            "makeDeviceForInterface)|gloo.*[Cc]onnect(?:FullMesh)? .*(?:timed? ?out|[Rr]efused)|"
+            "Gloo connectFullMesh failed|GLOO_SOCKET_IFNAME",
+            "gloo/transport",
+            "Gloo connect",
+            "ind address for: ",
+            "GLOO_SOCKET_IFNAME",
+        ),
+    ),
+    examples=(
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:144] connect [127.0.0.1]:4242: C"
+            "onnection refused"
+        ),
+        (
+            "RuntimeError: [enforce fail at /x/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to fi"
+            "nd address for: ib7"
+        ),
+    ),
+)

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host's memory, or the job's share of it, is full: the kernel kills, and Slurm tells."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    DECISIVE,
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="host_oom_killed",
+    what="the job's memory on the host is full and the kernel killed a process",
+    remedy=(
+        "More memory a node (`resources.memory`; 0 is all of it), fewer data loader workers, or less read "
+        "into memory at once."
+    ),
+    matches=(
+        says(
+            r"[Dd]etected \d+ oom[-_]kill event|Some of your (?:processes|"
+            "step tasks) may have been killed by the cgroup out-of-memory handler|"
+            r"task \d+: Out Of Memory|oom_kill event",
+            "oom-kill",
+            "oom_kill",
+            "out-of-memory handler",
+            "Out Of Memory",
+            strength=DECISIVE,
+        ),
+        says(
+            "(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process|Exceeded (?:job|step) memory limit|"
+            "slurmstepd.*(?:exceeded memory limit|memory limit exceeded)",
+            "ut of memory: Kill",
+            "emory limit",
+            strength=DECISIVE,
+        ),
+        raises(
+            r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: (?:can\'t|not enough)|"
+            "Cannot allocate memory|std::bad_alloc"
+        ),
+        says(r"what\(\):\s+std::bad_alloc|fork: Cannot allocate memory", "std::bad_alloc", "fork: Cannot allocate"),
+        says(
+            r"exitcode: -9\)? ?|[Ss]ignal 9 \(SIGKILL\) received|task[s]? [\d,-]+: Killed|"
+            r"exit(?:ed with)?(?: exit)? (?:code|status) 137\b",
+            "exitcode: -9",
+            "ignal 9 (SIGKILL)",
+            ": Killed",
+            "code 137",
+            "status 137",
+            strength=WEAK + 6,
+        ),
+        says(r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! by)", "Killed", strength=WEAK + 5),
+    ),
+    examples=(
+        (
+            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may have "
+            "been killed by the cgroup out-of-memory handler."
+        ),
+        "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 4 GiB for an array",
+        "srun: error: n1: task 3: Out Of Memory",
+        "[12.0] Memory cgroup out of memory: Killed process 4242 (python)",
+    ),
+)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hub refuses: no token, a wrong one, or a gated repository."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="hub_auth",
+    what="a hub wants a token, or the token may not read this",
+    remedy=(
+        "Give the token as a secret: `secrets: {HF_TOKEN: {from_env: HF_TOKEN}}`, `WANDB_API_KEY` "
+        "likewise; accept the terms of a gated repository on its page; or `env.WANDB_MODE: offline`."
+    ),
+    matches=(
+        raises(
+            "GatedRepoError|gated repo|401 Client Error|403 Client Error|Invalid (?:username or password|"
+            "user token|credentials)|[Rr]epository Not Found for url|RepositoryNotFoundError|"
+            "api_key not configured|(?:API|api)[ _]key (?:must be|is (?:not|invalid|required)|not)|"
+            "is not a local folder and is not a valid model identifier|LocalTokenNotFoundError|"
+            "AuthenticationError|PERMISSION_ERROR|[Uu]nauthori[sz]ed"
+        ),
+        says(
+            "wandb: ERROR (?:api_key not configured|.*(?:API key|permission denied|not logged in))|"
+            r"Cannot access gated repo|Access to model \S+ is restricted|fatal: (?:Authentication failed|"
+            r"could not read Username)|Permission denied \(publickey",
+            "wandb: ERROR",
+            "gated repo",
+            "is restricted",
+            "fatal: Authentication",
+            "could not read Username",
+            "(publickey",
+        ),
+    ),
+    examples=(
+        "wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
+        "huggingface_hub.errors.GatedRepoError: 401 Client Error. (Request ID: x)",
+        (
+            "OSError: x/y is not a local folder and is not a valid model identifier listed on 'https://huggi"
+            "ngface.co/models'"
+        ),
+    ),
+)

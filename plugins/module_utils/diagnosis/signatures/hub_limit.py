@@ -1,0 +1,28 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hub serves no more for now."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="hub_limit",
+    what="a hub limits how often it is asked",
+    remedy=(
+        "Stage it once instead of downloading on every rank: `data`, `tokenizer`, and `env.HF_HUB_OFFLINE: "
+        "1`; a token raises the limit."
+    ),
+    matches=(
+        raises("429 Client Error|Too Many Requests|rate ?limit(?:ed)? exceeded|[Rr]ate limit"),
+        says("429 Client Error: Too Many Requests", "429 Client Error", strength=WEAK),
+    ),
+    examples=("requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://example.org/x",),
+    retry=True,
+)

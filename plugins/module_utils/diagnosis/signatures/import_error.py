@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A package, or a name in it, is missing from the environment of the ranks."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="import_error",
+    what="a Python package is missing: {module}",
+    remedy=(
+        "Add it to the project and lock it; `environment.extras` and `environment.mode` decide what the "
+        "ranks get. If it is installed, another Python runs: `environment.project`, `setup.modules`, "
+        "`env.PYTHONPATH`."
+    ),
+    matches=(
+        raises(r"(?:ModuleNotFoundError|ImportError): No module named '?(?P<module>[\w.]+)"),
+        says(r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?$", "No module named"),
+        raises(r"(?:ImportError|ModuleNotFoundError)\b.*", strength=CAUSE - 1),
+        raises(
+            r"(?P<module>Ninja) is required to load C\+\+ extensions|"
+            "requires the following packages that were not found|PackageNotFoundError"
+        ),
+        raises(
+            r"[Pp]lease (?:pip )?install|is not installed|"
+            r"pip install \S+ to|Could not find (?:the )?(?:package|library)",
+            strength=CAUSE - 3,
+        ),
+    ),
+    examples=(
+        "ModuleNotFoundError: No module named 'lightning'",
+        "/usr/bin/python3: No module named torch.distributed.run",
+        "ImportError: cannot import name 'x' from 'y'",
+        "RuntimeError: Ninja is required to load C++ extensions",
+        "importlib.metadata.PackageNotFoundError: No package metadata was found for bitsandbytes",
+    ),
+)

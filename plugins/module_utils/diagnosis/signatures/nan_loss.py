@@ -1,0 +1,48 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The loss, or a gradient, is not a number."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="nan_loss",
+    what="the loss or a gradient is not a number",
+    remedy=(
+        "Start from the last good checkpoint with a lower learning rate, gradient clipping or bf16; one "
+        "rank only: suspect its GPU (`resources.exclude`)."
+    ),
+    matches=(
+        raises(
+            "(?:[Ff]ound|[Gg]ot|encountered|is|contains?|became|detected|returned) (?:a )?(?:NaN|nan|Inf|"
+            r"inf|non-finite|[Nn]on-finite)\b|[Ll]oss (?:is|became|was|=) ?(?:nan|NaN|inf)|(?:NaN|nan|"
+            r"[Nn]on-finite|not finite).*(?:loss|grad)|(?:loss|grad\w*).*(?:NaN|nan\b|not finite|"
+            "non-finite)|returned nan values|FloatingPointError|probability tensor contains either|"
+            "Current loss scale already at minimum|unexpected result .*loss",
+            strength=CAUSE,
+        ),
+        says(
+            "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|loss scale already at minimum",
+            "stopping",
+            "Stopping",
+            "loss scale already",
+            strength=CAUSE,
+        ),
+    ),
+    examples=(
+        (
+            "AssertionError: found NaN in local grad norm for bucket #0 in backward pass before data-paralle"
+            "l communication collective"
+        ),
+        "FloatingPointError: Loss is nan",
+        "Loss is nan, stopping training",
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+    ),
+)

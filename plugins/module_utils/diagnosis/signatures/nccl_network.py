@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NCCL's network layer itself failed."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="nccl_network",
+    what="NCCL could not use the network",
+    remedy=(
+        "Choose the fabric (`fabric`), or set `env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA`, "
+        "`env.NCCL_IB_GID_INDEX` for it; `debug: true` shows which interface each node took. One node "
+        "only: `resources.exclude`."
+    ),
+    matches=(
+        says(
+            "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)? ?:?.*(?:failed|error|[Gg]ot completion|"
+            "timed? ?out|no route|No interface|unreachable)|"
+            "Got completion (?:from peer .*)?with (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|"
+            r"open_device|poll_cq)\w* failed|(?:Bootstrap|NET/Socket) : no socket interface found|"
+            "Failed to initialize any NET plugin|No route to host|transport retry counter exceeded|"
+            r"Network is unreachable|Error: network \S+ not found",
+            "Error: network",
+            "NCCL WARN NET/",
+            "NCCL WARN",
+            "Got completion",
+            "ibv_modify_qp",
+            "ibv_reg_mr",
+            "ibv_create_qp",
+            "ibv_open_device",
+            "ibv_poll_cq",
+            "no socket interface found",
+            "any NET plugin",
+            "No route to host",
+            "retry counter exceeded",
+            "Network is unreachable",
+            strength=WEAK + 4,
+        ),
+        raises(
+            r"(?:no socket interface found|Failed to initialize any NET plugin|ibv_\w+ failed|"
+            "No interface found)"
+        ),
+    ),
+    examples=(
+        (
+            "n1:1:2 [0] transport/net_ib.cc:1000 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4242> "
+            "with status=12 opcode=0 len=0 vendor err 129"
+        ),
+        "n1:1:2 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
+    ),
+    retry=True,
+)

@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NCCL's shared memory segment could not be made: /dev/shm is too small."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    RAISED,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="nccl_shm",
+    what="/dev/shm is full or too small",
+    remedy=(
+        "Give the ranks shared memory: mount the host's /dev/shm (`container.mounts`), or fewer data loader workers."
+    ),
+    matches=(
+        says(
+            "posix_fallocate failed|Error while creating shared memory segment|unable to (?:open|mmap|"
+            "allocate) shared memory|insufficient shared memory|/dev/shm.*No space left|"
+            r"[Nn]o space left on device.*shm|Bus error.*shared memory|torch_\d+_\d+.*No space left|"
+            "[Ss]hared memory .*(?:is full|limit|too small)",
+            "posix_fallocate failed",
+            "shared memory",
+            "/dev/shm",
+            "No space left",
+            "torch_",
+            strength=CAUSE + 2,
+        ),
+        raises(
+            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)|"
+            "received 0 items of ancdata|Too many open files",
+            strength=RAISED,
+        ),
+    ),
+    examples=(
+        (
+            "RuntimeError: DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that da"
+            "taloader's workers are out of shared memory. Please try to raise your shared memory limit."
+        ),
+        "n1:1:2 [0] misc/shmutils.cc:72 NCCL WARN Call to posix_fallocate failed : No space left on device",
+        "RuntimeError: unable to open shared memory object </torch_42_1_0> in read-write mode",
+        "RuntimeError: DataLoader worker (pid(s) 42) exited unexpectedly",
+    ),
+)

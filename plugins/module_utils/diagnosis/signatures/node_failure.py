@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node died, or Slurm lost sight of it."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    DECISIVE,
+    LIMIT,
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="node_failure",
+    what="a node failed",
+    remedy=(
+        "Launch again without it: `resources.exclude: [{node}]`; `resources.spares: 1` restarts the step "
+        "inside the allocation."
+    ),
+    matches=(
+        says(
+            r"DUE TO NODE FAILURE|CANCELLED AT \S+ DUE TO (?:NODE )?FAIL|NODE FAIL|"
+            r"[Nn]ode failure on (?P<node>[\w.-]+)|NODE_FAIL",
+            "NODE FAIL",
+            "ode failure",
+            "DUE TO FAIL",
+            "NODE_FAIL",
+            strength=DECISIVE,
+        ),
+        says(
+            "srun: error: (?:Node failure|Aborting, step creation failed due to node)|"
+            "srun: error: .*Communication connection failure|Unable to contact (?:slurmd|node)|"
+            r"launch failed on node (?P<node>\S+)|srun: error: Timed out waiting for job step to complete",
+            "ode failure",
+            "Communication connection failure",
+            "Unable to contact",
+            "launch failed on node",
+            strength=LIMIT,
+        ),
+    ),
+    examples=(
+        "srun: error: Node failure on node07",
+        (
+            "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE S"
+            "LURMCTLD LOG FOR DETAILS ***"
+        ),
+    ),
+    retry=True,
+    blames_node=True,
+)

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An extension that was built for numpy 1 meets numpy 2, or the other way round."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="numpy_abi",
+    what="numpy 2 meets code that was built or written for numpy 1",
+    remedy=(
+        "Pin `numpy<2` in the project, lock again, launch again; or take versions of the other packages "
+        "built for numpy 2."
+    ),
+    matches=(
+        raises(
+            r"numpy\.(?:dtype|ufunc) size changed, may indicate binary incompatibility|"
+            r"numpy\.core\.multiarray failed to import|`np\.\w+` was removed in the NumPy 2|"
+            r"module \'numpy\' has no attribute|_ARRAY_API not found|No module named \'numpy\._core|"
+            "Numpy is not available",
+            strength=CAUSE + 1,
+        ),
+        says(
+            r"A module that was compiled using NumPy 1\.x cannot be run in", "compiled using NumPy 1.x", strength=WEAK
+        ),
+    ),
+    examples=(
+        (
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C h"
+            "eader, got 88 from PyObject"
+        ),
+        "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
+        "ModuleNotFoundError: No module named 'numpy._core'",
+    ),
+)

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rank wants the network, and there is none where it runs."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+)
+
+SIGNATURE = Signature(
+    family="offline",
+    what="a download was tried where there is no network",
+    remedy=(
+        "Stage what it needs before the job: `data`, `tokenizer`, a hub cache on shared storage in "
+        "`env.HF_HOME`, then `env.HF_HUB_OFFLINE: 1`."
+    ),
+    matches=(
+        raises(
+            "Max retries exceeded with url|We couldn't connect to '?https?|NewConnectionError|"
+            "NameResolutionError|Temporary failure in name resolution|OfflineModeIsEnabled|"
+            "LocalEntryNotFoundError|outgoing traffic has been disabled|ConnectTimeout|"
+            "[Cc]annot (?:reach|connect to) (?:host|the Hub|https?)|Couldn't reach|ClientConnectorError|"
+            r"ProxyError|SSLError|\[Errno 101\]|ReadTimeout|"
+            "Cannot find the requested files in the (?:disk cache|local cache)|offline mode|"
+            "Network is unreachable|URLError|Consistency check failed|CommError"
+        ),
+    ),
+    examples=(
+        (
+            "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='example.org', po"
+            'rt=443): Max retries exceeded with url: /x"))'
+        ),
+        (
+            "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files in the disk cac"
+            "he and outgoing traffic has been disabled."
+        ),
+        "OSError: We couldn't connect to 'https://example.org' to load the files",
+    ),
+    retry=True,
+)

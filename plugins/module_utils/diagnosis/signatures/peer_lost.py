@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A connection to another rank broke: that rank ended first, and its own log says why."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    ECHO,
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="peer_lost",
+    what="another rank went away; its own cause is not in these logs",
+    remedy=(
+        "Read the log of the rank or node at the other end: it ended first. Without it only the network is "
+        "left to blame."
+    ),
+    matches=(
+        says(
+            "Connection closed by peer|Connection closed by remote peer|ncclRemoteError|"
+            "remote process exited or there was a network error|Connection reset by peer|Broken pipe|"
+            "Socket Timeout|ncclSystemError|ncclUnhandledCudaError|NCCL error in:|DistBackendError|"
+            r"ncclInternalError|failed to (?:recv|send), got \d+ bytes",
+            "Connection closed by",
+            "ncclRemoteError",
+            "remote process exited",
+            "Connection reset by peer",
+            "Broken pipe",
+            "Socket Timeout",
+            "NCCL error in",
+            "ncclSystemError",
+            "DistBackendError",
+            "ncclInternalError",
+            "got 0 bytes",
+            strength=ECHO + 4,
+        ),
+    ),
+    examples=(
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [1"
+            "0.0.0.2]:1234"
+        ),
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+    ),
+    retry=True,
+)

@@ -1,0 +1,38 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Something may not be read, written or executed."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="permission_denied",
+    what="permission is denied: {path}",
+    remedy=(
+        "Write below a folder of yours: `checkpoint.dir`, `env.HF_HOME`, `env.TMPDIR`; a container sees "
+        "what `container.mounts` says, read-only where it says `ro`."
+    ),
+    matches=(
+        raises(
+            r"PermissionError\b.*?(?:'(?P<path>[^']+)')?$|\[Errno 13\]|\[Errno 30\] Read-only file system|"
+            r"[Rr]ead-only file system|[Pp]ermission denied \(os error"
+        ),
+        says(
+            r"^(?:\S+: )*(?:error: )?(?:execve\(\): )?(?P<path>/\S+|\./\S+): [Pp]ermission denied$|"
+            "(?:bash|sh|mkdir|cp|mv|tee|touch|rm): .*[Pp]ermission denied",
+            "ermission denied",
+            strength=WEAK + 2,
+        ),
+    ),
+    examples=(
+        "PermissionError: [Errno 13] Permission denied: '/results/run1'",
+        "OSError: [Errno 30] Read-only file system: '/x'",
+    ),
+)

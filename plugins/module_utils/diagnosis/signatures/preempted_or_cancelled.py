@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Somebody, or a job of higher priority, ended the job."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    ECHO,
+    LIMIT,
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="preempted_or_cancelled",
+    what="the job was preempted or cancelled",
+    remedy=(
+        "Launch again; to survive it next time: `checkpoint.requeue: true` with "
+        "`checkpoint.signal_before_end`. A higher `resources.qos` or another `resources.partition` may not "
+        "be preempted at all."
+    ),
+    matches=(
+        says(
+            "DUE TO PREEMPTION|DUE TO JOB REQUEUE|[Jj]ob was preempted",
+            "PREEMPTION",
+            "JOB REQUEUE",
+            "was preempted",
+            strength=LIMIT,
+        ),
+        says(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*", "CANCELLED AT", strength=WEAK + 2),
+        # srun ends a step itself where one of its tasks failed.
+        says(r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*", "CANCELLED AT", strength=ECHO + 2),
+        raises(r"^KeyboardInterrupt\b", strength=WEAK + 1),
+        says(
+            r"srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \d+ has been revoked|"
+            "received a keyboard interrupt|Ctrl.?C received",
+            "srun: interrupt",
+            "forcing job termination",
+            "has been revoked",
+            "keyboard interrupt",
+            strength=WEAK + 1,
+        ),
+    ),
+    examples=(
+        "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",
+        "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+    ),
+    retry=True,
+)

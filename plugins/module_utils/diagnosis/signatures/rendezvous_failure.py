@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranks did not find one another."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    RAISED,
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="rendezvous_failure",
+    what="the ranks did not meet",
+    remedy=(
+        "The head node's name and port must be reachable from every node: `launcher.rendezvous`, "
+        "`launcher.port`, `fabric`; did every rank start (fewer log files than ranks)?"
+    ),
+    matches=(
+        says(
+            r"RendezvousTimeoutError|timed out after \d+ seconds? waiting for clients|"
+            "[Tt]imed out (?:after .* )?(?:waiting|trying to connect|initiali[sz]ing process group)|"
+            "client socket has timed out after|(?:Name or service not known|"
+            "Temporary failure in name resolution|getaddrinfo failed).*(?:master|rendezvous|store|"
+            "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED",
+            "RendezvousTimeoutError",
+            "waiting for clients",
+            "imed out",
+            "client socket has timed out",
+            "Name or service not known",
+            "name resolution",
+            "getaddrinfo",
+            "DEADLINE_EXCEEDED",
+            strength=WEAK + 3,
+        ),
+        raises(
+            r"RendezvousTimeoutError|timed out after \d+ seconds? waiting for clients|"
+            "client socket has timed out|The client socket has failed to connect to any network address|"
+            "Timed out initiali[sz]ing process group|the server socket has failed to listen",
+            strength=RAISED,
+        ),
+    ),
+    examples=(
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
+        (
+            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying "
+            "to connect to (n1, 29500)."
+        ),
+    ),
+    retry=True,
+)

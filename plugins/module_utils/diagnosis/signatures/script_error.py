@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The script around the program failed, before the program or instead of it."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    RAISED,
+    WEAK,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="script_error",
+    what="the batch script itself failed",
+    remedy=(
+        "A command that is not found needs `setup.modules` or `setup.commands`; `\\r` in a message means "
+        "Windows line ends: convert the file (`sed -i 's/\\r$//'`)."
+    ),
+    matches=(
+        says(
+            r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|syntax error near unexpected token|"
+            r"unexpected EOF while looking for|\$'\\r'|bad interpreter|"
+            "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
+            "Exec format error|env: .*: No such file or directory|CondaError|EnvironmentNameNotFound|"
+            ": [Nn]ot a valid identifier",
+            "command not found",
+            "syntax error near",
+            "unexpected EOF while",
+            "bad interpreter",
+            "Lmod has detected",
+            "locate a modulefile",
+            "xec format error",
+            "/env: ",
+            "CondaError",
+            "EnvironmentNameNotFound",
+            "valid identifier",
+            strength=WEAK + 3,
+        ),
+        raises("SyntaxError|IndentationError|TabError", strength=RAISED),
+    ),
+    examples=(
+        "run.sh: line 3: nvidia-smi: command not found",
+        "run.sh: line 9: syntax error near unexpected token `fi'",
+        "/bin/bash^M: bad interpreter: No such file or directory",
+    ),
+)

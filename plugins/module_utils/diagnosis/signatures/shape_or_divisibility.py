@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sizes that do not fit: of tensors, or of the parallel layout."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+)
+
+SIGNATURE = Signature(
+    family="shape_or_divisibility",
+    what="sizes do not fit",
+    remedy=(
+        "World size = tensor x pipeline x context x data; heads and layers divide too: check "
+        "`parallelism.*`, `parallelism.attention_heads`, `resources.nodes` x `resources.gpus_per_node`, "
+        "batch sizes in `command`."
+    ),
+    matches=(
+        raises(
+            "(?:is|are) not divisible by|must be (?:evenly )?(?:divisible by|a multiple of)|"
+            "should be (?:divisible by|a multiple of)|not (?:evenly )?divis|is not a multiple of|"
+            "has to be divisible|needs to be divisible"
+        ),
+        raises(
+            r"shapes? (?:mismatch|cannot be multiplied|\S+ (?:and|is) .*(?:invalid|incompatible|"
+            "not aligned))|mat1 and mat2|must match (?:the (?:existing )?size|except)|"
+            "[Ee]xpanded size of the tensor|size of tensor a|Sizes of tensors must match|"
+            "stack expects each tensor to be equal size|[Ss]izes? mismatch|Expected (?:input|size|hidden|"
+            "tensor).*(?:to (?:have|be)|but got|to match target)|is invalid for input of size|"
+            "inconsistent tensor (?:size|shape)|could not (?:be )?broadcast|Incompatible shapes|"
+            "dimension mismatch|[Ii]ncorrect number of dimensions"
+        ),
+        raises(
+            r"world[ _]size \(?\d+\)?.*(?:not|must|!=|divis)|(?:micro_batch|train_batch|"
+            r"global[_ ]batch)\S* .*(?:not equal|divis|is not|!=)|[Nn]umber of (?:devices|GPUs|ranks|"
+            r"processes)\b.*(?:must|should|does not|divis|not match)|Mesh should not be bigger|"
+            "total number of ranks"
+        ),
+    ),
+    examples=(
+        "AssertionError: 30 is not divisible by 4",
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x2)",
+        "RuntimeError: The size of tensor a (20) must match the size of tensor b (23) at non-singleton dimension 1",
+        "RuntimeError: world size (8) is not divisible by total_model_size (encoder=0 + decoder=6)",
+        (
+            "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_pe"
+            "r_gpu * gradient_acc_step * world_size 16 != 2 * 1 * 4"
+        ),
+    ),
+)

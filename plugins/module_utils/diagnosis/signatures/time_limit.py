@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wall time of the job, or of one step, is over."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    LIMIT,
+    Signature,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="time_limit",
+    what="the job reached its time limit",
+    remedy=(
+        "More time (`resources.time`), or let it continue: `checkpoint.signal_before_end` and "
+        "`checkpoint.requeue: true`. A job that made no step before the end hung: look at the rank that is "
+        "behind."
+    ),
+    matches=(
+        says(
+            r"CANCELLED AT \S+ DUE TO TIME LIMIT|DUE TO TIME LIMIT|exceeded (?:its )?time limit|"
+            "Reached (?:job|wall ?)time limit",
+            "TIME LIMIT",
+            "time limit",
+            "walltime limit",
+            strength=LIMIT,
+        ),
+    ),
+    examples=(
+        "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+        "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+    ),
+)

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program does not accept its arguments or its configuration."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    RAISED,
+    Signature,
+    raises,
+    says,
+)
+
+SIGNATURE = Signature(
+    family="usage",
+    what="the program does not accept its arguments or configuration",
+    remedy=("Correct the arguments in `command`, or the configuration file that it reads: the line says which one."),
+    matches=(
+        says(
+            r"^\S+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
+            "argument|ambiguous option|invalid choice|one of the arguments|expected)|"
+            "^Error: (?:No such (?:option|command)|Missing (?:option|argument)|Invalid value)|"
+            r"^(?:Could not override|Error merging|In '\S+': Could not find|LexerNoViableAltException|"
+            "Missing mandatory value)",
+            "error: ",
+            "Error: ",
+            "Could not override",
+            "Error merging",
+            "Could not find",
+            "LexerNoViable",
+            "Missing mandatory",
+        ),
+        raises(
+            "ValidationError|validation errors? for|ConfigAttributeError|ConfigKeyError|"
+            "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
+            "OverrideParseException|InterpolationKeyError|HfArgumentParser|DeepSpeedConfigError|"
+            r"ArgumentError|UsageError|yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
+            "ConfigError|InvalidConfig|(?:Not)ImplementedError",
+            strength=CAUSE - 4,
+        ),
+        raises(
+            "(?:ValueError|AssertionError|(?:Not)ImplementedError|RuntimeError|KeyError|TypeError|"
+            r"Exception)\b.*(?:(?:does|do|is|are|did)(?: not|n't) (?:currently )?(?:support(?:ed)?|"
+            "allowed|recogni[sz]ed|valid|compatible|enabled)|unsupported|[Oo]nly supports?|only (?:works|"
+            "available|valid|compatible)|(?:must|should|cannot|can't|can not|has to|have to|needs? to|"
+            "may not) (?:be|only|use|set|provide|specify|contain|enable|both)|must (?:match|specify|"
+            r"provide|set|not)|requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|"
+            "check|make sure)|incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
+            "[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
+            "not in (?:the )?(?:list|supported|choices)|"
+            "[Cc]ould not find (?:the )?(?:transformer )?(?:layer|class|module)|"
+            r"No backend type associated with|in the config|[Cc]onfig(?:uration)?\b|"
+            r"--[a-z][\w-]+|[Ll]ength of \w+.*(?:does not match|must))",
+            strength=RAISED + 1,
+        ),
+    ),
+    examples=(
+        "train.py: error: unrecognized arguments: --sed 1",
+        "ValueError: Template `x` does not support packing.",
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for Config",
+        "omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct",
+    ),
+)

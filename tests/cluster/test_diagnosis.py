@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Failures provoked for real on a lab, and what job_diagnosis makes of each: by the role, and by the module alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import RESULT, Played, Site, read_json
+from tests.cluster.watching import Bench, bench
+
+__all__ = ["bench"]
+
+DIAGNOSIS = "rankzero.slurm.job_diagnosis"
+BIND = "import socket; a, b = socket.socket(), socket.socket(); a.bind((str(), 0)); b.bind(a.getsockname())"
+KILL = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+FULL = "f = open(chr(47) + 'dev/full', 'w'); f.write('x' * 99999); f.flush()"
+# What fails on rank 1 while rank 0 waits for it -> the family, and a word of its root line.
+CASES = {
+    "package": ('python3 -c "import not_there_at_all"', "import_error", "not_there_at_all"),
+    "port": (f'python3 -c "{BIND}"', "address_in_use", "already in use"),
+    "crash": (f'python3 -c "{KILL}"', "crash", "Segmentation fault"),
+    "disk": (f'python3 -c "{FULL}"', "disk_full", "No space left on device"),
+    "file": ("python3 not_there.py", "file_missing", "not_there.py"),
+    "silent": ("exit 3", "launcher", "exit code 3"),
+}
+
+
+@pytest.fixture(scope="module")
+def played(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Played]]:
+    site = Site(lab, tmp_path_factory.mktemp("diagnosis"), "diagnosis")
+    two = {"ranks_per_node": 2}
+    jobs = {
+        host: {"launch_job": site.job(f'[ "$RANK" = 0 ] && exec sleep 600\n{program}', name=host, launcher=two)}
+        for host, (program, _family, _word) in CASES.items()
+    }
+    unproven = {"artifact": {"require": {"loss": {"lt": 1}}}}
+    jobs["unproven"] = {"launch_job": site.job(RESULT, name="unproven", **unproven)}
+    yield site, site.play_many(jobs, "--forks=7", wait=True)
+    site.close()
+
+
+@pytest.mark.parametrize("host", CASES)
+def test_the_cause_is_found(host: str, played: tuple[Site, Played]) -> None:
+    site, play = played
+    _program, family, word = CASES[host]
+    (why,) = play.results(DIAGNOSIS, host)
+    found = why["diagnosis"]
+    assert (found["family"], word in found["root"]["text"]) == (family, True), found
+    assert found["ranks"] == [1], found
+    # The whole story lies beside the run, and the screen has the short one.
+    assert read_json(site.run_dir(play.launch(host)) / "diagnosis.json") == found
+    assert len(why["lines"]) <= 15
+    (report,) = play.results("rankzero.slurm.job_report", host)
+    assert [f"  {line}" for line in why["lines"]] == report["card"][-len(why["lines"]) :]
+
+
+def test_an_artifact_that_proves_nothing_is_a_cause(played: tuple[Site, Played]) -> None:
+    (why,) = played[1].results(DIAGNOSIS, "unproven")
+    assert why["diagnosis"]["family"] == "artifact"
+    assert "loss: 1.5 is not lt 1" in " ".join(" ".join(why["lines"]).split())
+
+
+def test_whatever_names_a_launch_finds_it(bench: Bench) -> None:
+    """One finished launch, by each of the options; check mode and `write: false` leave nothing."""
+    broken = bench.submit(
+        "printf 'Traceback (most recent call last):\\n  File x\\n' > $LOG\n"
+        "echo 'PermissionError: [Errno 13] Permission denied: /x' >> $LOG\n"
+        "outcome false 1 'exit code 1' null; exit 1"
+    )
+    bench.ended(broken)
+    kept = broken.here / "diagnosis.json"
+    here = {"state_root": bench.state_root}
+    by_name = {"name": broken.name, "key": broken.key, "generation": 1, **here}
+    assert bench.task("job_diagnosis", check=True, run_dir=broken.path)["changed"] is True
+    assert bench.task("job_diagnosis", job_id=broken.job_id, write=False, **here)["changed"] is False
+    assert not kept.exists()
+    found = bench.task("job_diagnosis", **by_name)
+    assert (found["diagnosis"]["family"], found["changed"]) == ("permission_denied", True)
+    assert found["diagnosis"]["ranks"] == [0]
+    assert kept.exists()
+    assert bench.task("job_diagnosis", processes=2, **by_name)["changed"] is False

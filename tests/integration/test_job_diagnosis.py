@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""job_diagnosis as Ansible ships it, packed with what its imports name, and playbook diagnose on a bare folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from tests.repository import run
+
+RANK_1 = """[rankzero] RANK=1 LOCAL_RANK=1 WORLD_SIZE=2
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    import lightning
+ModuleNotFoundError: No module named 'lightning'
+"""
+
+
+def played(folder: Path, *arguments: str, check: bool = True) -> str:
+    """One run of ansible-playbook on this machine."""
+    python = f"ansible_python_interpreter={sys.executable}"
+    env = {"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "0"}
+    command = ("ansible-playbook", "-i", "localhost,", "-c", "local", *arguments, "-e", python)
+    return run(*command, cwd=folder, env=env, check=check).stdout
+
+
+def test_a_shipped_module_has_every_family(tmp_path: Path) -> None:
+    """A registry that scanned its folder would find nothing in the archive, and would call every log healthy."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank-0000.log").write_text("loading\n" * 200_000)
+    (tmp_path / "logs" / "rank-0001.log").write_text(RANK_1)
+    os.symlink("nowhere", tmp_path / "logs" / "rank-0002.log")
+    task: dict[str, Any] = {"path": str(tmp_path / "logs"), "write": False, "processes": 2}
+    tasks = [
+        {"rankzero.slurm.job_diagnosis": task, "register": "found"},
+        {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(tmp_path / "found.json")}},
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    played(tmp_path, "play.yml")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["families"] == len(SIGNATURES) >= 37
+    diagnosis = found["diagnosis"]
+    assert (diagnosis["family"], diagnosis["root"]["file"], diagnosis["root"]["line"]) == (
+        "import_error",
+        "rank-0001.log",
+        5,
+    )
+    assert [entry["file"] for entry in diagnosis["unreadable"]] == ["rank-0002.log"]
+    assert not found["changed"]
+
+
+def test_the_playbook_reads_a_bare_folder(tmp_path: Path) -> None:
+    (tmp_path / "slurm-12.out").write_text(
+        "1: [rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB\n"
+    )
+    said = played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={tmp_path}")
+    for words in ("(cuda_oom, confidence high)", "rank 1", "slurm-12.out:1"):
+        assert words in said
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "holds no logs" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}", check=False)
+    assert "does not exist" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}/x", check=False)
