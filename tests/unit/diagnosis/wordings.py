@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How libraries and Slurm word their failures, beyond the examples that stand beside each family's patterns.
 
-Written from what the libraries' sources print. `RAISED` ends a traceback, `PRINTED` stands alone. Where two families
-are both right, both are named.
+Written from memory of how the libraries word them, not read off their sources. `RAISED` ends a traceback, `PRINTED`
+stands alone. Where two families are both right, both are named.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold, is_held
 
+# A process of its own finds the collection as this one does.
+WITH_OURS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
 COUNT = """
 import sys
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
@@ -53,13 +56,13 @@ def test_many_processes_lose_no_turn(tmp_path: Path) -> None:
     counter = tmp_path / "counter"
     counter.write_text("0")
     argv = [sys.executable, "-c", COUNT, str(tmp_path / "lock"), str(counter)]
-    assert [one.wait(240) for one in [subprocess.Popen(argv) for _ in range(4)]] == [0] * 4
+    assert [one.wait(240) for one in [subprocess.Popen(argv, env=WITH_OURS) for _ in range(4)]] == [0] * 4
     assert counter.read_text() == "100"
 
 
 def test_the_lock_of_a_killed_owner_is_taken_over_by_one(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    owner = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    owner = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True, env=WITH_OURS)
     assert owner.stdout and owner.stdout.readline() == "held\n"
     with pytest.raises(Busy), hold(str(path), 0):
         pass
@@ -68,7 +71,7 @@ def test_the_lock_of_a_killed_owner_is_taken_over_by_one(tmp_path: Path) -> None
     counter = tmp_path / "counter"
     counter.write_text("0")
     argv = [sys.executable, "-c", COUNT, str(path), str(counter)]
-    assert [one.wait(240) for one in [subprocess.Popen(argv) for _ in range(3)]] == [0] * 3
+    assert [one.wait(240) for one in [subprocess.Popen(argv, env=WITH_OURS) for _ in range(3)]] == [0] * 3
     assert counter.read_text() == "75"
     assert os.listdir(tmp_path) == ["counter"]
 

@@ -26,6 +26,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import prune as pruning
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
 
+# A process of its own finds the collection as this one does.
+WITH_OURS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
 NOW = time.time()
 DAY = 86400.0
 OLD = NOW - 100 * DAY
@@ -258,7 +261,7 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
         "print('asks', flush=True); print(len(absent([ref], None, print, check_mode=False)))"
     )
     with hold(slot.lock, 0):
-        launch = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        launch = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=WITH_OURS)
         assert launch.stdout and launch.stdout.readline() == "asks\n"
         while not os.path.exists(slot.mark):
             time.sleep(0.01)
@@ -285,7 +288,7 @@ print(len(prune(slurm, store_root=sys.argv[1], state_root=sys.argv[2], days=30)[
 
 def pruner(place: Place, how: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", PRUNER, str(place.store), str(place.state), how]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=WITH_OURS)
 
 
 def test_a_killed_prune_leaves_no_half_thing_and_the_next_one_sweeps(place: Place) -> None:
