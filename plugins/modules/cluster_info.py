@@ -235,7 +235,6 @@ slurm_commands:
   type: int
 """
 
-import os
 import time
 from typing import Any
 
@@ -253,8 +252,8 @@ ARGUMENT_SPEC = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     found = describe(slurm)
-    state_root = os.path.expanduser(module.params["state_root"])
-    found["exclusions"] = result(load(state_root, str(found["cluster"]), time.time()))
+    # Ansible has put the home in the place of ~.
+    found["exclusions"] = result(load(module.params["state_root"], str(found["cluster"]), time.time()))
     for note in slurm.notes:
         module.warn(note)
     return {"changed": False, **found, "slurm_commands": slurm.commands}

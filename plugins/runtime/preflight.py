@@ -256,13 +256,13 @@ def node(arguments):
     return 0
 
 
-def amend(folder, name, kind, problem=None, torch=False, **columns):
+def amend(folder, name, kind, problem=None, columns=None, torch=False):
     """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
     path = os.path.join(folder, name + ".json")
     report = read(path)
     old = report["lacks"].pop(kind, None)
     report["problems"] = [one for one in report["problems"] if one != old] + ([problem] if problem else [])
-    report["columns"].update(columns)
+    report["columns"].update(columns or {})
     report["torch"] = torch or bool(report.get("torch"))
     publish(path, report)
 

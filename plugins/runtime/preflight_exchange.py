@@ -54,7 +54,7 @@ def send_and_receive(connection, count, seconds):
     start = last = time.monotonic()
     while (sent < count or received < count) and time.monotonic() - start < seconds:
         sends = [connection] if sent < count else []
-        readable, writable, _ = select.select([connection], sends, [], POLL_SECONDS)
+        readable, writable, _broken = select.select([connection], sends, [], POLL_SECONDS)
         try:
             if writable:
                 sent += connection.send(block[: min(CHUNK, count - sent)])
@@ -121,7 +121,7 @@ class Torch:
 
     def __init__(self, plan, place, folder, deadline):
         import torch
-        import torch.distributed as distributed
+        from torch import distributed
 
         self.torch, self.distributed = torch, distributed
         os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = plan["interface"]

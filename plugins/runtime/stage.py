@@ -282,8 +282,8 @@ def receive(stage, kind, imports):
         found, torch, problem = preflight.versions(os.path.join(stage.view, kind, "bin", "python"), imports.split())
         columns.update({COLUMNS[kind]: "missing"} if problem else found)
         problem = problem and f"environment: {problem}"
-        return preflight.amend(stage.folder, name, kind, problem, torch=torch, **columns)
-    return preflight.amend(stage.folder, name, kind, problem, **columns)
+        return preflight.amend(stage.folder, name, kind, problem, columns, torch)
+    return preflight.amend(stage.folder, name, kind, problem, columns)
 
 
 def unpacked(stage, kind, offer):
