@@ -154,8 +154,8 @@ def test_megatron_lm_ends_itself_once_its_result_is_there_and_names_the_rank_tha
     example.cluster["env"] = {"MEGATRON_LM": example.frameworks, "STAND_IN_BREAKS": "5"}
     broken = example.train()
     assert broken.returncode != 0
-    assert "from 0/rank-0005.log:" in broken.stdout
-    assert "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB" in broken.stdout
+    assert "cuda_oom" in broken.stdout and "rank-0005.log:" in broken.stdout, broken.stdout
+    assert "CUDA out of memory" in broken.stdout
     (log,) = (example.runs("megatron-lm")[-1] / "logs").glob("job.*.log")
     assert "is taken over from job " in log.read_text(encoding="utf-8")
 

@@ -22,11 +22,10 @@ SIGNATURE = Signature(
             r"gloo.*connect \[?127\.\d+\.\d+\.\d+|gloo.*connect \[?::1\]|[Uu]nable to find address for: |"
             "gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa != nullptr|"
             "makeDeviceForInterface)|gloo.*[Cc]onnect(?:FullMesh)? .*(?:timed? ?out|[Rr]efused)|"
-            "Gloo connectFullMesh failed|GLOO_SOCKET_IFNAME",
+            "Gloo connectFullMesh failed",
             "gloo/transport",
             "Gloo connect",
             "ind address for: ",
-            "GLOO_SOCKET_IFNAME",
         ),
     ),
     examples=(
