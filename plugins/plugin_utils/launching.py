@@ -38,6 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
+    "adopt.sh",
     "attach.sh",
     "background.sh",
     "binding.py",

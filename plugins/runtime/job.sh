@@ -6,6 +6,7 @@
 # What a batch script does around its ranks: take the claim, lay out the run directory, start the step, watch for the
 # artifact, say how it ended. Sourced by the rendered script, which has exported RANKZERO_* before; never run alone.
 
+. "$RANKZERO_RUNTIME/adopt.sh"
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
@@ -123,21 +124,6 @@ rankzero_link() {
         [ -e "$RANKZERO_RUN_DIR/work/$name" ] || [ -L "$RANKZERO_RUN_DIR/work/$name" ] \
             || ln -s "$entry" "$RANKZERO_RUN_DIR/work/$name" || return 1
     done
-}
-
-# An environment that the site has already ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
-# scripts in it, which `conda activate` would source: the variables of the job come after them and win (L12).
-rankzero_adopt() {
-    local rankzero_script
-    [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 (environment.path) is not on $(uname -n)"
-    [ -d "$1/conda-meta" ] || return 0
-    export CONDA_PREFIX=$1 CONDA_DEFAULT_ENV=$1 CONDA_SHLVL=1
-    set +u
-    for rankzero_script in "$1"/etc/conda/activate.d/*.sh; do
-        # shellcheck disable=SC1090
-        [ ! -r "$rankzero_script" ] || . "$rankzero_script"
-    done
-    set -u
 }
 
 rankzero_ipv4() { getent ahostsv4 "$1" | awk 'NR == 1 { print $1 }'; }

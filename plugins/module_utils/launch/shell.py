@@ -74,7 +74,8 @@ def values_of(plan: Plan) -> list[tuple[str, str]]:
 
 def programs(plan: Plan) -> tuple[str, ...]:
     """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
-    return ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    enter = ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    return (*enter, "adopt.sh") if plan.spec.environment.mode == "path" else enter
 
 
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:

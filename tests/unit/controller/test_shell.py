@@ -40,14 +40,14 @@ class Place:
         self.code.mkdir(parents=True)
         (self.code / "train.py").write_text("print('train')\n")
 
-    def plan(self, environment: bool = False, **data: Any) -> Plan:
+    def plan(self, built: bool = False, **data: Any) -> Plan:
         given = {"name": "job", "command": ["train.py"], "env": {"GREETING": GREETING}, **data}
         merged = merge([Layer("job", given)])
         return plan(
             validated(merged),
             merged,
             code_key="c0de",
-            environment_key="e5e5" if environment else None,
+            environment_key="e5e5" if built else None,
             runtime_key="4444",
             state_root=str(self.root / "state"),
             store_root=str(self.root / "store"),
@@ -103,6 +103,18 @@ def test_the_environments_programs_come_first(place: Place) -> None:
     assert f"export PATH={place.root}/store/environments/e5e5/bin:" in render_shell(place.plan(True))
 
 
+def test_an_environment_of_the_sites_own_is_entered_as_the_job_does(place: Place, tmp_path: Path) -> None:
+    conda = tmp_path / "conda"
+    scripts = conda / "etc" / "conda" / "activate.d"
+    for folder in (conda / "bin", conda / "conda-meta", scripts):
+        folder.mkdir(parents=True)
+    (conda / "bin" / "python").symlink_to("/usr/bin/python3")
+    (scripts / "libs.sh").write_text('export FROM_CONDA="$CONDA_PREFIX and $NOBODY_SET_THIS"\n')
+    made = place.plan(environment={"mode": "path", "path": str(conda)})
+    said = place.say(made, 'printf "%s|%s" "$FROM_CONDA" "$(command -v python)"; type -t rankzero_adopt || true')
+    assert said == [f"{conda} and ", f"{conda}/bin/python"]
+
+
 def test_the_working_directory_may_be_written_and_keeps_what_is_in_it(place: Place) -> None:
     made = place.plan()
     assert place.lay_out(made, check_mode=True)["changed"] is True
@@ -117,7 +129,7 @@ def test_the_working_directory_may_be_written_and_keeps_what_is_in_it(place: Pla
 
 
 def test_what_is_missing_on_the_cluster_is_named_and_nothing_is_written(place: Place) -> None:
-    result = place.lay_out(place.plan(environment=True))
+    result = place.lay_out(place.plan(built=True))
     assert ([ref["kind"] for ref in result["missing"]], result["changed"]) == (["environment"], False)
     assert not (place.root / "state").exists()
 
