@@ -117,8 +117,8 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             if tool is None:
                 raise OSError("is packed with zstd, and there is no zstd here to unpack it")
             with subprocess.Popen([tool, "-dc"], stdin=plain, stdout=subprocess.PIPE) as process:
-                assert process.stdout is not None
-                yield process.stdout
+                if process.stdout is not None:  # a pipe was asked for
+                    yield process.stdout
         else:
             yield plain
 
