@@ -63,7 +63,7 @@ def parse_line(number: int, raw: bytes) -> Line:
     rank: int | None = None
     node: str | None = None
     position = 0
-    for _ in range(4):
+    for _prefix in range(4):
         found = _PREFIX.match(text, position)
         if not found:
             break

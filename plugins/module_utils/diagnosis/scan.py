@@ -116,7 +116,7 @@ def _has_line_ends(path: str) -> bool:
 
 def _numbered(found: Iterable[bytes]) -> Iterator[lines.Line]:
     for line in found:
-        number, _, text = line.partition(b":")
+        number, _colon, text = line.partition(b":")
         if number.isdigit():
             yield lines.parse_line(int(number), text)
 
