@@ -102,7 +102,10 @@ def test_the_terminal_of_a_process_is_found() -> None:
     if pid == 0:
         os.execv("/bin/cat", ["cat"])
     try:
-        found = terminal_of(pid)
+        # The child takes its terminal after the fork.
+        until = time.monotonic() + 10
+        while (found := terminal_of(pid)) is None and time.monotonic() < until:
+            time.sleep(0.05)
         assert found is not None and found.startswith("/dev/")
         assert os.path.exists(found)
     finally:
