@@ -43,6 +43,7 @@ RUNTIME_FILES = (
     "background.sh",
     "binding.py",
     "binding.sh",
+    "chain.sh",
     "container.sh",
     "disk.py",
     "enter.sh",
@@ -64,6 +65,7 @@ RUNTIME_FILES = (
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "spare.sh",
     "stage.py",
     "stage.sh",
 )

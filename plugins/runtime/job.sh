@@ -8,8 +8,10 @@
 
 . "$RANKZERO_RUNTIME/adopt.sh"
 . "$RANKZERO_RUNTIME/background.sh"
+. "$RANKZERO_RUNTIME/chain.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
+. "$RANKZERO_RUNTIME/spare.sh"
 . "$RANKZERO_RUNTIME/stage.sh"
 
 # What runs the script: the job, or inside another job (attach.sh) the step, as JOB.STEP.
@@ -165,7 +167,8 @@ rankzero_started() {
         "$RANKZERO_MASTER_PORT" "$RANKZERO_WORLD_SIZE" | rankzero_publish "$RANKZERO_RUN_DIR/started.json"
 }
 
-# The verdict, written by the one program that also watches the artifact. $1: ended_by, $2: exit code, $3: message.
+# The verdict, written by the one program that also watches the artifact. $1: ended_by, $2: exit code, $3: message; $4:
+# the file's name where it is not the job's last word.
 rankzero_outcome() {
     if [ -z "$RANKZERO_RUNTIME_PYTHON" ]; then
         # Nothing has run then, and there is nothing to judge.
@@ -176,7 +179,7 @@ rankzero_outcome() {
     fi
     "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" finish "$RANKZERO_RUN_DIR" \
         --job-id "$rankzero_job" --attempt "$RANKZERO_ATTEMPT" --started "$rankzero_start" \
-        --ended-by "$1" --exit-code "$2" --message "$3"
+        --ended-by "$1" --exit-code "$2" --message "$3" --file "${4:-outcome.json}"
 }
 
 # The first node cannot even look at the others.
@@ -187,6 +190,22 @@ rankzero_without_python() {
     [ "${RANKZERO_PREFLIGHT_POLICY:-}" != requeue ] || rankzero_requeue_without "$node" "$message"
     rankzero_refuse setup 78 "$message"
 }
+
+# What an attempt begins with. $1: its number. The attempt before it may have left no word, and has its start at least.
+rankzero_next_attempt() {
+    export RANKZERO_ATTEMPT=$1
+    if [ -f "$RANKZERO_RUN_DIR/started.json" ]; then
+        mv -f "$RANKZERO_RUN_DIR/started.json" "$RANKZERO_RUN_DIR/started.before-attempt-$1.json"
+    fi
+    # Written on the shared file system, so that "newer than the attempt" is judged by that file system's own clock.
+    printf '%s\n' "$1" > "$RANKZERO_RUN_DIR/.attempt"
+    rankzero_start=$(date +%s)
+    export RANKZERO_LOGS="$RANKZERO_RUN_DIR/logs/$1"
+    mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
+}
+
+# Attempts that Slurm has not counted: started inside the job, or in the job before this one.
+rankzero_uncounted() { cat "$RANKZERO_RUN_DIR/.uncounted" 2> /dev/null || echo 0; }
 
 # $1 is `--submission NONCE` when the collection submitted the script, nothing when a person did.
 rankzero_begin() {
@@ -203,24 +222,25 @@ rankzero_begin() {
     if [ "${1:-}" != --submission ]; then
         rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
     fi
+    rankzero_submission=${2:-}
     rankzero_claim
     case $? in
         0) ;;
-        1) rankzero_refuse claim-lost 0 "generation $RANKZERO_GENERATION belongs to another job ($(cat "$RANKZERO_RUN_DIR/claim")): nothing is run here" ;;
+        1) rankzero_inherit "$rankzero_submission" || rankzero_refuse claim-lost 0 "generation $RANKZERO_GENERATION belongs to another job ($(cat "$RANKZERO_RUN_DIR/claim")): nothing is run here" ;;
         *) rankzero_say "$RANKZERO_RUN_DIR/claim can be neither taken nor read: nothing is run"; exit 73 ;;
     esac
+    RANKZERO_ATTEMPT=$((RANKZERO_ATTEMPT + $(rankzero_uncounted)))
+    # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself goes on.
+    unset SLURM_NO_KILL
     if [ -f "$RANKZERO_RUN_DIR/outcome.json" ]; then
         mv -f "$RANKZERO_RUN_DIR/outcome.json" "$RANKZERO_RUN_DIR/outcome.before-attempt-$RANKZERO_ATTEMPT.json"
     fi
     [ -n "$RANKZERO_RUNTIME_PYTHON" ] || rankzero_without_python
-    # Written on the shared file system, so that "newer than the attempt" is judged by that file system's own clock.
-    printf '%s\n' "$RANKZERO_ATTEMPT" > "$RANKZERO_RUN_DIR/.attempt"
     export RANKZERO_RUN_DIR RANKZERO_GENERATION
+    rankzero_next_attempt "$RANKZERO_ATTEMPT"
     if [ -n "${RANKZERO_SECRETS:-}" ] && [ ! -f "$RANKZERO_RUN_DIR/secrets.env" ]; then
         rankzero_refuse setup 78 "the secrets ($RANKZERO_SECRETS) of this run were removed at its end: launch it anew to bring them again"
     fi
-    export RANKZERO_LOGS="$RANKZERO_RUN_DIR/logs/$RANKZERO_ATTEMPT"
-    mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
     [ -z "${RANKZERO_ATTACHED:-}" ] || rankzero_expect_cancel
     rankzero_work || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work from ${RANKZERO_CODE:-nothing}"
     if [ -n "${RANKZERO_ARTIFACT_PATH:-}" ]; then
@@ -241,7 +261,7 @@ rankzero_begin() {
         || rankzero_refuse setup 71 "no free port between 15000 and 19999 on $(uname -n)"
     export RANKZERO_MASTER_ADDR RANKZERO_MASTER_PORT
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
-    [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=$RANKZERO_ATTEMPT"
+    [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=${SLURM_RESTART_COUNT:-0}"
     rankzero_say "job $rankzero_job attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
 }
 
@@ -282,9 +302,22 @@ rankzero_on_artifact() {
     rankzero_killer=$!
 }
 
-# Runs the ranks' step ("$@") and waits for its end, the artifact, or a signal. It has no local variables: a local one
-# takes over the export of a job's own variable of that name.
+# Runs the ranks' step ("$@") until it has ended for good: again on spare nodes, where a node of it has failed. None of
+# these have local variables: a local one takes over the export of a job's own variable of that name.
 rankzero_launch() {
+    rankzero_step_words=("$@")
+    while :; do
+        # shellcheck disable=SC2034 # spare.sh reads them
+        rankzero_logs_before=$RANKZERO_LOGS rankzero_nodelist_before=$RANKZERO_NODELIST
+        rankzero_run "${rankzero_step_words[@]}"
+        rankzero_heal || break
+        rankzero_next_step "${rankzero_step_words[@]}"
+    done
+    trap '' TERM INT USR1 USR2 URG
+}
+
+# Runs the ranks' step ("$@") once and waits for its end, the artifact, or a signal.
+rankzero_run() {
     rankzero_ended_by=program rankzero_step='' rankzero_watcher='' rankzero_killer='' rankzero_ticker=''
     trap rankzero_on_signal TERM INT
     trap rankzero_on_artifact USR1
@@ -308,7 +341,11 @@ rankzero_launch() {
         rankzero_exit_code=$?
         [ -n "$rankzero_interrupted" ] || break
     done
-    trap '' TERM INT USR1 USR2 URG
+    # An artifact that lands from here on is judged with the verdict.
+    trap '' USR1
+    if [ -z "${RANKZERO_SPARES:-}" ] || [ "$rankzero_ended_by" != program ] || [ "$rankzero_exit_code" = 0 ]; then
+        trap '' TERM INT USR2 URG
+    fi
     for rankzero_helper in $rankzero_watcher $rankzero_killer $rankzero_ticker; do
         kill "$rankzero_helper" 2>/dev/null
         wait "$rankzero_helper" 2>/dev/null
@@ -319,6 +356,7 @@ rankzero_end() {
     rankzero_verdict=0
     rankzero_after_early
     rankzero_after_preemption
+    rankzero_after_node_failure
     # shellcheck disable=SC2154 # restart.sh sets it
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_message" || rankzero_verdict=$?
     rankzero_unstage

@@ -25,6 +25,7 @@ import time
 
 POLL_SECONDS = 0.25
 REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
+ENDS = ("program", "artifact", "signal", "setup", "requeue", "restart")
 MISSING_ARTIFACT_EXIT = 65  # EX_DATAERR of sysexits.h: the program ended well and left no valid result
 COMPARE = {
     "lt": operator.lt,
@@ -237,7 +238,7 @@ def first_to_end(run_dir, job_id, attempt):
 
 def verdict(ended_by, exit_code, report, message):
     """(success, exit code of the job, message) from how the program ended and what it left."""
-    if ended_by in ("setup", "requeue"):
+    if ended_by in ("setup", "requeue", "restart"):
         return False, exit_code, message
     if ended_by == "signal":
         return False, exit_code or 143, message or "ended by a signal (cancelled, time limit or preemption)"
@@ -285,7 +286,7 @@ def finish(arguments):
         "message": message,
         "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
     }
-    path = os.path.join(arguments.run_dir, "outcome.json")
+    path = os.path.join(arguments.run_dir, arguments.file)
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "w", encoding="utf-8") as stream:
         json.dump(outcome, stream, indent=1, sort_keys=True)
@@ -309,9 +310,10 @@ def main():
     finishing.add_argument("--job-id", required=True)
     finishing.add_argument("--attempt", type=int, required=True)
     finishing.add_argument("--started", type=float, required=True)
-    finishing.add_argument("--ended-by", choices=["program", "artifact", "signal", "setup", "requeue"], required=True)
+    finishing.add_argument("--ended-by", choices=ENDS, required=True)
     finishing.add_argument("--exit-code", type=int, required=True)
     finishing.add_argument("--message", default="")
+    finishing.add_argument("--file", default="outcome.json")
     arguments = parser.parse_args()
     # The verdict is printed in any locale: a character that it lacks must not fail a job.
     sys.stdout.reconfigure(errors="backslashreplace")

@@ -71,12 +71,16 @@ rankzero_after_preemption() {
     rankzero_ended_by=signal
     rankzero_why="preempted by a job of a higher priority"
     rankzero_message="$rankzero_why; "
-    case $rankzero_shown in
-        *" Requeue=1 "*)
-            rankzero_slurm_requeues || rankzero_again=yes
-            rankzero_message+="requeued: attempt $((RANKZERO_ATTEMPT + 2)) follows" ;;
-        *) rankzero_message+="not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)" ;;
-    esac
+    if [[ $rankzero_shown == *" Requeue=1 "* ]]; then
+        rankzero_slurm_requeues || rankzero_again=yes
+        rankzero_message+="requeued: attempt $((RANKZERO_ATTEMPT + 2)) follows"
+    elif [ -n "${RANKZERO_MAX_RESTARTS:-}" ]; then
+        # Asked for, and the site has taken it away: another job goes on.
+        rankzero_again=yes
+        rankzero_message+="not requeued: this site does not allow it"
+    else
+        rankzero_message+="not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)"
+    fi
 }
 
 # Whether Slurm has preempted this attempt; what it shows of the job is in rankzero_shown. Inside another job that is the
@@ -113,15 +117,24 @@ rankzero_stands_still() {
     [ "$now" = "$before" ]
 }
 
-# After the outcome is written: Slurm ends this script as soon as it has requeued the job.
+# After the outcome is written: Slurm ends this script as soon as it has requeued the job. Where it may not be requeued,
+# another job goes on; where Slurm does not answer, there is none: a job that is requeued later would be a second one.
 rankzero_requeue() {
     local said
     if said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1); then
         return 0
     fi
     rankzero_again=''
-    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
-        "$rankzero_why; Slurm did not requeue the job: $said"
+    said="Slurm did not requeue the job: $said"
+    if [[ $(scontrol show job --oneliner "$SLURM_JOB_ID" 2> /dev/null) == *" Requeue=0 "* ]]; then
+        if rankzero_chain "$rankzero_why; $said"; then
+            rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
+                "$rankzero_why; job $rankzero_next goes on: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_MAX_RESTARTS + 1)) follows"
+            return 0
+        fi
+        said+="; no other job goes on: $rankzero_unchained"
+    fi
+    rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_why; $said"
 }
 
 # Back into the queue without some nodes, before any rank ran. $1: their names with commas, $2: why. Does not return.

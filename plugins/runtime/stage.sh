@@ -88,6 +88,7 @@ rankzero_look_through() {
         [ ! -d "$now" ] || rankzero_link "" || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work"
         return
     fi
+    rankzero_unstaged=("$RANKZERO_PYTHON" "$PATH" "${VIRTUAL_ENV:-}")
     before=${RANKZERO_PYTHON%/bin/*}
     export RANKZERO_PYTHON="$now/bin/python" PATH="${PATH//"$before/bin"/"$now/bin"}"
     [ "${VIRTUAL_ENV:-}" != "$before" ] || export VIRTUAL_ENV=$now
@@ -107,7 +108,7 @@ rankzero_relink() {
     done < <(find "$RANKZERO_RUN_DIR/work" -type l -print0)
 }
 
-# At the end, however it came: the nodes remove their copies, and the working directory leads to the snapshot again.
+# At the end of the job, or before the ranks start again on other nodes: the nodes remove their copies, and the working directory leads to the snapshot again.
 rankzero_unstage() {
     [ -n "${rankzero_holder:-}" ] || return 0
     exec {rankzero_holding}>&-
@@ -117,6 +118,11 @@ rankzero_unstage() {
     rankzero_holder=''
     if [ -n "${rankzero_snapshot:-}" ]; then
         rankzero_relink "$rankzero_snapshot" && rm -f "$RANKZERO_RUN_DIR/.staged"
-        RANKZERO_CODE=$rankzero_snapshot
+        RANKZERO_CODE=$rankzero_snapshot rankzero_snapshot=''
+    fi
+    if [ -n "${rankzero_unstaged:-}" ]; then
+        export RANKZERO_PYTHON=${rankzero_unstaged[0]} PATH=${rankzero_unstaged[1]}
+        [ -z "${VIRTUAL_ENV:-}" ] || export VIRTUAL_ENV=${rankzero_unstaged[2]}
+        unset rankzero_unstaged
     fi
 }

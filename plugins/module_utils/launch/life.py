@@ -40,7 +40,7 @@ class Checkpoint:
         t.BOOLEAN,
         "Whether the job goes back into the queue: by itself once its ranks have ended after the early signal without "
         "a valid artifact, by Slurm after a failed node or a preemption. `false` forbids both; not given, only Slurm "
-        "decides.",
+        "decides. With `true`, where the site forbids requeues another job goes on in its place.",
         key=False,
         example=True,
     )
@@ -88,17 +88,21 @@ class Logs:
     )
 
 
-def header(checkpoint: Checkpoint) -> list[tuple[str, str | bool]]:
-    """The #SBATCH lines of the early signal and of requeues (sbatch(1)); what is not asked for stays the site's."""
+def header(checkpoint: Checkpoint, spares: int) -> list[tuple[str, str | bool]]:
+    """The #SBATCH lines of the early signal, requeues and nodes that fail (sbatch(1)); what is not asked for stays
+    the site's. A job with spare nodes goes on without a node that fails.
+    """
     options: list[tuple[str, str | bool]] = []
     if checkpoint.signal_before_end:
         options.append(("signal", f"B:{EARLY_SIGNAL}@{checkpoint.signal_before_end}"))
     if checkpoint.requeue is not None:
         options.append(("requeue" if checkpoint.requeue else "no-requeue", True))
+    if spares:
+        options.append(("no-kill", True))
     return options
 
 
-def exports(checkpoint: Checkpoint, monitor: Monitor, logs: Logs) -> list[tuple[str, str]]:
+def exports(checkpoint: Checkpoint, monitor: Monitor, logs: Logs, spares: int) -> list[tuple[str, str]]:
     """What the job's runtime must know, as variables of the batch script."""
     found = [("RANKZERO_MONITOR_HOST", str(monitor.host)), ("RANKZERO_MONITOR_GPU", str(monitor.gpu))]
     if logs != Logs():
@@ -110,14 +114,18 @@ def exports(checkpoint: Checkpoint, monitor: Monitor, logs: Logs) -> list[tuple[
     if checkpoint.signal_before_end:
         found.append(("RANKZERO_EARLY_SECONDS", str(checkpoint.signal_before_end)))
         found.append(("RANKZERO_EARLY_SIGNAL", checkpoint.signal))
-        if checkpoint.requeue:
-            found.append(("RANKZERO_MAX_RESTARTS", str(checkpoint.max_restarts)))
-            if checkpoint.progress:
-                found.append(("RANKZERO_PROGRESS", posixpath.normpath(checkpoint.progress)))
+    if checkpoint.requeue:
+        found.append(("RANKZERO_MAX_RESTARTS", str(checkpoint.max_restarts)))
+    if spares:
+        found += [("RANKZERO_SPARES", str(spares)), ("RANKZERO_SPARE_RESTARTS", str(checkpoint.max_restarts))]
+    if checkpoint.progress and (checkpoint.requeue or spares):
+        found.append(("RANKZERO_PROGRESS", posixpath.normpath(checkpoint.progress)))
     return found
 
 
-def findings(asked: Checkpoint, time: str, sbatch: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], str]]:
+def findings(
+    asked: Checkpoint, time: str, sbatch: Mapping[str, Any], spares: int
+) -> Iterator[tuple[Sequence[str], str]]:
     """What does not fit together, as checks.Finding. `time`: the time limit; `sbatch`: the job's further options."""
     early = asked.signal_before_end
     if early and t.time_minutes(time) * 60 <= early:
@@ -140,18 +148,19 @@ def findings(asked: Checkpoint, time: str, sbatch: Mapping[str, Any]) -> Iterato
                     "the ranks' working directory"
                 ),
             )
-        if not (asked.requeue and early):
+        if not (asked.requeue and early) and not spares:
             yield (
                 ["checkpoint.progress", "checkpoint.requeue", "checkpoint.signal_before_end"],
                 (
                     "checkpoint.progress: has no effect unless checkpoint.requeue is true and "
-                    "checkpoint.signal_before_end is given"
+                    "checkpoint.signal_before_end is given, or there are resources.spares"
                 ),
             )
     for name, given, field in (
         ("signal", early is not None, "checkpoint.signal_before_end"),
         ("requeue", asked.requeue is not None, "checkpoint.requeue"),
         ("no-requeue", asked.requeue is not None, "checkpoint.requeue"),
+        ("no-kill", spares > 0, "resources.spares"),
     ):
         if name in sbatch and given:
             path = f"resources.sbatch.{name}"

@@ -125,7 +125,9 @@ def plan(
         + (container.header if container else ()),
         step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
         probe=_probe(spec, shape) + attach.probe(spec),
-        life=tuple(life.exports(spec.checkpoint, spec.monitor, spec.logs) + parallelism.exports(spec)),
+        life=tuple(
+            life.exports(spec.checkpoint, spec.monitor, spec.logs, spec.resources.spares) + parallelism.exports(spec)
+        ),
         preflight=tuple(preflight.exports(spec.preflight, spec.checkpoint, spec.resources.gpus_per_node)),
         argv=_argv(spec, python),
         variables=exported,
@@ -176,7 +178,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         # leaves the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
         ("export", "NONE" if spec.container.level == "job" else "NIL"),
     ]
-    options += life.header(spec.checkpoint)
+    options += life.header(spec.checkpoint, ask.spares)
     options += preflight.header(spec.preflight, spec.checkpoint)
     options += [(name, value) for name, value in sorted(ask.sbatch.items()) if value is not False]
     return tuple(options)

@@ -23,7 +23,8 @@ class Resources:
     nodes: int = option(t.whole(1), "Number of nodes.", 1, short="nodes", example=8)
     spares: int = option(
         t.whole(0),
-        "Nodes asked for besides `nodes`. They take the place of nodes that are not fit; without a fault they idle.",
+        "Nodes asked for besides `nodes`. They take the place of nodes that are not fit, and of nodes that fail while "
+        "the ranks run: these then start again on the spare one, inside the job. Without a fault they idle.",
         0,
         key=False,
         short="spares",

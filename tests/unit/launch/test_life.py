@@ -23,24 +23,27 @@ def spec(**data: Any) -> LaunchSpec:
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "lines"),
+    ("checkpoint", "spares", "lines"),
     [
-        ({}, []),
-        ({"signal_before_end": 60}, [("signal", "B:USR2@60")]),
-        ({"signal_before_end": 60, "signal": "USR1"}, [("signal", "B:USR2@60")]),
-        ({"requeue": True}, [("requeue", True)]),
-        ({"requeue": False}, [("no-requeue", True)]),
-        (RESTARTING, [("signal", "B:USR2@60"), ("requeue", True)]),
+        ({}, 0, []),
+        ({}, 1, [("no-kill", True)]),
+        ({"signal_before_end": 60}, 0, [("signal", "B:USR2@60")]),
+        ({"signal_before_end": 60, "signal": "USR1"}, 0, [("signal", "B:USR2@60")]),
+        ({"requeue": True}, 2, [("requeue", True), ("no-kill", True)]),
+        ({"requeue": False}, 0, [("no-requeue", True)]),
+        (RESTARTING, 0, [("signal", "B:USR2@60"), ("requeue", True)]),
     ],
 )
-def test_only_what_is_asked_for_is_in_the_header(checkpoint: dict[str, Any], lines: list[tuple[str, object]]) -> None:
-    assert life.header(spec(checkpoint=checkpoint).checkpoint) == lines
+def test_only_what_is_asked_for_is_in_the_header(
+    checkpoint: dict[str, Any], spares: int, lines: list[tuple[str, object]]
+) -> None:
+    assert life.header(spec(checkpoint=checkpoint).checkpoint, spares) == lines
 
 
 def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
     def known(**data: Any) -> dict[str, str]:
         asked = spec(**data)
-        return dict(life.exports(asked.checkpoint, asked.monitor, asked.logs))
+        return dict(life.exports(asked.checkpoint, asked.monitor, asked.logs, asked.resources.spares))
 
     assert known() == {"RANKZERO_MONITOR_HOST": "15", "RANKZERO_MONITOR_GPU": "15"}
     assert known(monitor={"host": 0, "gpu": "0", "timestamps": 120}) == {
@@ -55,7 +58,11 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
     assert known(checkpoint={"dir": "/c//d/"})["RANKZERO_CHECKPOINT_DIR"] == "/c/d"
     early = {"RANKZERO_EARLY_SECONDS": "60", "RANKZERO_EARLY_SIGNAL": "TERM"}
     restarts = {"RANKZERO_MAX_RESTARTS": "5", "RANKZERO_PROGRESS": "a/b"}
-    assert not known(checkpoint={"requeue": True}).keys() & {*early, *restarts}
+    assert not known(checkpoint={"requeue": True}).keys() & {*early, "RANKZERO_PROGRESS"}
+    assert known(checkpoint={"requeue": True})["RANKZERO_MAX_RESTARTS"] == "5"
+    spare = known(resources={"spares": 1}, checkpoint={"progress": "x", "max_restarts": 2})
+    assert (spare["RANKZERO_SPARES"], spare["RANKZERO_SPARE_RESTARTS"], spare["RANKZERO_PROGRESS"]) == ("1", "2", "x")
+    assert "RANKZERO_MAX_RESTARTS" not in spare
     assert known(checkpoint={"signal_before_end": 60}).items() >= early.items()
     assert "RANKZERO_MAX_RESTARTS" not in known(checkpoint={"signal_before_end": 60, "requeue": False})
     assert known(checkpoint={**RESTARTING, "progress": "./a//b"}).items() >= {**early, **restarts}.items()
@@ -80,6 +87,10 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
             {"checkpoint": {"requeue": False}, "resources": {"sbatch": {"requeue": True}}},
             "resources.sbatch.requeue: checkpoint.requeue says it already",
         ),
+        (
+            {"resources": {"spares": 1, "sbatch": {"no-kill": True}}},
+            "resources.sbatch.no-kill: resources.spares says it already",
+        ),
         ({"checkpoint": {"dir": "/."}}, "checkpoint.dir: / is no folder of checkpoints"),
         ({"checkpoint": {"dir": "c"}}, "checkpoint.dir: must be an absolute path on the cluster"),
         ({"logs": {"style": "slrum"}}, "logs.style: "),
@@ -95,4 +106,4 @@ def test_what_does_not_fit_is_refused(data: dict[str, Any], said: str) -> None:
 
 def test_the_other_layer_says_it_where_the_section_is_silent() -> None:
     asked = spec(resources={"sbatch": {"signal": "B:TERM@9", "requeue": True}})
-    assert life.header(asked.checkpoint) == []
+    assert life.header(asked.checkpoint, 0) == []
