@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout
 from benchmarks.faults.matrix import FAULTS
-from benchmarks.faults.run import Run, run_matrix
+from benchmarks.faults.run import STOP, Run, run_matrix
 from benchmarks.launch import table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,8 +82,8 @@ def main() -> int:
         parser.error(f"--labs: {options.labs} is not among {', '.join(LABS)}")
     if "site" in labs and os.getuid() != 0:
         parser.error("--labs: a lab of profile site needs root; leave it out: --labs friendly,bare")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
     begun = time.monotonic()
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="rankzero-faults-") as scratch:
@@ -102,7 +102,7 @@ def main() -> int:
     (out / "faults.md").write_text(text)
     (out / "faults.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
     print(text)
-    return 0 if all(run.good for run in runs) else 1
+    return 0 if all(run.good for run in runs) and not STOP.is_set() else 1
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 #: Bounds of waiting, in seconds. Nothing is measured with them.
-PATIENCE = 180
+PATIENCE = 300
 #: A person who runs the same launch again does so after a moment.
 AGAIN_SECONDS = 0.5
 ROUNDS = 5

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from benchmarks.faults.matrix import FAULTS, Fault, linking_badly
 #: The faults that have many places get so many times the runs of the others; slow ones a part of them.
 MORE = {"killed before an operation of the submission": 5, "killed at a line of the submission": 5}
 SLOW = 0.2
+#: Set by an interrupt: what is under way ends, the labs are removed.
+STOP = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def run_matrix(
 
     def one(fault: Fault, number: int) -> Run:
         begun = time.monotonic()
+        if STOP.is_set():
+            return Run(fault.name, label, broken="interrupted")
         try:
             run = Run(fault.name, label, fault.inject(ground, number, each[fault.name]))
         except Broken as error:

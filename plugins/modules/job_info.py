@@ -101,8 +101,11 @@ launches:
       type: int
     attempts:
       description:
-        - Every attempt with C(attempt), C(state), C(started_at), C(finished_at) and C(node_list).
-        - Of the ones before a requeue only accounting knows more than the number.
+        - Every attempt, oldest first, with C(attempt) (its number), C(job_id), C(state), C(started_at), C(finished_at),
+          C(nodes), C(node_list) (as Slurm writes it), C(exit_code) and C(reason) (how it ended, in words).
+        - The attempts of one launch may be those of one job, requeued or started again on a spare node, or of jobs that
+          followed each other. What an attempt did not leave in the run directory is told by accounting, and is null
+          where there is none.
       type: list
       elements: dict
     started_at:

@@ -77,7 +77,7 @@ rankzero_heal() {
     fi
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
     # It may be the first node no more that the last preflight has looked at. It ends the job where too few are fit.
-    rankzero_preflight "$rankzero_budget" "${rankzero_srun[@]}" --overlap --nodelist="$RANKZERO_NODELIST" \
+    rankzero_preflight "$rankzero_budget" "${rankzero_srun[@]}" --overlap --mem=0 --nodelist="$RANKZERO_NODELIST" \
         --nodes="${#rankzero_nodes[@]}" --ntasks=$((${#rankzero_nodes[@]} * rankzero_tasks))
     if [ "${#rankzero_nodes[@]}" -gt "$RANKZERO_NODES" ]; then
         rankzero_nodes=("${rankzero_nodes[@]:0:RANKZERO_NODES}")
@@ -92,7 +92,7 @@ rankzero_heal() {
 # may keep the step before until its dead node answers, which it never does: its place on the other nodes is shared.
 rankzero_next_step() {
     local word
-    rankzero_step_words=("$1" --overlap)
+    rankzero_step_words=("$1" --overlap --mem=0)
     for word in "${@:2}"; do
         case $word in
             --nodelist="$rankzero_nodelist_before") word="--nodelist=$RANKZERO_NODELIST" ;;

@@ -17,8 +17,8 @@ from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
 from tests.cluster.test_launch_resume import ARTIFACT, CHECKPOINT, COUNTS, STEPS, begun, early, nothing_left
 
-#: Saves each step; goes no further than step 4 in its first attempt. Rank 0 fails once its neighbour is gone, as programs
-#: do whose connection breaks.
+#: Saves each step; goes no further than step 4 in its first attempt. Rank 0 fails once its neighbour is gone, as
+#: programs do whose connection breaks.
 GOES_ON = f"""
 import json, os, time
 rank, attempt = os.environ["RANK"], int(os.environ["RANKZERO_ATTEMPT"])

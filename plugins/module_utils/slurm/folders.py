@@ -10,6 +10,7 @@ leaves a complete generation or none. What a killed one has left half made is re
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import shutil
 import socket
@@ -18,6 +19,7 @@ from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_folders
@@ -34,7 +36,8 @@ def create(request: Request, target: RunDirectory, intend: Callable[[RunDirector
         os.rename(made.path, target.path)
     except OSError as error:
         shutil.rmtree(made.path, ignore_errors=True)
-        if os.path.isdir(target.path):
+        # What a network file system says of a name that it remembers to be missing counts for nothing.
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or fresh.is_listed(target.path):
             return False
         raise _unwritable(target, error) from error
     return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 
 JOURNAL = "journal.jsonl"
+# What an attempt leaves when the next one begins, which is the number in the name.
+BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
 # How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
 MAY_FOLLOW = ("signal", "requeue")
 
@@ -90,6 +93,20 @@ class RunDirectory:
         if outcome and started and outcome.get("attempt", 0) < started.get("attempt", 0):
             return None
         return outcome
+
+    def before(self) -> dict[int, dict[str, dict[str, Any]]]:
+        """What the attempts before the newest one left, by number: {"started": ..., "outcome": ...} where it exists."""
+        left: dict[int, dict[str, dict[str, Any]]] = {}
+        try:
+            names = sorted(os.listdir(self.path))
+        except OSError:
+            return left
+        for name in names:
+            found = BEFORE.fullmatch(name)
+            document = _object(self.file(name)) if found else None
+            if found and document and isinstance(document.get("attempt"), int):
+                left.setdefault(document["attempt"], {})[found[1]] = document
+        return left
 
     def job_id(self) -> str | None:
         """The job of this generation: the claim's owner, else the one that the journal names last."""

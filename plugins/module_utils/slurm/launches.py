@@ -12,19 +12,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts, states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
+    CLOCK_SLACK,
+    DEFAULT_REACH,
     JobRecord,
     expand_nodes,
     find_by_id,
     find_by_name,
+    query_sacct,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
 
@@ -51,6 +54,7 @@ def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
     try:
         known = {job_id: identity(path).job_name for path, job_id in ids.items() if job_id}
         answer.records = steps.find(slurm, known, since=since)
+        _add_history(slurm, answer, since)
         inside = {name: run for name, run in nameless.items() if steps.host_job(run)}
         for name, run in inside.items():
             answer.by_name.update({record.name: record for record in steps.named(slurm, run, name)})
@@ -62,6 +66,22 @@ def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
     except SlurmUnavailable as error:
         answer.silent = error.message
     return answer
+
+
+def _add_history(slurm: Slurm, answer: SlurmAnswer, since: float | None) -> None:
+    """The attempts before a requeue, which only accounting remembers: one question for all jobs that had one."""
+    wanted = [
+        job_id
+        for job_id, record in answer.records.items()
+        if record.restarts and not record.earlier and not steps.is_step(job_id)
+    ]
+    if not wanted:
+        return
+    begun = (since or time.time() - DEFAULT_REACH) - CLOCK_SLACK
+    for row in query_sacct(slurm, [f"--jobs={','.join(wanted)}"], begun):
+        known = answer.records.get(row.job_id)
+        if known is not None and row.name == known.name:
+            answer.records[row.job_id] = replace(known, earlier=row.earlier)
 
 
 def _first_time(run: RunDirectory) -> float | None:
@@ -84,6 +104,18 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     completed = run.rejected() is not None or success or ended
     state = _state(run, record, outcome)
     begun, finished = _times(record, started, outcome, completed)
+    nodes = _nodes(slurm, record, started)
+    newest = {
+        "attempt": attempt,
+        "job_id": job_id,
+        "state": state,
+        "started_at": begun,
+        "finished_at": finished,
+        "node_list": record.node_list if record is not None else None,
+        "nodes": nodes,
+        "exit_code": _exit_code(record, outcome),
+        "reason": str(outcome.get("message") or "") if outcome else _reason(record),
+    }
     return {
         "name": who.name,
         "key": who.key,
@@ -96,9 +128,9 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "exit_code": _exit_code(record, outcome),
         "reason": _reason(record),
         "message": _message(slurm, run, answer, record, outcome, completed),
-        "nodes": _nodes(slurm, record, started),
+        "nodes": nodes,
         "attempt": attempt,
-        "attempts": _attempts(record, attempt, state, begun, finished),
+        "attempts": [*attempts.earlier(attempt, run.before(), record), newest],
         "started_at": begun,
         "finished_at": finished,
         "wall_time": None if begun is None or finished is None else max(0.0, finished - begun),
@@ -219,30 +251,6 @@ def _times(
     if began is None and started is not None and not (record is not None and record.pending):
         began = started.get("time")
     return began, ended if completed else None
-
-
-def _attempts(
-    record: JobRecord | None, attempt: int, state: str, begun: float | None, finished: float | None
-) -> list[dict[str, Any]]:
-    """Every attempt, oldest first. What only accounting could tell of an earlier one is null without it."""
-    earlier = list(record.earlier) if record is not None else []
-    rows = []
-    for number in range(attempt):
-        known = earlier[number] if number < len(earlier) else None
-        rows.append(
-            {
-                "attempt": number,
-                "state": known.state if known else None,
-                "started_at": known.start if known else None,
-                "finished_at": known.end if known else None,
-                "node_list": known.node_list if known else None,
-            }
-        )
-    node_list = record.node_list if record is not None else None
-    rows.append(
-        {"attempt": attempt, "state": state, "started_at": begun, "finished_at": finished, "node_list": node_list}
-    )
-    return rows
 
 
 def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:

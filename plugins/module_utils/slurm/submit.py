@@ -97,6 +97,8 @@ class Launcher:
                 return self._submit(target)
             if folders.create(self.request, target, self._record_intent):
                 return (self._orphan(target) if known else None) or self._submit(target, newest)
+            # Another submitter was first; a network file system may take a while to show it here.
+            self.sleep(LOOK_SECONDS)
 
     def cancel(self) -> dict[str, Any]:
         """End the newest generation's job where it is active."""
@@ -110,7 +112,7 @@ class Launcher:
                 self.inside.cancel(newest, standing.job_id)
             else:
                 self.slurm.call("scancel", standing.job_id)
-            newest.record("cancelled", job_id=standing.job_id)
+            self._record(newest, "cancelled", standing.job_id)
         done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
         return {**self._identity(newest), **done}
 
@@ -129,7 +131,7 @@ class Launcher:
                 return Standing("unknown", run) if run.rejected() is None else self._refused(run)
             job_id = record.job_id
             if not self.check_mode:
-                run.record("adopted", job_id=job_id)
+                self._record(run, "adopted", job_id)
         else:
             record = self._known(run, job_id, intent)
         record = steps.judged(record, outcome)
@@ -174,6 +176,7 @@ class Launcher:
 
     def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
         """The job of an intent without an id. A submitter that may still be at work is given time to say."""
+        looked = self.clock()
         while True:
             records = self._jobs_named(run, intent)
             if records:
@@ -183,7 +186,8 @@ class Launcher:
                 return self._known(run, job_id, intent)
             if run.rejected() is not None:
                 return None
-            last = max((event["time"] for event in run.events()), default=0.0)
+            # A journal without an event is one that a network file system does not show here yet.
+            last = max((event["time"] for event in run.events()), default=looked)
             if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
                 return None
             self.sleep(LOOK_SECONDS)
@@ -200,7 +204,7 @@ class Launcher:
         """
         for record in belonging.in_the_queue(self.slurm, run, self.request.name_of(run.generation)):
             if record.pending:
-                run.record("adopted", job_id=record.job_id)
+                self._record(run, "adopted", record.job_id)
                 return self._kept(Standing("active", run, record.job_id, record))
             shutil.rmtree(run.path, ignore_errors=True)
             raise RankzeroError(
@@ -217,7 +221,9 @@ class Launcher:
 
     def _submitter_may_live(self, run: RunDirectory) -> bool:
         submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
-        host, _colon, pid = (submitters[-1] if submitters else "").partition(":")
+        if not submitters:
+            return True
+        host, _colon, pid = submitters[-1].partition(":")
         if host != socket.gethostname() or not pid.isdigit():
             return bool(host)
         return os.path.exists(f"/proc/{pid}")
@@ -269,6 +275,13 @@ class Launcher:
             )
         self._record_submitted(run, record.job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=record.job_id)
+
+    def _record(self, run: RunDirectory, event: str, job_id: str) -> None:
+        """What can be found out again: that it cannot be written down here and now is no failure."""
+        try:
+            run.record(event, job_id=job_id)
+        except OSError as error:
+            self.slurm.note(f"{run.path}: that job {job_id} was {event} cannot be noted there ({error.strerror})")
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:
