@@ -942,3 +942,51 @@ def test_a_folder_that_another_submitter_puts_in_place_meanwhile_is_no_fault(
     real = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path=".": real(path) + ([".new-gone"] if "runs" in str(path) else []))
     assert bench.launch()["launch_state"] == "submitted"
+
+
+def test_a_journal_that_is_not_seen_yet_is_not_a_dead_submitter(bench: Bench) -> None:
+    """A network file system shows the generation's folder before what is in it: nothing may be submitted again."""
+    bench.intent("elsewhere:1")
+    journal = Path(bench.run().file("journal.jsonl"))
+    kept = journal.read_text(encoding="utf-8")
+    journal.unlink()
+    began = bench.time
+
+    def appears() -> None:
+        if bench.time > began + 3:
+            journal.write_text(
+                kept.replace("intent", "submitted").replace("{", '{"job_id": "101", ', 1), encoding="utf-8"
+            )
+            bench.cluster.jobs.setdefault(
+                "101",
+                {
+                    **bench.cluster.jobs.get("101", {}),
+                    "name": bench.name(),
+                    "state": "RUNNING",
+                    "squeue": True,
+                    "exit": 0,
+                    "submit": int(time.time()),
+                },
+            )
+        else:
+            bench.cluster.before["squeue"] = appears
+
+    bench.cluster.before["squeue"] = appears
+    result = bench.launch()
+    assert (result["launch_state"], result["job_id"]) == ("adopted", "101")
+    assert "sbatch" not in bench.cluster.commands
+
+
+def test_an_adoption_that_cannot_be_written_down_is_one_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.intent("elsewhere:1")
+    job_id = bench.cluster.add(bench.name(), "RUNNING")
+
+    def fails(*_arguments: object, **_details: object) -> None:
+        raise OSError(2, "No such file or directory")
+
+    monkeypatch.setattr(RunDirectory, "record", fails)
+    launcher = bench.launcher()
+    assert launcher.launch()["job_id"] == job_id
+    assert "was adopted cannot be noted there" in launcher.slurm.notes[0]
