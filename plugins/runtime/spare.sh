@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -33,7 +33,7 @@ rankzero_find_dead() {
     # Of a step that nobody answered, the step is to blame.
     [ -n "$(ls -A "$said")" ] || return 0
     for node in "${left[@]}"; do
-        ls -A "$said" | grep -qxF "$node" || rankzero_dead+=("$node")
+        [ "$(find "$said" -name "$node")" ] || rankzero_dead+=("$node")
     done
 }
 

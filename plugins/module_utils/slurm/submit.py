@@ -41,6 +41,8 @@ APPEAR_SECONDS = 10.0
 # A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
 INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
 LOOK_SECONDS = 1.0
+# How long after a job's end its verdict may take to be seen on this host.
+OUTCOME_SECONDS = 60.0
 
 
 class Launcher:
@@ -140,8 +142,14 @@ class Launcher:
             return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
         if record and record.active:
             return Standing("active", run, job_id, record)
-        # The verdict may have been written between the two looks.
+        # The verdict may have been written between the two looks. A script ends with 0 only after a success: where that is
+        # not to be seen, a network file system does not show it yet.
         outcome = run.outcome() or outcome
+        while outcome is None and record and record.state == "COMPLETED" and record.end and not self.check_mode:
+            if self.clock() - record.end > OUTCOME_SECONDS:
+                break
+            self.sleep(LOOK_SECONDS)
+            outcome = run.outcome()
         if outcome and outcome.get("success"):
             return self._final(Standing("succeeded", run, job_id, record, str(outcome.get("message", ""))))
         if record is None and self.slurm.accounting == "silent":

@@ -990,3 +990,22 @@ def test_an_adoption_that_cannot_be_written_down_is_one_all_the_same(
     launcher = bench.launcher()
     assert launcher.launch()["job_id"] == job_id
     assert "was adopted cannot be noted there" in launcher.slurm.notes[0]
+
+
+def test_a_verdict_that_is_not_seen_yet_is_waited_for(bench: Bench) -> None:
+    """The script ended with 0, so there is one; a network file system may hide it for a while."""
+    bench.launch()
+    bench.leaves("COMPLETED")
+    bench.time = NOW - 895  # the job ended at NOW - 900
+    launcher = bench.launcher()
+    slept = launcher.sleep
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        if bench.time > NOW - 880:
+            bench.ends(True)
+
+    launcher.sleep = sleep
+    result = launcher.launch()
+    assert (result["launch_state"], result["standing"]) == ("unchanged", "succeeded")
+    assert bench.cluster.commands.count("sbatch") == 1
