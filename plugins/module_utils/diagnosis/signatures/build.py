@@ -49,6 +49,16 @@ SIGNATURE = Signature(
             r"ninja|nvcc|cmake|gcc|g\+\+)|nvcc\S* (?:not found|failed)|InductorError|"
             "BackendCompilerFailed|Failed to find C compiler"
         ),
+        says(
+            r"^error: (?:externally-managed-environment|No virtual environment found|command '\S+' failed|No solution|Because |the \S+ lockfile)|"
+            r"^ERROR: (?:\S+ is not a supported wheel|Ignored the following|No \.egg-info|Could not open requirements|HTTP error|THESE PACKAGES DO NOT MATCH)",
+            "error: externally",
+            "error: No virtual",
+            "error: command '",
+            "supported wheel",
+            "open requirements",
+            "ERROR: ",
+        ),
     ),
     examples=(
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",

@@ -45,6 +45,17 @@ SIGNATURE = Signature(
             "Error response from daemon",
             strength=CAUSE,
         ),
+        says(
+            r"^FATAL:\s+\S.*(?:executable file not found|not found in \$PATH)|^Error: unable to copy from source|nvidia-container-cli: |"
+            r"requested access to the resource is denied|enroot-nsenter: |^Error: (?:initializing source|reading manifest|OCI|crun)",
+            "FATAL: ",
+            "unable to copy from source",
+            "nvidia-container-cli",
+            "access to the resource",
+            "enroot-nsenter",
+            "initializing source",
+            strength=CAUSE + 2,
+        ),
     ),
     examples=(
         "slurmstepd: error: pyxis: container start failed with error code: 1",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     Signature,
+    raises,
     says,
 )
 
@@ -32,6 +33,9 @@ SIGNATURE = Signature(
             "Text file busy",
             "[Errno 16]",
             strength=CAUSE,
+        ),
+        raises(
+            r"unable to lock file|\[Errno (?:108|110|512)\] .*(?:transport|/)|disk I/O error|database is locked|Remote I/O"
         ),
     ),
     examples=(

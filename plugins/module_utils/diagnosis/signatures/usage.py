@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         says(
             r"^\S+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
             "argument|ambiguous option|invalid choice|one of the arguments|expected)|"
-            "^Error: (?:No such (?:option|command)|Missing (?:option|argument)|Invalid value)|"
+            "^Error: (?:No such (?:option|command)|Missing (?:option|argument|parameter|command)|Got unexpected|Invalid value)|"
             r"^(?:Could not override|Error merging|In '\S+': Could not find|LexerNoViableAltException|"
             "Missing mandatory value)",
             "error: ",
