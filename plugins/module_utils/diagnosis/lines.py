@@ -32,7 +32,8 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
-_EXCEPTION_NAME = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit)\d*$")
+# `cv2.error: ` and `n1.Error2: ` are exceptions and no nodes.
+_EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
 
 
 @dataclass(frozen=True)

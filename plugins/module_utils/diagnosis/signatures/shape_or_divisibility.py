@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         ),
         raises(
             r"shapes? (?:mismatch|cannot be multiplied|\S+ (?:and|is) .*(?:invalid|incompatible|"
-            "not aligned))|mat1 and mat2|must match (?:the (?:existing )?size|except)|"
+            "not aligned))|mat1 and mat2 (?!.*dtype)|must match (?:the (?:existing )?size|except)|"
             "[Ee]xpanded size of the tensor|size of tensor a|Sizes of tensors must match|"
             "stack expects each tensor to be equal size|[Ss]izes? mismatch|Expected (?:input|size|hidden|"
             "tensor).*(?:to (?:have|be)|but got|to match target)|is invalid for input of size|"
