@@ -275,7 +275,9 @@ class Reader:
                 if hit:
                     best = match.strength, signature.family, hit.groupdict()
         if best is not None and (best[0] > RAISED or not _ECHOES.search(text)) and not _NOISE.search(text):
-            return self._made(line, found, best[1], best[0], best[2], "")
+            # torchrun's record of an exception comes before the exception's own traceback.
+            strength = min(best[0], CARRIER) if '{"message": ' in text else best[0]
+            return self._made(line, found, best[1], strength, best[2], "")
         if any(needle in text for needle in ECHO_NEEDLES) and _ECHOES.search(text):
             # `exitcode: -9` is a launcher's summary that nevertheless says what killed a rank.
             if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not _NOISE.search(text):
@@ -299,7 +301,7 @@ class Reader:
             file=found.file,
             rank=rank,
             node=node,
-            time=time_of(line.text),
+            time=time_of(line.stamp or line.text),
             progress=found.progress,
             after=after,
             run=found.runs,

@@ -85,6 +85,13 @@ SIGNATURE = Signature(
             "code -",
             strength=WEAK + 5,
         ),
+        says(
+            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
+            "Program received signal",
+            "forrtl: severe",
+            "Signal: ",
+            strength=WEAK + 5,
+        ),
     ),
     examples=(
         "srun: error: n1: task 3: Segmentation fault (core dumped)",

@@ -56,6 +56,12 @@ SIGNATURE = Signature(
             strength=CAUSE + 2,
         ),
         says(r"Failed to initialize NVML: Driver/library version mismatch", "initialize NVML", strength=WEAK + 6),
+        says(
+            r"(?:HIP|CUDA) error: invalid device function|Cuda failure (?:\d+ )?'invalid device function",
+            "invalid device function",
+            strength=CAUSE + 2,
+        ),
+        raises(r"not supported on CUDA arch|[Uu]nsupported (?:CUDA|GPU) (?:arch|capab)", strength=CAUSE + 2),
     ),
     examples=(
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",

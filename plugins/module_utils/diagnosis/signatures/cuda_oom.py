@@ -56,6 +56,7 @@ SIGNATURE = Signature(
             r"[Ff]ree memory on device .*is less than desired GPU memory|"
             "larger than the available KV cache memory|cannot fit in the available KV cache",
         ),
+        raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),
     ),
     examples=(
         (

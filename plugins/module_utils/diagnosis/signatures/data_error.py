@@ -43,6 +43,7 @@ SIGNATURE = Signature(
             r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
             strength=CAUSE,
         ),
+        raises("Cannot find sufficient samples|not enough (?:samples|data)"),
     ),
     examples=(
         "RuntimeError: generator raised StopIteration",

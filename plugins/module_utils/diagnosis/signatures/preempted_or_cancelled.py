@@ -49,6 +49,9 @@ SIGNATURE = Signature(
             "scancel: Terminating",
             strength=WEAK + 1,
         ),
+        says(
+            r"\*\*\* (?:JOB|STEP) \S+ (?:ON \S+ )?KILLED AT \S+ WITH SIGNAL \d+ \*\*\*", "KILLED AT", strength=ECHO + 2
+        ),
     ),
     examples=(
         "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",

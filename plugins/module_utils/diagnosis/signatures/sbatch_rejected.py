@@ -44,6 +44,13 @@ SIGNATURE = Signature(
             "srun: error",
             strength=WEAK + 6,
         ),
+        says(
+            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|CPU binding outside|Unable to satisfy)",
+            "Task launch for",
+            "Application launch failed",
+            "CPU binding outside",
+            strength=WEAK + 6,
+        ),
     ),
     examples=(
         "srun: error: Only allocated 3 nodes asked for 4",

@@ -60,6 +60,7 @@ SIGNATURE = Signature(
             frames=r"configuration_auto\.py|auto_factory\.py|CONFIG_MAPPING|in from_dict|parse_args|argparse\.py",
             strength=CAUSE - 4,
         ),
+        raises(r"ValueError: .*\\bis required\\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(
         "train.py: error: unrecognized arguments: --sed 1",
