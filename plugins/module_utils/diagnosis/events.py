@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.needles import Index
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     ANYWHERE,
     CAUSE,
@@ -177,12 +178,19 @@ class Reader:
         for signature in signatures:
             for match in signature.matches:
                 (self._anywhere if match.where == ANYWHERE else self._raised).append((signature, match))
+        # Each fixed string of each wording, and after them the echoes'.
+        self._owners = [number for number, (_, match) in enumerate(self._anywhere) for _needle in match.needles]
+        self._index = Index([*(needle for _, match in self._anywhere for needle in match.needles), *ECHO_NEEDLES])
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         found = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
         kept: Counter[tuple[str, int | None, str | None]] = Counter()
         for line in lines:
+            if line is GAP:
+                # What was open before a part that nobody read is not open after it.
+                streams.clear()
+                continue
             found.lines = line.number
             if line.rank is not None:
                 found.ranks.add(line.rank)
@@ -224,8 +232,10 @@ class Reader:
         if any(word in text for word in _IGNORED_WORDS) and _IGNORED.search(text):
             stream.ignored = True
             return None
-        if any(word in text for word in _PROGRESS_WORDS) and _PROGRESS.search(text):
-            found.progress += 1
+        for word in _PROGRESS_WORDS:
+            if word in text:
+                found.progress += bool(_PROGRESS.search(text))
+                break
         if ("rain" in text or "exit" in text) and _DONE.search(text):
             found.done = line.number
         return self._exception(line, stream, found) or self._wording(line, found)
@@ -266,19 +276,21 @@ class Reader:
     def _wording(self, line: Line, found: FileEvents) -> Event | None:
         text = line.text
         best: tuple[int, str, dict[str, str | None]] | None = None
-        least: int | None = None
-        for signature, match in self._anywhere:
-            if any(needle in text for needle in match.needles) and (not best or match.strength > best[0]):
-                if least is None:
-                    least = CAUSE if _NO_ERROR.search(text[:160]) else ECHO
-                hit = match.regex.search(text) if match.strength >= least else None
+        held = self._index.held(text)
+        if not held:
+            return None
+        least = CAUSE if _NO_ERROR.search(text[:160]) else ECHO
+        for number in dict.fromkeys(self._owners[at] for at in held if at < len(self._owners)):
+            signature, match = self._anywhere[number]
+            if match.strength >= least and (not best or match.strength > best[0]):
+                hit = match.regex.search(text)
                 if hit:
                     best = match.strength, signature.family, hit.groupdict()
         if best is not None and (best[0] > RAISED or not _ECHOES.search(text)) and not _NOISE.search(text):
             # torchrun's record of an exception comes before the exception's own traceback.
             strength = min(best[0], CARRIER) if '{"message": ' in text else best[0]
             return self._made(line, found, best[1], strength, best[2], "")
-        if any(needle in text for needle in ECHO_NEEDLES) and _ECHOES.search(text):
+        if held[-1] >= len(self._owners) and _ECHOES.search(text):
             # `exitcode: -9` is a launcher's summary that nevertheless says what killed a rank.
             if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not _NOISE.search(text):
                 return self._made(line, found, best[1], best[0], best[2], "")

@@ -84,7 +84,34 @@ def parse_line(number: int, raw: bytes) -> Line:
     return Line(number, text[position:].rstrip(), rank, node, stamp)
 
 
-def raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
+# Between two parts of a file that is not read whole.
+GAP = Line(0, "")
+
+
+class UpTo:
+    """A part of a stream for `raw_lines`: from `begin` to the end of the line in which `end` lies."""
+
+    def __init__(self, stream: IO[bytes], begin: int, end: int) -> None:
+        stream.seek(begin)
+        self._stream = stream
+        self._left = end - begin
+        self._ended = False
+
+    def read(self, size: int) -> bytes:
+        if self._ended:
+            return b""
+        if self._left > 0:
+            block = self._stream.read(min(size, self._left))
+            self._left -= len(block)
+            self._ended = not block or (self._left <= 0 and block.endswith(b"\n"))
+            return block
+        block = self._stream.read(size)
+        end = block.find(b"\n")
+        self._ended = end >= 0 or not block
+        return block[: end + 1] if end >= 0 else block
+
+
+def raw_lines(stream: IO[bytes] | UpTo) -> Iterator[bytes]:
     """The lines of a stream without their newlines; of a line longer than LONGEST its beginning and its end."""
     kept = b""
     while True:
