@@ -46,6 +46,7 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "holding.py",
     "inside.py",
     "inside.sh",
     "job.sh",
@@ -64,6 +65,10 @@ RUNTIME_FILES = (
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "sealed.py",
+    "sealed.sh",
+    "sealed_file.py",
+    "sealed_mount.py",
     "stage.py",
     "stage.sh",
 )
