@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
     ARTIFACT,
     LAUNCHER,
+    PENDING,
     SETUP,
     UNEXPLAINED,
     Event,
@@ -32,7 +33,8 @@ NAMED = 8
 WIDTH = 110
 _HOLE = re.compile(r"(?::? ?)\{(\w+)\}")
 
-_FAMILIES = {signature.family: signature for signature in SIGNATURES}
+Families = Mapping[str, Signature]
+_FAMILIES: Families = {signature.family: signature for signature in SIGNATURES}
 _OWN = Signature(
     family=UNEXPLAINED,
     what="the program raised an exception",
@@ -51,19 +53,20 @@ _NOTHING = Signature(
 _OF_THE_JOB = {
     UNEXPLAINED: _OWN,
     LAUNCHER: _NOTHING,
+    PENDING: Signature(family=PENDING, what="{meaning}", remedy="{remedy}", matches=(), examples=()),
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",
         remedy="The table of the preflight says which node lacks what; `resources.exclude` leaves one out.",
         matches=(),
         examples=(),
+        blames_node=True,
     ),
     ARTIFACT: Signature(
         family=ARTIFACT,
         what="the program ended well, and its artifact does not prove a result",
         remedy=(
             "Did the program write `artifact.path`, whole, below its working directory? `artifact.require` "
-            ""
             "says what it must hold."
         ),
         matches=(),
@@ -72,9 +75,9 @@ _OF_THE_JOB = {
 }
 
 
-def signature_of(family: str) -> Signature:
+def signature_of(family: str, families: Families = _FAMILIES) -> Signature:
     """The family of that name; what is no family of the registry is an exception nobody knows, or a bare failure."""
-    return _FAMILIES.get(family) or _OF_THE_JOB.get(family, _OWN)
+    return families.get(family) or _OF_THE_JOB.get(family, _OWN)
 
 
 def filled(text: str, event: Event | None) -> str:
@@ -109,7 +112,8 @@ def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
     root = cause.root
     if root is None:
         return found
-    family = signature_of(cause.family)
+    families = {signature.family: signature for signature in scan.signatures}
+    family = signature_of(cause.family, families)
     # A launcher's echo of the same family says who was ended, not who ended first.
     alike = (event for event in cause.followed if (event.family, event.strength) == (root.family, root.strength))
     same = [root, *alike]
@@ -120,7 +124,7 @@ def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
         ranks=sorted({event.rank for event in same if event.rank is not None}),
         nodes=nodes,
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
-        chain=_chain(root, cause.followed),
+        chain=_chain(root, cause.followed, families),
         remedy=filled(family.remedy, root),
         retry=family.retry,
         blame=nodes[:1] if family.blames_node and len(nodes) == 1 else [],
@@ -181,20 +185,20 @@ def _where(found: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _chain(root: Event, followed: Sequence[Event]) -> list[str]:
+def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
     """What led to what: the root, then each other family once, in order, with how many ranks said it."""
-    links = [_link(root.family, [root])]
+    links = [_link(root.family, [root], families)]
     for family in _unique(event.family for event in followed if event.family != root.family):
-        links.append(_link(family, [event for event in followed if event.family == family]))
+        links.append(_link(family, [event for event in followed if event.family == family], families))
     return links
 
 
-def _link(family: str, events: Sequence[Event]) -> str:
+def _link(family: str, events: Sequence[Event], families: Families) -> str:
     ranks = {event.rank for event in events if event.rank is not None}
     if family == LAUNCHER:
         return "the launcher ended the other ranks"
     who = f"rank {ranks.pop()}" if len(ranks) == 1 else f"{len(ranks)} ranks" if ranks else ""
-    what = filled(signature_of(family).what, events[0])
+    what = filled(signature_of(family, families).what, events[0])
     return f"{who}: {what}" if who else what
 
 
