@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a launch failed, does not start or stands still: its logs' word (room `diagnosis`) joined with its job's and Slurm's
-(room `slurm`).
+"""Why a launch failed, does not start or stands still: its logs' word (room `diagnosis`) joined with its job's and
+Slurm's (room `slurm`).
 
 Here and not in a room, because neither room may know the other.
 """

@@ -93,7 +93,7 @@ def _mistakes(family: Mapping[str, Any]) -> list[str]:
     found = _unknown(family, _KEYS, "")
     found += [f"{key} is required, as text" for key in _TEXTS if not _text(family.get(key))]
     name = family.get("family")
-    if _text(name) and not _NAME.match(name):
+    if isinstance(name, str) and name.strip() and not _NAME.match(name):
         found.append(f"family {name!r} is no name: small letters, digits and _, at most 40")
     if name in {signature.family for signature in SIGNATURES}:
         found.append(f"family {name!r} is one of the collection's: choose another name")
@@ -129,7 +129,7 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
         except re.error as error:
             found.append(f".{key} {match[key]!r} is no regular expression: {error}")
     needles = match.get("needles")
-    if "needles" in keys and not (_texts(needles) and all(len(needle) >= SHORTEST_NEEDLE for needle in needles)):
+    if "needles" in keys and not (_texts(needles) and all(len(str(one)) >= SHORTEST_NEEDLE for one in needles or [])):
         found.append(
             f".needles is required: fixed strings of {SHORTEST_NEEDLE} letters or more; each line has one of them"
         )

@@ -25,8 +25,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
+_MARKS = {True: "ok", False: "BAD", None: "?"}
+_STALLED = (
+    "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
+    "The others wait for it in a collective."
+)
 # What a screen is given: cause, where, evidence, remedy, the full story.
 SCREEN_LINES = 15
+# So many of them are the state of a running job where its logs show a failure already.
+RUNNING_LINES = 3
 EVIDENCE_KEPT = 12
 SHOWN = 2
 NAMED = 8
@@ -139,11 +146,18 @@ def with_rank(event: Event, rank: int | None, node: str | None = None) -> Event:
 
 def screen(found: dict[str, Any], story: str = "") -> list[str]:
     """A diagnosis in at most SCREEN_LINES lines. `story`: where all of it is."""
+    running = _running(found)
+    if running:
+        running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
+    if found["healthy"] and running:
+        return running
     if found["healthy"]:
         read = f"{found['files']} log{'s' if found['files'] != 1 else ''} read"
         return [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
     root = found["root"]
-    lines = _row("cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2)
+    lines = running[:RUNNING_LINES] + _row(
+        "cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2
+    )
     lines += _row("where", _where(found), 2)
     lines += _row("evidence", f"{root['file']}:{root['line']}  {root['text']}", 3)
     for event in found["evidence"][1:SHOWN]:
@@ -154,6 +168,20 @@ def screen(found: dict[str, Any], story: str = "") -> list[str]:
     lines += _row("retry", "the same launch may succeed when it is tried again" if found["retry"] else "", 1)
     lines += [*_unread(found), *_row("story", story, 1)]
     return lines[:SCREEN_LINES]
+
+
+def _running(found: dict[str, Any]) -> list[str]:
+    """Of a job that runs: its state, the check-list, and whether it stands still."""
+    launch = found.get("launch") or {}
+    if "stall" not in found:
+        return []
+    lines = _row("state", f"{launch['message']} (job {launch['job_id']}, attempt {launch['attempt'] + 1})", 1)
+    for number, one in enumerate(found["checklist"]):
+        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
+        lines += [f"{'' if number else 'check':<10}{line[10:]}" for line in _row("check", words, 1)]
+    if found["stall"]:
+        lines += _row("stalled", found["stall"]["message"], 2) + _row("", _STALLED, 2)
+    return lines
 
 
 def _row(title: str, text: str, most: int) -> list[str]:

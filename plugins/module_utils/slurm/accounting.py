@@ -132,8 +132,8 @@ def worst(ends: Sequence[StepEnd]) -> StepEnd | None:
     """The step that says most of a failure: killed for memory, then by a signal, then an exit code; never a cascade."""
     failed = [end for end in ends if end.state not in ("COMPLETED", "RUNNING", "PENDING")]
 
-    def rank(end: StepEnd) -> tuple[bool, bool, bool]:
+    def rank(end: StepEnd) -> tuple[bool, bool, bool, int]:
         own = end.code not in (None, 0, 143, 15)
-        return (end.state == "OUT_OF_MEMORY", own and bool(end.signal), own)
+        return (end.state == "OUT_OF_MEMORY", own and bool(end.signal), own, end.max_rss or 0)
 
     return max(failed, key=rank, default=None)

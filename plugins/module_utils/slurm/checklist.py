@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The launch check-list of a run (R7), from the ends of its ranks' logs: did all start, over which network, do they make
-steps, was the model saved; and whether a running job stands still, and who is behind. Pure but for `read_ends`.
+"""The launch check-list of a run (R7), from the ends of its ranks' logs: did all start, over which network, do they
+make steps, was the model saved; and whether a running job stands still, and who is behind. Pure but for `read_ends`.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def find_stall(
 ) -> Stall | None:
     """Whether no rank has made a step for `factor` times the median step time and at least `floor` seconds.
 
-    Behind are the ranks whose newest step is older; where only one rank tells its steps, those that wrote nothing since.
+    Behind are the ranks whose newest step is older; where one rank alone tells its steps, those that wrote nothing since.
     """
     known = [one.seconds for one in steps.values() if one.seconds]
     if not known:

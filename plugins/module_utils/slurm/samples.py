@@ -4,8 +4,8 @@
 """What the monitors wrote of each node (R2): load, memory, CPUs, GPUs; and what nvidia-smi complained of.
 
 Written by the job runtime (background.sh): <node>.host.csv with a header, <node>.gpu.csv in the CSV of
-`nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of a file is
-read: samples of weeks on hundreds of nodes stay cheap.
+`nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of a file
+is read: samples of weeks on hundreds of nodes stay cheap.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def _value(text: str) -> float | None:
 
 
 def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float = 50.0) -> list[str]:
-    """Nodes with a GPU that does nothing while most others are busy: ranks that wait in a collective keep theirs at 100 %,
-    the one that they wait for does not."""
+    """Nodes with a GPU that does nothing while most others are busy: ranks that wait in a collective keep theirs at
+    100 %, the one that they wait for does not."""
     lowest = {
         node: min(gpu.utilisation for gpu in one.gpus.values() if gpu.utilisation is not None)
         for node, one in samples.items()
