@@ -359,3 +359,11 @@ class ClusterSettings:
         key=False,
         example="templates",
     )
+    diagnosis_families: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "YAML files on the controller, or folders of them, with failures that the site's own programs know (see "
+        "docs/diagnosis.md).",
+        (),
+        key=False,
+        example=["diagnosis/families"],
+    )

@@ -95,6 +95,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "success": success,
         "exit_code": _exit_code(record, outcome),
         "reason": _reason(record),
+        "reason_code": record.reason if record is not None else "",
         "message": _message(slurm, run, answer, record, outcome, completed),
         "nodes": _nodes(slurm, record, started),
         "attempt": attempt,
