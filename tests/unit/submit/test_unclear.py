@@ -158,9 +158,7 @@ def test_an_unclear_answer_of_sbatch_is_looked_up(bench: Bench, answer: tuple[An
 
 
 @pytest.mark.parametrize("answer", [("timeout", "", ""), (1, "", SILENT), (0, "", "")])
-def test_an_unclear_submission_that_is_not_found_is_raised_and_repeated_later(
-    bench: Bench, answer: Any
-) -> None:
+def test_an_unclear_submission_that_is_not_found_is_raised_and_repeated_later(bench: Bench, answer: Any) -> None:
     bench.cluster.sbatch = lambda argv: answer
     with pytest.raises(SlurmUnavailable, match="did not say whether it submitted the job") as caught:
         bench.launch()
