@@ -36,6 +36,8 @@ LAUNCHER = "launcher"
 # What only the job itself can say: it refused to start its ranks, or they ended well and proved nothing.
 SETUP = "setup"
 ARTIFACT = "artifact"
+# What the scheduler says of a job that does not start.
+PENDING = "pending"
 
 TRACEBACK = "Traceback (most recent call last)"
 _DURING = "During handling of the above exception"
