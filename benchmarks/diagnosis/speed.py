@@ -41,15 +41,21 @@ def healthy(rank: int, size: int, seed: int) -> bytes:
         kind = dice.random()
         if kind < 0.6:
             row = (
-                f" [2026-01-01 00:{step // 60 % 60:02d}:{step % 60:02d}] iteration {step:8d}/ 500000 | consumed samples:"
-                f" {step * 512:12d} | elapsed time per iteration (ms): {dice.uniform(400, 500):.1f} | learning rate:"
+                f" [2026-01-01 00:{step // 60 % 60:02d}:{step % 60:02d}] iteration {step:8d}/ 500000 | consumed"
+                f" samples: {step * 512:12d} | elapsed time per iteration (ms): {dice.uniform(400, 500):.1f} | learning rate:"
                 f" 1.5E-04 | global batch size:   512 | lm loss: {dice.uniform(2, 3):.6E} | grad norm:"
                 f" {dice.random():.3f} | number of skipped iterations:   0 | number of nan iterations:   0 |"
             )
         elif kind < 0.9:
-            row = f"n{rank // 8}:{1000 + rank}:{2000 + step % 99} [{rank % 8}] NCCL INFO Channel {step % 24:02d}/0 : {rank} -> {rank + 1}"
+            row = (
+                f"n{rank // 8}:{1000 + rank}:{2000 + step % 99} [{rank % 8}] NCCL INFO Channel {step % 24:02d}/0 :"
+                f" {rank} -> {rank + 1}"
+            )
         else:
-            row = f"2026-01-01 00:00:{step % 60:02d},{step % 1000:03d} - trainer - INFO - bucket {step}: error feedback off, 0 errors"
+            row = (
+                f"2026-01-01 00:00:{step % 60:02d},{step % 1000:03d} - trainer - INFO - bucket {step}: error feedback"
+                " off, 0 errors"
+            )
         rows.append(row)
         length += len(row) + 1
     return ("\n".join(rows) + "\n").encode()
@@ -143,9 +149,9 @@ def tree_memory(pid: int) -> int:
     return total
 
 
-def measured(work: Callable[[], object], repeat: int, answers: list[object]) -> tuple[float, int]:
-    """The best wall time in seconds, and the most memory of its processes in kilobytes."""
-    best = float("inf")
+def measured(work: Callable[[], object], repeat: int, answers: list[object]) -> tuple[float, float, int]:
+    """The best wall time and the least CPU time in seconds, and the most memory of its processes in kilobytes."""
+    best = cpu = float("inf")
     most = 0
     for _ in range(repeat):
         over = threading.Event()
@@ -157,13 +163,17 @@ def measured(work: Callable[[], object], repeat: int, answers: list[object]) -> 
 
         watcher = threading.Thread(target=watch)
         watcher.start()
+        before = os.times()
         begin = time.perf_counter()
         answers.append(work())
         best = min(best, time.perf_counter() - begin)
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        cpu = min(cpu, used)
         over.set()
         watcher.join()
         most = max(most, seen[0])
-    return best, most
+    return best, cpu, most
 
 
 def main() -> None:
@@ -188,9 +198,10 @@ def main() -> None:
         passes(["grep", "-anE"], paths)  # the files are in memory for all of them
         for name, work in works:
             answers: list[object] = []
-            seconds, memory = measured(work, options.repeat, answers)
+            seconds, cpu, memory = measured(work, options.repeat, answers)
             said = f"  {answers[0]}" if answers[0] else ""
-            print(f"{name:<26}{seconds:7.2f} s  {size / seconds:6.2f} GB/s  {memory / 1024:6.0f} MB{said}", flush=True)
+            rates = f"{seconds:7.2f} s {size / seconds:6.2f} GB/s {cpu:7.2f} s of CPU {memory / 1024:6.0f} MB"
+            print(f"{name:<26}{rates}{said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -61,13 +61,16 @@ _ECHOES = re.compile(
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
     r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)|Process group watchdog thread terminated"
-    r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Cc]ommand|[Pp]rocess|[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
+    r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Cc]ommand|[Pp]rocess|"
+    r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
 # Exceptions that only carry another one, which stands in its own traceback beside them.
 _CARRIERS = re.compile(
-    r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)|PapermillExecutionError|JaxStackTraceBeforeTransformation"
-    r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|(?:Engine core|Worker) \w+ failed"
+    r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)|PapermillExecutionError|"
+    r"JaxStackTraceBeforeTransformation"
+    r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
+    r"(?:Engine core|Worker) \w+ failed"
     r"|One or more background workers are no longer alive|InstantiationException|Error in call to target"
 )
 ECHO_NEEDLES = (
@@ -92,7 +95,8 @@ _NOISE = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|^\w*Warning: |UserWarning|FutureWarning|DeprecationWarning"
     r"|\bWARNING\b.*\(OOM\)"
     r"|libaio|NUMEXPR|inotify|_find_nvidia|OSError: .*lspci|destroy_process_group\(\) was not called"
-    r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|PythonFinalizationError"
+    r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|"
+    r"PythonFinalizationError"
     r"|can be ignored|safely ignore|[Rr]etrying|will (?:fall ?back|retry)|falling back"
     r"|NCCL WARN (?:Error: corrupted comm|RAS)"
 )
@@ -116,7 +120,8 @@ _PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Lo
 _BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
 _DONE = re.compile(
     r"Training (?:is )?(?:completed|complete|finished|done)\b|[Ff]inished training|[Tt]raining (?:has )?ended"
-    r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|exits successfully"
+    r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
+    r"exits successfully"
 )
 # A new run begins here: what was before belongs to an earlier one.
 _BEGIN = re.compile(

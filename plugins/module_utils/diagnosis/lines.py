@@ -9,6 +9,7 @@ Memory is bounded: a file is read in blocks, and of a line longer than LONGEST o
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -28,7 +29,8 @@ _PREFIX = re.compile(
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
     | \((?:[\w.]+\ )?pid=\d+(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?        # ray
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
-    | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?|[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
+    | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?
+                  |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
         (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d|[\w.]*(?:Error|Exception|Interrupt)\b)
     | [\w./-]{1,80}/\d+\ (?=\[(?:rank|default)\d)              # nemo-run: role/replica
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
@@ -41,7 +43,7 @@ _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `text` has neither prefixes nor colours; `rank`, `node`, `stamp` are what the prefixes said, if anything."""
+    """One line. `text` has neither prefixes nor colours; `rank`, `node` and `stamp` are what the prefixes said."""
 
     number: int
     text: str
@@ -143,6 +145,8 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     with open(path, "rb") as plain:
         magic = plain.read(4)
         plain.seek(0)
+        # Another process goes on where the descriptor is, not where Python's buffer is.
+        os.lseek(plain.fileno(), 0, os.SEEK_SET)
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
                 yield unpacked  # type: ignore[misc]
@@ -150,9 +154,13 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             tool = shutil.which("zstd") or shutil.which("unzstd")
             if tool is None:
                 raise OSError("is packed with zstd, and there is no zstd here to unpack it")
-            with subprocess.Popen([tool, "-dc"], stdin=plain, stdout=subprocess.PIPE) as process:
+            with subprocess.Popen(
+                [tool, "-dcq"], stdin=plain, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            ) as process:
                 if process.stdout is not None:  # a pipe was asked for
                     yield process.stdout
+            if process.returncode:
+                raise EOFError("zstd could not unpack all of it")
         else:
             yield plain
 

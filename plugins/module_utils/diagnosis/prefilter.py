@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where in big logs something may stand: a few fixed strings, found by ripgrep, grep or Python. One pass over a file.
 
-Few strings with rare first bytes: grep finds these at two gigabytes a second, and the three hundred of all families at a
-seventh of one.
+Few strings with rare first bytes: grep finds these at one to two gigabytes a second, and the three hundred of all
+families at a seventh of one.
 What stands near them, and both ends of the file, is read whole (`Windows`).
 """
 
@@ -24,7 +24,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 # At least one of these is on, or within a few lines of, whatever says that something failed in the middle of a log.
 # grep looks for their first bytes: each is one that is rare in logs. One string that begins with a space, and grep
-# takes twice the time. ripgrep falls to a tenth of its speed somewhere above two dozen. What the shell says when a script begins stands in the first lines, which are read anyway.
+# takes twice the time; ripgrep falls to a tenth of its speed somewhere above two dozen. What the shell says when a
+# script begins stands in the first lines, which are read anyway.
 ANCHORS = (
     b"Traceback (most",
     b"rror: ",
@@ -135,7 +136,7 @@ def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[byt
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "LC_ALL": "C"},
-            preexec_fn=_limit_memory,
+            preexec_fn=_limit_memory,  # noqa: PLW1509 - one thread
         ) as process:
             by_name = {os.fsencode(path): hits for path, hits in found.items()}
             for line in lines.raw_lines(process.stdout) if process.stdout else ():

@@ -165,7 +165,7 @@ def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
 
 
 class Parts:
-    """The lines of some parts of a file. Lines far from any hit are counted only when somebody asks for their number."""
+    """The lines of some parts of a file. Those far from any hit are counted only when somebody asks for a number."""
 
     def __init__(self, stream: IO[bytes], windows: Sequence[tuple[int, int, int, int]]) -> None:
         self._stream = stream
