@@ -41,9 +41,9 @@ def healthy(rank: int, size: int, seed: int) -> bytes:
         kind = dice.random()
         if kind < 0.6:
             row = (
-                f" [2026-01-01 00:{step // 60 % 60:02d}:{step % 60:02d}] iteration {step:8d}/ 500000 | consumed"
-                f" samples: {step * 512:12d} | elapsed time per iteration (ms): {dice.uniform(400, 500):.1f} | learning rate:"
-                f" 1.5E-04 | global batch size:   512 | lm loss: {dice.uniform(2, 3):.6E} | grad norm:"
+                f" [2026-01-01 00:{step // 60 % 60:02d}:{step % 60:02d}] iteration {step:8d}/ 500000 |"
+                f" consumed samples: {step * 512:12d} | elapsed time per iteration (ms): {dice.uniform(400, 500):.1f} |"
+                f" learning rate: 1.5E-04 | global batch size:   512 | lm loss: {dice.uniform(2, 3):.6E} | grad norm:"
                 f" {dice.random():.3f} | number of skipped iterations:   0 | number of nan iterations:   0 |"
             )
         elif kind < 0.9:

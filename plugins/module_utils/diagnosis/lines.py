@@ -9,7 +9,6 @@ Memory is bounded: a file is read in blocks, and of a line longer than LONGEST o
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import shutil
 import subprocess
@@ -142,11 +141,9 @@ def parse(lines: Iterable[bytes]) -> Iterator[Line]:
 @contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
     """A log for reading, unpacked where its first bytes say gzip or zstd. Raises `OSError` where it cannot be read."""
+    magic = _magic(path)
+    # Opened afresh: another process goes on where the descriptor is, not where Python's buffer is.
     with open(path, "rb") as plain:
-        magic = plain.read(4)
-        plain.seek(0)
-        # Another process goes on where the descriptor is, not where Python's buffer is.
-        os.lseek(plain.fileno(), 0, os.SEEK_SET)
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
                 yield unpacked  # type: ignore[misc]
@@ -165,7 +162,11 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             yield plain
 
 
-def packed(path: str) -> bool:
+def _magic(path: str) -> bytes:
     with open(path, "rb") as stream:
-        magic = stream.read(4)
+        return stream.read(4)
+
+
+def packed(path: str) -> bool:
+    magic = _magic(path)
     return magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"
