@@ -9,9 +9,9 @@ A reader of one file holds one open traceback a stream (rank and node) and at mo
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, Line
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.needles import Index
@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     CAUSE,
     ECHO,
     RAISED,
+    WEAK,
     Match,
     Signature,
 )
@@ -29,6 +30,10 @@ KEPT = 12
 # An exception that carries another one counts where that is not to be seen.
 CARRIER = RAISED - 1
 FRAMES_KEPT = 4000
+# So many lines back an event's time is looked for where its own line has none.
+RECENT = 40
+# So many steps in a row without a number, and the loss is lost.
+NAN_LINES = 3
 TEXT_KEPT = 2000
 
 UNEXPLAINED = "exception"
@@ -118,6 +123,10 @@ _PROGRESS = re.compile(
 _PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # What may stand on the same line as a step: a message that was glued to a progress bar.
 _BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
+_NAN_LOSS = re.compile(
+    r"(?<![\w-])(?:(?:train|training|lm|total|avg|mean|step)[ _/])?loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]\b"
+)
+_LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
 _DONE = re.compile(
     r"Training (?:is )?(?:completed|complete|finished|done)\b|[Ff]inished training|[Tt]raining (?:has )?ended"
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
@@ -185,6 +194,25 @@ class _Stream:
     wrapped: bool = False
 
 
+@dataclass
+class _Nan:
+    """The newest row of steps whose loss is no number. One that is skipped (loss scaling) is none."""
+
+    lines: int = 0
+    first: Event | None = None
+
+    def see(self, line: Line, run: int) -> None:
+        if ("nan" in line.text or "NaN" in line.text) and _NAN_LOSS.search(line.text):
+            if not self.lines:
+                text = line.text[:TEXT_KEPT]
+                self.first = Event(
+                    "nan_loss", WEAK + 2, text, line.number, rank=line.rank, node=line.node, time=time_of(text), run=run
+                )
+            self.lines += 1
+        elif self.lines and _LOSS.search(line.text):
+            self.lines = 0
+
+
 class Reader:
     """Reads the lines of one file, in order, into events. `signatures` decide what is an event."""
 
@@ -201,6 +229,8 @@ class Reader:
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         found = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
+        recent: deque[str] = deque(maxlen=RECENT)
+        nan = _Nan()
         kept: Counter[tuple[str, int | None, str | None]] = Counter()
         for line in lines:
             if line is GAP:
@@ -212,6 +242,7 @@ class Reader:
                 found.ranks.add(line.rank)
             if not line.text:
                 continue
+            recent.append(line.stamp or line.text)
             found.last = line.text[:TEXT_KEPT]
             if _BEGIN.match(line.text):
                 found.runs += 1
@@ -220,7 +251,10 @@ class Reader:
                 stream = streams[line.stream] = _Stream()
             event = self._event(line, stream, found)
             if event is None:
+                nan.see(line, found.runs)
                 continue
+            if event.time is None:
+                event = replace(event, time=next(filter(None, map(time_of, reversed(recent))), None))
             key = (event.family, event.rank, event.node)
             kept[key] += 1
             if kept[key] <= KEPT:
@@ -228,6 +262,10 @@ class Reader:
             elif event.strength > ECHO:
                 # The newest one stays known: it says whether the failure was the end.
                 found.events[-1] = event if found.events[-1].family == event.family else found.events[-1]
+        if nan.lines >= NAN_LINES and nan.first is not None:
+            # A loss that is no number, and stays so until the end.
+            where = replace(nan.first, file=file, progress=found.progress)
+            found.events = sorted([*found.events, where], key=lambda event: event.line)
         return found
 
     def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:

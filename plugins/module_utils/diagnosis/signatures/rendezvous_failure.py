@@ -38,7 +38,7 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         raises(
-            r"RendezvousTimeoutError|timed out after \d+ seconds? waiting for clients|"
+            r"RendezvousTimeoutError|[Tt]imed out after \d+ seconds? waiting for clients|DEADLINE_EXCEEDED|"
             "client socket has timed out|The client socket has failed to connect to any network address|"
             "Timed out initiali[sz]ing process group|the server socket has failed to listen",
             strength=RAISED,
