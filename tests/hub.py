@@ -8,12 +8,19 @@ The tests' machine reaches no hub. What stands in is the outermost thing, the se
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.repository import CACHE, run
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_only-a-test"  # noqa: S105
@@ -26,9 +33,8 @@ class Hub:
         self.files = files
         self.commit = COMMIT
         self.asked: list[str] = []
-        #: Bytes of a file after which the connection breaks, once.
+        #: Bytes of a file after which each answer with it breaks off.
         self.breaks: dict[str, int] = {}
-        self.ranges: list[str] = []
         self.url = ""
 
     @contextmanager
@@ -82,14 +88,8 @@ class Hub:
             self.send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
             return
         headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": self.commit}
-        begin, status = 0, 200
-        if asked := request.headers.get("Range"):
-            self.ranges.append(asked)
-            begin, status = int(asked.removeprefix("bytes=").split("-")[0]), 206
-            headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
-        rest = content[begin:]
-        cut = self.breaks.pop(name, None) if body else None
-        self.send(request, status, rest[:cut] if body else b"", headers, length=len(rest))
+        cut = self.breaks.get(name) if body else None
+        self.send(request, 200, content[:cut] if body else b"", headers, length=len(content))
 
     @staticmethod
     def send(
@@ -101,3 +101,21 @@ class Hub:
         request.send_header("Content-Length", str(len(body) if length is None else length))
         request.end_headers()
         request.wfile.write(body)
+
+
+#: What a site has in the Python that asks the hub, trains and loads.
+PACKAGES = ("huggingface_hub>=0.34", "tokenizers>=0.21", "transformers>=4.56")
+
+
+def python() -> Path:
+    """A Python with PACKAGES, kept between runs and complete whenever it exists."""
+    recipe = hashlib.sha256("\n".join([sys.version, *PACKAGES]).encode()).hexdigest()[:12]
+    kept = CACHE / "hub" / recipe
+    if not kept.exists():
+        unfinished = kept.with_name(f"{recipe}.{os.getpid()}")
+        run("uv", "venv", "--quiet", "--relocatable", "--python", "/usr/bin/python3", unfinished)
+        run("uv", "pip", "install", "--quiet", "--python", unfinished / "bin" / "python", *PACKAGES)
+        with contextlib.suppress(OSError):  # another worker was faster
+            unfinished.rename(kept)
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return kept / "bin" / "python"

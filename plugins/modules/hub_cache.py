@@ -18,7 +18,8 @@ description:
   - The files come from the hub, with a pinned revision, or from a folder or an archive.
   - What is staged is written down with the sha256 of each file. A later run looks at every file, and brings again
     what is missing or damaged. It asks no network where nothing is wrong.
-  - Nothing is found by its name before all of it is there. A download that was cut off goes on where it was.
+  - Nothing is found by its name before all of it is there. A download that was cut off goes on with the files
+    that are missing.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -118,8 +119,8 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - Let the jobs look nothing up (C(offline) of the job spec, which is the default there); otherwise a library waits for
-    a network that the nodes do not have.
+  - Set C(offline=true) in C(launch_cluster) where the nodes have no network. Otherwise a library looks for what is new
+    first, and waits minutes for an answer.
 seealso:
   - module: rankzero.slurm.uv_environment
   - module: rankzero.slurm.job

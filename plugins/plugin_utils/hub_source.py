@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hu
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import plain, repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import File, selected
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import untar
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,25 @@ def _unpacked(archive: str, folder: str) -> str:
                     plain(name.rstrip("/"))
                 packed.extractall(folder)
         elif tarfile.is_tarfile(archive):
-            untar(archive, folder)
+            _untar(archive, folder)
         else:
             raise RankzeroError(f"src: {archive} is neither a folder nor an archive (tar, zip)")
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error, zipfile.BadZipFile) as error:
         raise RankzeroError(f"src: {archive} cannot be unpacked: {error}") from error
     return folder
+
+
+def _untar(archive: str, folder: str) -> None:
+    """Files only, by plain names: whoever made the archive may have put anything into it."""
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            content = packed.extractfile(member) if member.isreg() else None
+            if content is None:
+                continue
+            path = os.path.join(folder, plain(member.name.removeprefix("./")))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as stream:
+                shutil.copyfileobj(content, stream)
 
 
 def _single(folder: str) -> str:

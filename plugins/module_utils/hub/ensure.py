@@ -154,7 +154,7 @@ def _install(
         else:
             missing = lacking(where, source.files)
             if missing and "archive" not in request:
-                return {"changed": False, "lacking": [file.path for file in missing]}
+                return {"changed": False, "lacking": [file.path for file in missing], "repaired": dict(broken)}
             with fresh_folder(os.path.join(where.ours, "arrived")) as folder:
                 if missing:
                     untar(request["archive"], folder)
@@ -186,7 +186,7 @@ def _from_hub(
         return _result(where, before, changed=changed)
     os.makedirs(where.ours, exist_ok=True)
     with hold(where.lock, _WAIT):
-        # It keeps its name when we are killed: the library goes on where it was.
+        # It keeps its name when we are killed: the library goes on with the files that are missing.
         folder = os.path.join(where.ours, f"{commit}.partial")
         hub.download(where, commit, folder, *((tuple(broken), ()) if known else wanted))
         files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))

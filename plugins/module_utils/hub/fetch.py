@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fetch a snapshot from the hub with the hub's own library, in whichever Python has it. It resumes what was cut off."""
+"""Fetch a snapshot from the hub with the hub's own library, in a Python that has it. Files that have arrived stay."""
 
 from __future__ import annotations
 
@@ -129,6 +129,6 @@ def explained(repository: Repository, python: str, kinds: Sequence[str], text: s
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [kinds[0] if kinds else "no reason given"]
     return RankzeroError(
-        f"repo: {name} cannot be fetched from the hub: {lines[0]}. What has arrived is kept: run again to go on, use "
-        "download: controller where this host reaches no hub, or give src."
+        f"repo: {name} cannot be fetched from the hub: {lines[0]}. The files that have arrived are kept: run "
+        "again to go on, use download: controller where this host reaches no hub, or give src."
     )

@@ -199,7 +199,7 @@ def test_the_controller_sends_what_the_host_lacks(cache: Cache, tmp_path: Path) 
     files.append(["more.json", sha("[1]"), 3])
     request = {"files": files, "said": "/laptop/tokenizer", "commit": None}
     options = cache.options(src=None, remote_src=False)
-    assert ensure_cache(options, request) == {"changed": False, "lacking": ["more.json"]}
+    assert ensure_cache(options, request) == {"changed": False, "lacking": ["more.json"], "repaired": {}}
     archive = tmp_path / "files.tar"
     with tarfile.open(archive, "w") as packed:
         packed.add(cache.src / "more.json", arcname="more.json")
