@@ -106,6 +106,21 @@ def test_a_download_that_broke_off_goes_on_with_what_is_missing(bench: Bench) ->
     assert (bench.snapshot / "weights" / "model.bin").read_bytes() == FILES["weights/model.bin"]
 
 
+def test_a_folder_of_the_host_as_a_dataset(bench: Bench, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    for name in ("train.csv", "notes.txt"):
+        (made / name).write_text(name)
+    options = {"src": str(made), "remote_src": True, "repo_type": "dataset", "exclude": ["notes*"]}
+    assert bench.task(**options)["snapshot"]["files"] == ["train.csv"]
+    [blob] = (bench.home / "hub" / "datasets--org--small" / "blobs").iterdir()
+    before = blob.stat()
+    blob.write_text("train.csw")
+    os.utime(blob, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not bench.task(**options)["changed"], "its time says that nobody wrote to it"
+    assert bench.task(**options, verify=True)["repaired"] == {"train.csv": "has another content"}
+
+
 def test_a_moved_branch_is_followed_when_asked(bench: Bench) -> None:
     bench.task(include=["*.json"])
     bench.hub.commit, bench.hub.files["config.json"] = "f" * 40, b'{"new": 1}'
@@ -139,6 +154,8 @@ def test_a_gated_repository_needs_a_token_that_nobody_sees(bench: Bench, tmp_pat
         ({"token_file": "/nowhere/token"}, "token_file: /nowhere/token cannot be read: No such file"),
         ({"src": "/nowhere/x"}, "src: /nowhere/x is not there; expected a folder or an archive"),
         ({"remote_src": True}, "remote_src: says where src is"),
+        ({"_request": {"files": []}}, "_request"),
+        ({"repo_type": "weights"}, "value of repo_type must be one of: model, dataset, space"),
     ],
 )
 def test_bad_input(bench: Bench, options: dict[str, Any], message: str) -> None:
