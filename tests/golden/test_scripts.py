@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 
 HERE = Path(__file__).parent
@@ -90,6 +91,12 @@ SPECS: dict[str, dict[str, Any]] = {
             "progress": "./check points/last.pt",
         },
         "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
+    },
+    "sealed": {
+        "name": "sealed",
+        "command": ["train.py"],
+        "resources": {"nodes": 2},
+        "environment": {"mode": "sealed", "local_copy": "always"},
     },
     "debug": {"name": "debug", "command": ["train.py"], "debug": True},
     "container-pyxis-srun": {
@@ -187,7 +194,7 @@ def rendered(name: str) -> str:
         spec,
         merged,
         code_key="c0de" * 16,
-        environment_key="e" * 32 if spec.environment.mode == "venv" else None,
+        environment_key="e" * 32 if spec.environment.mode in MODES else None,
         runtime_key="4" * 32,
         # With a blank, which has to be quoted; only a container cannot mount such a path.
         state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
