@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -19,8 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
 RELAUNCH = ("on_failure", "always", "never")
@@ -63,8 +64,8 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             os.getcwd(),
         )
 
-    def prepared(self, job: Job, relaunch: str) -> Prepared:
-        state_root, store_root, *caches = self._roots(job)
+    def prepared(self, job: Job, relaunch: str, container_places: tuple[str, str | None] | None = None) -> Prepared:
+        state_root, store_root, *caches = self.roots(job)
         return prepare(
             job,
             state_root=state_root,
@@ -73,7 +74,65 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             adopted=self._adopted(job),
             relaunch=relaunch,
             version=collection_version(),
+            container_places=container_places,
         )
+
+    def launch_sweep(
+        self,
+        job: Job,
+        relaunch: str,
+        task_vars: dict[str, Any],
+        *,
+        state: str = "present",
+        elements: Any = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], PreparedSweep]:
+        """Launch (or cancel) a sweep: the module's result, with what is missing and how to build it. `more` goes into
+        the request of its array.
+        """
+
+        def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
+            return self.prepared(one, relaunch, container_places)
+
+        sweep = prepare_sweep(job, self.roots(job)[0], prepared)
+        request = {**sweep.arguments, "array": {**sweep.arguments["array"], **(more or {})}}
+        lines = self.secrets(job, task_vars) if state == "present" else b""
+
+        def ask(**runtime: Any) -> dict[str, Any]:
+            shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            arguments = {"job": job.spec.name, "state": state, "elements": elements, "_request": request}
+            return self.call("rankzero.slurm.job_sweep", {**arguments, **shipped, **runtime}, task_vars)
+
+        result = self.with_runtime(ask, sweep.first.runtime)
+        if not result.get("failed"):
+            result.update(self.producers(result, sweep.first, job))
+            result["plan"] = sweep.lines
+        return result, sweep
+
+    def with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
+        """Ask the module; once on each cluster and version bring the job runtime, and ask again."""
+        result = ask()
+        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
+            result = ask(_runtime=runtime)
+        result.pop("invocation", None)
+        return result
+
+    def secrets(self, job: Job, task_vars: dict[str, Any]) -> bytes:
+        """The lines of the secrets whose values the controller holds."""
+
+        def variable(name: str) -> Any:
+            return self._templar.template(task_vars[name]) if name in task_vars else None
+
+        return secret_lines(job.spec, os.environ, variable)
+
+    def ship_secrets(self, lines: bytes) -> str:
+        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
+        self._transfer_data(path, lines)
+        self._fixup_perms2([self._connection._shell.tmpdir, path])
+        return path
 
     def _adopted(self, job: Job) -> Adopted | None:
         """The environment that the site has already, where the job names one."""
@@ -126,7 +185,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             raise RankzeroError(f"the extra variables cannot be read: {error}") from error
         return {name: plain(extra[name]) for name in short_names() if name in extra}
 
-    def _roots(self, job: Job) -> list[str]:
+    def roots(self, job: Job) -> list[str]:
         """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""
         settings = job.settings
         roots = [root for root in (settings.state_root, settings.store_root, settings.caches) if root]

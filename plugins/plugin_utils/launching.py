@@ -9,6 +9,7 @@ Reads the project's files (code snapshot, pyproject.toml); talks to no cluster.
 from __future__ import annotations
 
 import base64
+import functools
 import getpass
 import hashlib
 import json
@@ -19,11 +20,12 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, explain, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
@@ -39,6 +41,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "adopt.sh",
+    "array.sh",
     "attach.sh",
     "background.sh",
     "binding.py",
@@ -80,6 +83,8 @@ class Prepared:
     arguments: dict[str, Any]
     lines: list[str]
     variables: list[dict[str, str]]
+    # The same launch with another spec: for the elements of a sweep.
+    plan_of: Callable[[LaunchSpec, Merged], Plan]
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
@@ -113,9 +118,14 @@ def prepare(
     version: str,
     caches: str | None = None,
     adopted: Adopted | None = None,
+    container_places: tuple[str, str | None] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster."""
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster; `container_places` as in plan."""
     spec = job.spec
+    if spec.sweep is not None:
+        raise RankzeroError(
+            f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
+        )
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
@@ -125,9 +135,8 @@ def prepare(
     if wanted.mode == "venv":
         built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
     runtime_key, runtime = runtime_bundle()
-    made = plan(
-        spec,
-        job.merged,
+    plan_of = functools.partial(
+        plan,
         code_key=snapshot.digest,
         environment_key=built.key if built else None,
         runtime_key=runtime_key,
@@ -137,10 +146,12 @@ def prepare(
         caches=caches,
         adopted_key=adopted.key if adopted else None,
         conda=adopted is not None and adopted.kind == "conda",
+        container_places=container_places,
     )
+    made = plan_of(spec, job.merged)
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)
-    record["spec"] = _with_absolute_paths(record["spec"], job)
+    record["spec"] = with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
         "launch.json": _json(record),
@@ -184,13 +195,14 @@ def prepare(
         "placement": _placement(spec),
         "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "archives": staging.kept(refs, spec, job.settings, state_root),
+        "dependency": str(dict(made.header).get("dependency") or ""),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     lines = summary(made) + _sources(snapshot, built, job)
     lines += [adopted.line()] if adopted else []
     chosen = fabric(spec.fabric, job.settings.fabrics)
     lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
-    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged))
+    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged), plan_of)
 
 
 def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
@@ -251,7 +263,8 @@ def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
     ]
 
 
-def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """A spec that means the same wherever it lies."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
     if job.spec.environment.mode == "venv":
         result["environment"] = {**data.get("environment", {}), "project": job.project}

@@ -62,6 +62,8 @@ class Plan:
     environment_dir: str = ""
     caches: str | None = None
     conda: bool = False
+    # One script for the elements of a sweep: what they have of their own comes from the array's file.
+    array: bool = False
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -84,12 +86,14 @@ def plan(
     caches: str | None = None,
     adopted_key: str | None = None,
     conda: bool = False,
+    container_places: tuple[str, str | None] | None = None,
 ) -> Plan:
     """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
     not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
 
     `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
-    which is a conda environment or a venv.
+    which is a conda environment or a venv. `container_places`: what the container mounts in place of this launch's own
+    runs and checkpoints, where it serves the elements of a sweep.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}
@@ -108,9 +112,10 @@ def plan(
     # Beside the runs, and not in the store: a node that sees no store still has to start.
     runtime_dir = f"{state_root}/runtime/{runtime_key}"
     exported = tuple(variables(spec, merged, environment_path, settings.fabrics, caches, conda))
+    mounted, checkpoints = container_places or (run_dir[: -len(token) - 1], spec.checkpoint.dir)
     container = entry(
-        spec,
-        runs_dir=run_dir[: -len(token) - 1],
+        dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
+        runs_dir=mounted,
         places=[ref.path for ref in refs] + [runtime_dir] + ([spec.environment.path] if spec.environment.path else []),
         writable=[caches] if caches else [],
         variables=[variable.name for variable in exported],

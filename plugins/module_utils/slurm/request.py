@@ -37,6 +37,9 @@ class Request:
     places: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
+    # The script's own --dependency, and what this submission waits for besides (sbatch(1)), such as afterok:12.
+    dependency: str = ""
+    waits_for: Sequence[str] = ()
 
     @property
     def state_root(self) -> str:
@@ -57,6 +60,17 @@ class Standing:
     job_id: str | None = None
     record: JobRecord | None = None
     message: str = ""
+
+
+def waiting(request: Request) -> list[str]:
+    """sbatch's options for what a submission waits for; they take the place of the script's own line.
+
+    A job whose dependency can never hold would wait for ever: Slurm ends it, and the next launch makes a new one.
+    """
+    if not request.waits_for:
+        return []
+    both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
+    return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]
 
 
 def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:

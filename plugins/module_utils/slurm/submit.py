@@ -29,14 +29,21 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, array_of, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     JobRecord,
+    base_id,
     find_by_name,
     without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
+    Request,
+    Standing,
+    differences,
+    waiting,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import settled, wants_new
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -71,7 +78,7 @@ class Launcher:
         while True:
             newest = self._newest()
             standing = self.standing(newest) if newest else None
-            if standing and not self._wants_new(standing):
+            if standing and not wants_new(standing, self.request.relaunch):
                 return self._kept(standing)
             # The same generation once more: its name and its claim are those of the lost submission.
             again = standing is not None and standing.state == "unknown"
@@ -83,7 +90,7 @@ class Launcher:
             building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
             if not missing or self.check_mode:
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
-            checked = self._check(generation, building) if not missing or costly or self.check_mode else None
+            checked = self.check(generation, building) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
@@ -95,9 +102,9 @@ class Launcher:
             packing.keep(self.request)
             if again:
                 folders.renew(self.request, target, self._record_intent)
-                return self._submit(target)
+                return self.submit(target)
             if folders.create(self.request, target, self._record_intent):
-                return self._submit(target, newest)
+                return self.submit(target, newest)
 
     def cancel(self) -> dict[str, Any]:
         """End the newest generation's job where it is active."""
@@ -133,24 +140,9 @@ class Launcher:
                 run.record("adopted", job_id=job_id)
         else:
             record = self._known(run, job_id, intent)
-        record = steps.judged(record, outcome)
-        if outcome and outcome.get("ended_by") not in MAY_FOLLOW and not (record and record.pending):
-            # A job that was requeued after its verdict waits once more, and may yet succeed.
-            return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
-        if record and record.active:
-            return Standing("active", run, job_id, record)
-        # The verdict may have been written between the two looks.
-        outcome = run.outcome() or outcome
-        if outcome and outcome.get("success"):
-            return self._final(Standing("succeeded", run, job_id, record, str(outcome.get("message", ""))))
-        if record is None and self.slurm.accounting == "silent":
-            raise SlurmUnavailable(
-                f"job {job_id} is not in the queue and accounting is silent: its end is unknown. Try again later.",
-                **self._identity(run),
-                job_id=job_id,
-            )
-        message = steps.describe_end(record) if record else ("the job is gone from Slurm and left no verdict")
-        return self._final(Standing("failed", run, job_id, record, message))
+        silent = self.slurm.accounting == "silent"
+        found = settled(run, job_id, record, outcome, silent=silent, **self._identity(run))
+        return found if found.state == "active" else self._final(found)
 
     def _refused(self, run: RunDirectory) -> Standing:
         return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
@@ -164,15 +156,6 @@ class Launcher:
             standing.run.forget_secrets()
         return standing
 
-    def _wants_new(self, standing: Standing) -> bool:
-        if standing.state == "active":
-            return False
-        if standing.state == "unknown":
-            return True
-        return self.request.relaunch == "always" or (
-            self.request.relaunch == "on_failure" and standing.state == "failed"
-        )
-
     def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
         """The job of an intent without an id. A submitter that may still be at work is given time to say."""
         while True:
@@ -185,7 +168,7 @@ class Launcher:
             if run.rejected() is not None:
                 return None
             last = max((event["time"] for event in run.events()), default=0.0)
-            if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
+            if self.check_mode or not submitter_may_live(run.events()) or self.clock() - last > INTENT_SECONDS:
                 return None
             self.sleep(LOOK_SECONDS)
 
@@ -193,20 +176,18 @@ class Launcher:
         """The jobs that Slurm knows of a generation, by their name."""
         if steps.host_job(run):
             return steps.named(self.slurm, run, self.request.name_of(run.generation))
+        place = array_of(run.own_events())
+        if place is not None:
+            # As an element of a sweep: what Slurm knows by name is its array.
+            found = find_by_name(self.slurm, [place.job_name(self.request.name)], since=since)
+            return [record for record in found if record.job_id == f"{base_id(record.job_id)}_{place.task}"]
         found = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=since)
         return without_namesakes(found, run.path)
 
     def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
         return steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since).get(job_id)
 
-    def _submitter_may_live(self, run: RunDirectory) -> bool:
-        submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
-        host, _colon, pid = (submitters[-1] if submitters else "").partition(":")
-        if host != socket.gethostname() or not pid.isdigit():
-            return bool(host)
-        return os.path.exists(f"/proc/{pid}")
-
-    def _check(self, generation: int, building: bool) -> precheck.Checked:
+    def check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
         if self.request.attach:
             checked = self.inside.check(building)
@@ -214,22 +195,23 @@ class Launcher:
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        exclude = exclusions.option(self.request, self.excluded)
-        checked = self._checks.run(script, building=building, options=exclude)
+        options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
+        checked = self._checks.run(script, building=building, options=options)
         precheck.raise_for(checked.problems)
         return checked
 
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
-    def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        """Hand a generation that has all its files and its intent to Slurm. Returns the result of module `job`."""
         owners.register(self.slurm, self.request, run)
         if self.request.attach:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        exclude = exclusions.option(self.request, self.excluded)
-        submission = ["--parsable", *exclude, run.file("job.sbatch"), "--submission", self.request.submitter]
+        options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
+        submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
@@ -251,8 +233,9 @@ class Launcher:
                 "queue. Run the same launch again: it looks the job up before it submits anything.",
                 **self._identity(run),
             )
-        self._record_submitted(run, record.job_id, message=result.complaint)
-        return self._result("submitted", run, previous, job_id=record.job_id)
+        job_id = base_id(record.job_id)  # not one of an array's tasks
+        self._record_submitted(run, job_id, message=result.complaint)
+        return self._result("submitted", run, previous, job_id=job_id)
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:
@@ -317,3 +300,12 @@ class Launcher:
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
+
+
+def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether whoever wrote the newest intent of a journal may still be about to submit."""
+    submitters = [str(event.get("submitter", "")) for event in events if event["event"] == "intent"]
+    host, _colon, pid = (submitters[-1] if submitters else "").partition(":")
+    if host != socket.gethostname() or not pid.isdigit():
+        return bool(host)
+    return os.path.exists(f"/proc/{pid}")
