@@ -15,7 +15,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 
 display = Display()
 
@@ -37,33 +36,14 @@ class ActionModule(LaunchAction):
         state = arguments.get("state", "present")
         explained = self._task.check_mode or _asked(arguments.get("explain"))
         host = task_vars.get("inventory_hostname", "localhost")
-        request = dict(prepared.arguments)
-        lines = b""
-        if state == "present":
-            lines = self.secrets(job, task_vars)
-
-        def ask(**more: Any) -> dict[str, Any]:
-            if lines and not self._task.check_mode:
-                request["secrets_file"] = self.ship_secrets(lines)
-            module_args = {"job": arguments["job"], "state": state, "_request": request, **more}
-            return self.call("rankzero.slurm.job", module_args, task_vars)
-
-        result = self.with_runtime(ask, prepared.runtime)
-        completed = self._completed(result, prepared, job)
+        completed = self.launch(job, prepared, task_vars, state)
+        if not completed.get("failed"):
+            completed["variables"] = prepared.variables
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         for line in _told(completed, prepared):
             display.display(f"{host}: {line}")
         return completed
-
-    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
-        """The module's result with what only the controller knows: the plan, and how to build what is missing."""
-        if result.get("failed"):
-            return result
-        result.update(self.producers(result, prepared, job))
-        result["plan"] = prepared.lines
-        result["variables"] = prepared.variables
-        return result
 
 
 def _asked(value: Any) -> bool:

@@ -28,13 +28,9 @@ class ActionModule(LaunchAction):
     def _sweep(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements")
         job = self.job_of(arguments)
-        result, sweep = self.launch_sweep(
-            job,
-            arguments["relaunch"],
-            task_vars,
-            state=arguments.get("state", "present"),
-            elements=arguments.get("elements"),
-        )
+        sweep = self.prepared_sweep(job, arguments["relaunch"])
+        state, elements = arguments.get("state", "present"), arguments.get("elements")
+        result = self.launch_sweep(job, sweep, task_vars, state, elements)
         host = task_vars.get("inventory_hostname", "localhost")
         for line in _told(result, sweep.lines):
             display.display(f"{host}: {line}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -18,6 +18,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
@@ -64,7 +65,13 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             os.getcwd(),
         )
 
-    def prepared(self, job: Job, relaunch: str, container_places: tuple[str, str | None] | None = None) -> Prepared:
+    def prepared(
+        self,
+        job: Job,
+        relaunch: str,
+        container_places: tuple[str, str | None] | None = None,
+        after: Sequence[Upstream] | None = None,
+    ) -> Prepared:
         state_root, store_root, *caches = self.roots(job)
         return prepare(
             job,
@@ -75,39 +82,47 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             relaunch=relaunch,
             version=collection_version(),
             container_places=container_places,
+            after=after,
         )
 
-    def launch_sweep(
-        self,
-        job: Job,
-        relaunch: str,
-        task_vars: dict[str, Any],
-        *,
-        state: str = "present",
-        elements: Any = None,
-        more: Mapping[str, Any] | None = None,
-    ) -> tuple[dict[str, Any], PreparedSweep]:
-        """Launch (or cancel) a sweep: the module's result, with what is missing and how to build it. `more` goes into
-        the request of its array.
-        """
-
+    def prepared_sweep(self, job: Job, relaunch: str, after: Sequence[Upstream] | None = None) -> PreparedSweep:
         def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
-            return self.prepared(one, relaunch, container_places)
+            return self.prepared(one, relaunch, container_places, after)
 
-        sweep = prepare_sweep(job, self.roots(job)[0], prepared)
-        request = {**sweep.arguments, "array": {**sweep.arguments["array"], **(more or {})}}
+        return prepare_sweep(job, self.roots(job)[0], prepared)
+
+    def launch(self, job: Job, prepared: Prepared, task_vars: dict[str, Any], state: str = "present") -> dict[str, Any]:
+        """Launch (or cancel) one job: the module's result, with what is missing and how to build it."""
+        request = dict(prepared.arguments)
+        lines = self.secrets(job, task_vars) if state == "present" else b""
+
+        def ask(**runtime: Any) -> dict[str, Any]:
+            if lines and not self._task.check_mode:
+                request["secrets_file"] = self.ship_secrets(lines)
+            arguments = {"job": job.spec.name, "state": state, "_request": request}
+            return self.call("rankzero.slurm.job", {**arguments, **runtime}, task_vars)
+
+        return self._completed(self.with_runtime(ask, prepared.runtime), prepared, job, prepared.lines)
+
+    def launch_sweep(
+        self, job: Job, sweep: PreparedSweep, task_vars: dict[str, Any], state: str = "present", elements: Any = None
+    ) -> dict[str, Any]:
+        """The same for a sweep; of its elements only `elements` are cancelled, where they are given."""
         lines = self.secrets(job, task_vars) if state == "present" else b""
 
         def ask(**runtime: Any) -> dict[str, Any]:
             shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            arguments = {"job": job.spec.name, "state": state, "elements": elements, "_request": request}
+            arguments = {"job": job.spec.name, "state": state, "elements": elements, "_request": sweep.arguments}
             return self.call("rankzero.slurm.job_sweep", {**arguments, **shipped, **runtime}, task_vars)
 
-        result = self.with_runtime(ask, sweep.first.runtime)
+        return self._completed(self.with_runtime(ask, sweep.first.runtime), sweep.first, job, sweep.lines)
+
+    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
+        """The module's result with what only the controller knows: the plan, and how to build what is missing."""
         if not result.get("failed"):
-            result.update(self.producers(result, sweep.first, job))
-            result["plan"] = sweep.lines
-        return result, sweep
+            result.update(self.producers(result, prepared, job))
+            result["plan"] = lines
+        return result
 
     def with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
         """Ask the module; once on each cluster and version bring the job runtime, and ask again."""

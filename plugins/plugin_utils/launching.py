@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
@@ -27,7 +27,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import (
+    Plan,
+    Upstream,
+    contract,
+    manifest,
+    plan,
+    summary,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
@@ -119,12 +126,20 @@ def prepare(
     caches: str | None = None,
     adopted: Adopted | None = None,
     container_places: tuple[str, str | None] | None = None,
+    after: Sequence[Upstream] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster; `container_places` as in plan."""
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster; `container_places` and `after`
+    as in plan.
+    """
     spec = job.spec
     if spec.sweep is not None:
         raise RankzeroError(
             f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
+        )
+    if spec.after and after is None:
+        raise RankzeroError(
+            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
+            "rankzero.slurm.pipeline (module job_pipeline)"
         )
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
@@ -147,6 +162,7 @@ def prepare(
         adopted_key=adopted.key if adopted else None,
         conda=adopted is not None and adopted.kind == "conda",
         container_places=container_places,
+        after=after or (),
     )
     made = plan_of(spec, job.merged)
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}

@@ -31,7 +31,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element, Elements
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import base_id
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
+    SUPERSEDED,
+    Request,
+    Standing,
+    superseded,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import wants_new
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
 
@@ -168,6 +173,11 @@ class SweepLauncher:
     def _rows(self) -> list[_Row]:
         looked = Elements(self.slurm, self.request.runs, self.check_mode, self.sleep, self.clock)
         known = looked.standings(self.request.elements)
+        doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
+        if doomed and not self.check_mode:
+            self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values() if one])
+        for number, one in doomed.items():
+            known[number] = replace(one, state="failed", message=SUPERSEDED) if one else None
         return [_Row(element, known[element.number]) for element in self.request.elements]
 
     def _judge(self, row: _Row, wanted: bool) -> None:

@@ -14,6 +14,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation i
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 
+SUPERSEDED = "it waited for a launch that is over"
+
 
 @dataclass(frozen=True)
 class Request:
@@ -40,6 +42,8 @@ class Request:
     # The script's own --dependency, and what this submission waits for besides (sbatch(1)), such as afterok:12.
     dependency: str = ""
     waits_for: Sequence[str] = ()
+    # What it follows was submitted anew: a job of this launch that still waits does so for something that is over.
+    supersedes: bool = False
 
     @property
     def state_root(self) -> str:
@@ -60,6 +64,13 @@ class Standing:
     job_id: str | None = None
     record: JobRecord | None = None
     message: str = ""
+
+
+def superseded(request: Request, standing: Standing | None) -> bool:
+    """Whether an active generation can never start, because it waits for a launch that is over."""
+    if standing is None or standing.state != "active" or not request.supersedes or request.relaunch == "never":
+        return False
+    return standing.record is not None and standing.record.pending
 
 
 def waiting(request: Request) -> list[str]:

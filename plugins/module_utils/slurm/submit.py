@@ -14,6 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
@@ -38,9 +39,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
+    SUPERSEDED,
     Request,
     Standing,
     differences,
+    superseded,
     waiting,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import settled, wants_new
@@ -78,6 +81,10 @@ class Launcher:
         while True:
             newest = self._newest()
             standing = self.standing(newest) if newest else None
+            if standing and standing.job_id and superseded(self.request, standing):
+                if not self.check_mode:
+                    self.slurm.call("scancel", standing.job_id)
+                standing = replace(standing, state="failed", message=SUPERSEDED)
             if standing and not wants_new(standing, self.request.relaunch):
                 return self._kept(standing)
             # The same generation once more: its name and its claim are those of the lost submission.
