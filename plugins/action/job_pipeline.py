@@ -123,7 +123,7 @@ class ActionModule(LaunchAction):
             request["refs"] = list(known.values())
         launch = one.launch
         if isinstance(launch, PreparedSweep):
-            lines = text_replaced({"elements": launch.arguments["elements"]}, texts)
+            lines = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, texts)
             launch = replace(
                 launch, arguments={**launch.arguments, **lines, "array": {**launch.arguments["array"], **request}}
             )

@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Launches several jobs at once, each to start when those that it follows have succeeded (C(--dependency=afterok), with
-    the job's own proof of its artifact behind it). Sweeps may be among them.
+  - Launches several jobs at once, each to start when those that it follows have succeeded (C(--dependency=afterok),
+    with the job's own proof of its artifact behind it). Sweeps may be among them.
   - Each is a launch as M(rankzero.slurm.job) makes it, exactly once. What has succeeded already is not run again, and
     nothing waits for it. What is active is adopted. What has failed is submitted again with all that follow it.
   - The keys of the launches that a job follows are part of its own key. Another tokeniser is another training.
@@ -79,7 +79,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 stages:
-  description: The jobs in the order of their launch, each as M(rankzero.slurm.job) or M(rankzero.slurm.job_sweep) returns it.
+  description:
+    - The jobs in the order of their launch, each as M(rankzero.slurm.job) or M(rankzero.slurm.job_sweep) returns it.
   returned: always
   type: list
   elements: dict

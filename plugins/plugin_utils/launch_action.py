@@ -17,8 +17,8 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job

@@ -167,6 +167,9 @@ def prepare(
     made = plan_of(spec, job.merged)
     facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
     record = manifest(made, job.merged, facts)
+    if after:
+        # Also so that they stay while this launch does (store_prune).
+        record["after"] = [asdict(upstream) for upstream in after]
     record["spec"] = with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),

@@ -67,8 +67,8 @@ def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise RankzeroError(
-                f"after: {path} follows two jobs of the name {doubled[0]}; the ranks find each by its name, so give them "
-                "different ones"
+                f"after: {path} follows two jobs of the name {doubled[0]}; the ranks find each by its name, so give "
+                "them different ones"
             )
         found.append(Stage(path, jobs[path], upstream))
     return found
@@ -79,8 +79,8 @@ def _items(given: Any, cwd: str) -> list[_Item]:
         return _listed(given, cwd, "job")
     if not isinstance(given, str) or not given:
         raise RankzeroError(
-            "job: is required: the path of a job file or of a pipeline file (-e job=pipelines/gpt.yml), or a list of job "
-            f"files; not {given!r}"
+            "job: is required: the path of a job file or of a pipeline file (-e job=pipelines/gpt.yml), or a list of "
+            f"job files; not {given!r}"
         )
     layer, folder = load_job_file(given, cwd)
     if "jobs" not in layer.data:

@@ -246,7 +246,10 @@ def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence
 def _shape(sweep: Sweep) -> Iterator[tuple[Sequence[str], str]]:
     if sweep.method == "list":
         if not sweep.points:
-            yield ["sweep.points"], "sweep.points: is required with sweep.method list: one map of values an element"
+            yield (
+                ["sweep.points", "sweep"],
+                "sweep.points: is required with sweep.method list: a map of values each",
+            )
         if sweep.parameters:
             yield (
                 ["sweep.parameters", "sweep.method"],
@@ -269,7 +272,7 @@ def _shape(sweep: Sweep) -> Iterator[tuple[Sequence[str], str]]:
             f"sweep.points: has no effect with sweep.method {sweep.method}; use sweep.parameters, or method list",
         )
     if not sweep.parameters:
-        yield ["sweep.parameters"], "sweep.parameters: is required: name -> list of values"
+        yield ["sweep.parameters", "sweep"], "sweep.parameters: is required: name -> list of values"
         return
     if sweep.method == "random" and sweep.samples is None:
         yield ["sweep.samples", "sweep.method"], "sweep.samples: is required with sweep.method random: how many"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
@@ -80,6 +81,11 @@ def waiting(request: Request) -> list[str]:
     """
     if not request.waits_for:
         return []
+    if "?" in request.dependency:
+        raise RankzeroError(
+            f"resources.dependency: {request.dependency} asks for any one of several jobs, and this launch has to wait "
+            f"for others besides ({', '.join(request.waits_for)}), which Slurm cannot combine; leave it out"
+        )
     both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
     return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]
 
