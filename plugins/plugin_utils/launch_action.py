@@ -112,7 +112,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
 
         def ask(**runtime: Any) -> dict[str, Any]:
             shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            arguments = {"job": job.spec.name, "state": state, "elements": elements, "_request": sweep.arguments}
+            arguments = {"job": job.spec.name, "state": state, "elements": elements or [], "_request": sweep.arguments}
             return self.call("rankzero.slurm.job_sweep", {**arguments, **shipped, **runtime}, task_vars)
 
         return self._completed(self.with_runtime(ask, sweep.first.runtime), sweep.first, job, sweep.lines)
