@@ -36,7 +36,8 @@ class ActionModule(LaunchAction):
         state = arguments.get("state", "present")
         explained = self._task.check_mode or _asked(arguments.get("explain"))
         host = task_vars.get("inventory_hostname", "localhost")
-        completed = self.launch(job, prepared, task_vars, state)
+        result = self.launched(job, prepared, {"job": arguments["job"], "state": state}, task_vars)
+        completed = self.completed(result, prepared, job, prepared.lines)
         if not completed.get("failed"):
             completed["variables"] = prepared.variables
         if explained and state == "present" and not completed.get("failed"):

@@ -123,14 +123,15 @@ class ActionModule(LaunchAction):
             request["refs"] = list(known.values())
         launch = one.launch
         if isinstance(launch, PreparedSweep):
-            lines = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, texts)
-            launch = replace(
-                launch, arguments={**launch.arguments, **lines, "array": {**launch.arguments["array"], **request}}
-            )
-            result = self.launch_sweep(one.stage.job, launch, task_vars)
+            own = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, texts)
+            array = {**launch.arguments["array"], **request}
+            launch = replace(launch, arguments={**launch.arguments, **own, "array": array})
+            given = {"job": one.stage.path, "state": "present", "elements": []}
+            result = self.launched_sweep(one.stage.job, launch, given, task_vars)
         else:
             launch = replace(launch, arguments={**launch.arguments, **request})
-            result = self.launch(one.stage.job, launch, task_vars)
+            result = self.launched(one.stage.job, launch, {"job": one.stage.path, "state": "present"}, task_vars)
+        result = self.completed(result, one.first, one.stage.job, launch.lines)
         if result.get("missing"):
             result["missing"] = [
                 ref

@@ -29,8 +29,13 @@ class ActionModule(LaunchAction):
         arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements")
         job = self.job_of(arguments)
         sweep = self.prepared_sweep(job, arguments["relaunch"])
-        state, elements = arguments.get("state", "present"), arguments.get("elements")
-        result = self.launch_sweep(job, sweep, task_vars, state, elements)
+        given = {
+            "job": arguments["job"],
+            "state": arguments.get("state", "present"),
+            "elements": arguments.get("elements") or [],
+        }
+        result = self.launched_sweep(job, sweep, given, task_vars)
+        result = self.completed(result, sweep.first, job, sweep.lines)
         host = task_vars.get("inventory_hostname", "localhost")
         for line in _told(result, sweep.lines):
             display.display(f"{host}: {line}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions `job` and `job_script` share: from the task's options and the connection to a prepared launch."""
+"""What the actions that launch share: from the task's options and the connection to a prepared launch, and its call."""
 
 from __future__ import annotations
 
@@ -69,10 +69,12 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         self,
         job: Job,
         relaunch: str,
+        facts: Mapping[str, Any] | None = None,
+        *,
         container_places: tuple[str, str | None] | None = None,
         after: Sequence[Upstream] | None = None,
     ) -> Prepared:
-        state_root, store_root, *caches = self.roots(job)
+        state_root, store_root, *caches = self._roots(job)
         return prepare(
             job,
             state_root=state_root,
@@ -81,50 +83,57 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             adopted=self._adopted(job),
             relaunch=relaunch,
             version=collection_version(),
+            facts=facts,
             container_places=container_places,
             after=after,
         )
 
     def prepared_sweep(self, job: Job, relaunch: str, after: Sequence[Upstream] | None = None) -> PreparedSweep:
+        """The launches of a job with a section `sweep`."""
+
         def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
-            return self.prepared(one, relaunch, container_places, after)
+            return self.prepared(one, relaunch, container_places=container_places, after=after)
 
-        return prepare_sweep(job, self.roots(job)[0], prepared)
+        return prepare_sweep(job, self._roots(job)[0], prepared)
 
-    def launch(self, job: Job, prepared: Prepared, task_vars: dict[str, Any], state: str = "present") -> dict[str, Any]:
-        """Launch (or cancel) one job: the module's result, with what is missing and how to build it."""
-        request = dict(prepared.arguments)
-        lines = self.secrets(job, task_vars) if state == "present" else b""
-
-        def ask(**runtime: Any) -> dict[str, Any]:
-            if lines and not self._task.check_mode:
-                request["secrets_file"] = self.ship_secrets(lines)
-            arguments = {"job": job.spec.name, "state": state, "_request": request}
-            return self.call("rankzero.slurm.job", {**arguments, **runtime}, task_vars)
-
-        return self._completed(self.with_runtime(ask, prepared.runtime), prepared, job, prepared.lines)
-
-    def launch_sweep(
-        self, job: Job, sweep: PreparedSweep, task_vars: dict[str, Any], state: str = "present", elements: Any = None
+    def launched(
+        self, job: Job, prepared: Prepared, arguments: Mapping[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
-        """The same for a sweep; of its elements only `elements` are cancelled, where they are given."""
-        lines = self.secrets(job, task_vars) if state == "present" else b""
+        """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
 
-        def ask(**runtime: Any) -> dict[str, Any]:
-            shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            arguments = {"job": job.spec.name, "state": state, "elements": elements or [], "_request": sweep.arguments}
-            return self.call("rankzero.slurm.job_sweep", {**arguments, **shipped, **runtime}, task_vars)
+        arguments: the module's `job` and `state`.
+        """
+        request = dict(prepared.arguments)
+        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
 
-        return self._completed(self.with_runtime(ask, sweep.first.runtime), sweep.first, job, sweep.lines)
+        def ask(**more: Any) -> dict[str, Any]:
+            if lines and not self._task.check_mode:
+                request["secrets_file"] = self._ship_secrets(lines)
+            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
 
-    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
-        """The module's result with what only the controller knows: the plan, and how to build what is missing."""
+        return self._with_runtime(ask, prepared.runtime)
+
+    def launched_sweep(
+        self, job: Job, sweep: PreparedSweep, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
+        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
+
+        def ask(**more: Any) -> dict[str, Any]:
+            shipped = {"_secrets_file": self._ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            given = {**arguments, "_request": sweep.arguments, **shipped, **more}
+            return self.call("rankzero.slurm.job_sweep", given, task_vars)
+
+        return self._with_runtime(ask, sweep.first.runtime)
+
+    def completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
+        """A module's result with what only the controller knows: the plan, and how to build what is missing."""
         if not result.get("failed"):
             result.update(self.producers(result, prepared, job))
             result["plan"] = lines
         return result
 
-    def with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
+    def _with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
         """Ask the module; once on each cluster and version bring the job runtime, and ask again."""
         result = ask()
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
@@ -132,7 +141,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
         result.pop("invocation", None)
         return result
 
-    def secrets(self, job: Job, task_vars: dict[str, Any]) -> bytes:
+    def _secrets(self, job: Job, task_vars: dict[str, Any]) -> bytes:
         """The lines of the secrets whose values the controller holds."""
 
         def variable(name: str) -> Any:
@@ -140,7 +149,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
 
         return secret_lines(job.spec, os.environ, variable)
 
-    def ship_secrets(self, lines: bytes) -> str:
+    def _ship_secrets(self, lines: bytes) -> str:
         """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
@@ -167,6 +176,9 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "extras": list(environment.extras),
                 "python": environment.python,
                 "torch": environment.torch,
+                "mode": environment.mode,
+                "compression": environment.compression,
+                "interpreter": environment.interpreter,
             },
         }
         return {
@@ -200,7 +212,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             raise RankzeroError(f"the extra variables cannot be read: {error}") from error
         return {name: plain(extra[name]) for name in short_names() if name in extra}
 
-    def roots(self, job: Job) -> list[str]:
+    def _roots(self, job: Job) -> list[str]:
         """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""
         settings = job.settings
         roots = [root for root in (settings.state_root, settings.store_root, settings.caches) if root]

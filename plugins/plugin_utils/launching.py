@@ -37,7 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
@@ -56,6 +56,8 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "formats.py",
+    "holding.py",
     "inside.py",
     "inside.sh",
     "job.sh",
@@ -74,6 +76,10 @@ RUNTIME_FILES = (
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "sealed.py",
+    "sealed.sh",
+    "sealed_file.py",
+    "sealed_mount.py",
     "stage.py",
     "stage.sh",
 )
@@ -125,11 +131,12 @@ def prepare(
     version: str,
     caches: str | None = None,
     adopted: Adopted | None = None,
+    facts: Mapping[str, Any] | None = None,
     container_places: tuple[str, str | None] | None = None,
     after: Sequence[Upstream] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster; `container_places` and `after`
-    as in plan.
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest.
+    `container_places` and `after` as in plan.
     """
     spec = job.spec
     if spec.sweep is not None:
@@ -147,8 +154,8 @@ def prepare(
     _check_program(spec, snapshot)
     wanted = spec.environment
     built = None
-    if wanted.mode == "venv":
-        built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
+    if wanted.mode in MODES:
+        built = project_recipe(job.project, vars(wanted))
     runtime_key, runtime = runtime_bundle()
     plan_of = functools.partial(
         plan,
@@ -165,11 +172,15 @@ def prepare(
         after=after or (),
     )
     made = plan_of(spec, job.merged)
-    facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
-    record = manifest(made, job.merged, facts)
+    known: dict[str, Any] = {
+        "code": {**snapshot.facts(), "repository": provenance.repository(snapshot.src)["repository"]},
+        "collection": version,
+        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
+    }
     if after:
         # Also so that they stay while this launch does (store_prune).
-        record["after"] = [asdict(upstream) for upstream in after]
+        known["after"] = [asdict(upstream) for upstream in after]
+    record = manifest(made, job.merged, {**known, **(facts or {})})
     record["spec"] = with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
@@ -285,7 +296,7 @@ def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
 def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """A spec that means the same wherever it lies."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode == "venv":
+    if job.spec.environment.mode in MODES:
         result["environment"] = {**data.get("environment", {}), "project": job.project}
     return result
 

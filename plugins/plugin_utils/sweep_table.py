@@ -12,7 +12,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import duration, shown_value
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import duration
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import shown_value
 
 # A screen is for the best ones and for what went wrong; the files have all.
 MOST_ROWS = 40

@@ -10,6 +10,7 @@
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
+. "$RANKZERO_RUNTIME/sealed.sh"
 . "$RANKZERO_RUNTIME/stage.sh"
 
 # The job as Slurm's commands want it named. For a task of an array that is ARRAY_TASK: the last task to start has the

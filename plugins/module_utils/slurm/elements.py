@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
     RunDirectory,
@@ -27,7 +28,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     base_id,
     find_by_id,
     find_by_name,
-    without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
@@ -125,16 +125,16 @@ class Elements:
         return found
 
     def _opened(self, element: Element, run: RunDirectory, outcome: Mapping[str, Any] | None) -> _Open:
-        own = run.own_events()
-        place, claim = array_of(own), run.claim()
+        mine = run.own_events()
+        place, claim = array_of(mine), run.claim()
         if place is None:
-            name, owner, task, events = identity(run.path).job_name, run, None, own
+            name, owner, task, events = identity(run.path).job_name, run, None, mine
         else:
             owner = RunDirectory(run.beside(place.array))
             if owner.path not in self._journals:
                 self._journals[owner.path] = owner.own_events()
             name, task = place.job_name(os.path.basename(self.runs)), place.task
-            events = own + as_element(self._journals[owner.path], place.task)
+            events = mine + as_element(self._journals[owner.path], place.task)
         ids = [str(each["job_id"]) for each in events if each["event"] in ("submitted", "adopted")]
         job_id = claim.job_id if claim else (ids[-1] if ids else None)
         return _Open(element.number, run, outcome, name, owner, task, events, job_id)
@@ -180,4 +180,5 @@ class Elements:
         if forgotten and any(base_id(job_id) in {base_id(one) for one in known} for job_id in forgotten):
             known.update(find_by_id(self.slurm, forgotten, since=since))
         for job_id, one in ids.items():
-            one.record = known.get(job_id)
+            record = known.get(job_id)
+            one.record = record if record and record.name == one.name else own(record, one.run.path)

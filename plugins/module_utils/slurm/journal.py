@@ -35,7 +35,7 @@ class Claim:
 
     @classmethod
     def of(cls, text: str) -> Claim | None:
-        """What the claim file says, "<generation> <cluster> <job id>"; None for anything else, or half of it."""
+        """What the claim file says ("<generation> <cluster> <job id>"); None for anything else, as a half of it."""
         words = text.split()
         if len(words) == 3 and words[0].isascii() and words[0].isdigit():
             return cls(int(words[0]), words[1], words[2])

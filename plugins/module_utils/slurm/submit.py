@@ -11,6 +11,7 @@ Of two jobs of one generation `singleton` and the job's own claim admit one. Whi
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    belonging,
     exclusions,
     folders,
     owners,
@@ -30,13 +32,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, array_of, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
-    JobRecord,
-    base_id,
-    find_by_name,
-    without_namesakes,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
     SUPERSEDED,
@@ -107,11 +104,12 @@ class Launcher:
             if standing:
                 self.inside.make_way(standing)
             packing.keep(self.request)
+            known = os.path.isdir(self.request.runs_dir)
             if again:
                 folders.renew(self.request, target, self._record_intent)
                 return self.submit(target)
             if folders.create(self.request, target, self._record_intent):
-                return self.submit(target, newest)
+                return (self._orphan(target) if known else None) or self.submit(target, newest)
 
     def cancel(self) -> dict[str, Any]:
         """End the newest generation's job where it is active."""
@@ -181,18 +179,30 @@ class Launcher:
 
     def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
         """The jobs that Slurm knows of a generation, by their name."""
-        if steps.host_job(run):
-            return steps.named(self.slurm, run, self.request.name_of(run.generation))
-        place = array_of(run.own_events())
-        if place is not None:
-            # As an element of a sweep: what Slurm knows by name is its array.
-            found = find_by_name(self.slurm, [place.job_name(self.request.name)], since=since)
-            return [record for record in found if record.job_id == f"{base_id(record.job_id)}_{place.task}"]
-        found = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=since)
-        return without_namesakes(found, run.path)
+        return belonging.named(self.slurm, run, self.request.name_of(run.generation), since=since)
+
+    def _orphan(self, run: RunDirectory) -> dict[str, Any] | None:
+        """The job of a generation whose run directory was removed: this one has just taken its place.
+
+        One that waits is the launch: it finds its folder again. One that runs can leave no result, and another job
+        beside it would run the same once more.
+        """
+        for record in belonging.in_the_queue(self.slurm, run, self.request.name_of(run.generation)):
+            if record.pending:
+                run.record("adopted", job_id=record.job_id)
+                return self._kept(Standing("active", run, record.job_id, record))
+            shutil.rmtree(run.path, ignore_errors=True)
+            raise RankzeroError(
+                f"job {record.job_id} of this launch is {record.state}, but its run directory {run.path} was "
+                f"removed: it can leave no result. Cancel it (scancel {record.job_id}) and launch again.",
+                **self._identity(run),
+                job_id=record.job_id,
+            )
+        return None
 
     def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
-        return steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since).get(job_id)
+        found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
+        return belonging.own(found.get(job_id), run.path)
 
     def check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""

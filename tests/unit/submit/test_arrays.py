@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import tasks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import results
-from tests.unit.submit.test_submit import SILENT, Bench, Cluster
+from tests.unit.submit.bench import SILENT, Bench, Cluster
 
 SWEEP = "5" * 16
 TASKS = "TASKS-" + "0" * 24
@@ -308,9 +308,10 @@ def test_an_ordinary_launch_of_an_elements_values_finds_the_element_even_by_its_
 
 def test_an_element_that_was_launched_by_hand_before_is_not_run_again(grid: Grid) -> None:
     grid.cluster.sbatch = lambda argv: Cluster.submit(grid.cluster, argv)
-    grid.bench.request = replace(
-        grid.bench.request, key="01" * 32, runs_dir=str(grid.runs / ("01" * 8)), job_name="job." + "01" * 8 + ".1"
-    )
+    name = "job." + "01" * 8 + ".1"
+    files = {**grid.bench.request.files, "job.sbatch": f"#SBATCH --job-name={name}\n"}
+    where = {"key": "01" * 32, "runs_dir": str(grid.runs / ("01" * 8)), "job_name": name}
+    grid.bench.request = replace(grid.bench.request, files=files, **where)
     assert grid.bench.launch()["job_id"] == "101"
     grid.cluster.sbatch, grid.cluster.numbers = grid.cluster.submit, 101
     result = grid.launch()
