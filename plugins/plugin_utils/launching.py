@@ -9,23 +9,32 @@ Reads the project's files (code snapshot, pyproject.toml); talks to no cluster.
 from __future__ import annotations
 
 import base64
+import functools
 import getpass
 import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, explain, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import (
+    Plan,
+    Upstream,
+    contract,
+    manifest,
+    plan,
+    summary,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
@@ -39,6 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "adopt.sh",
+    "array.sh",
     "attach.sh",
     "background.sh",
     "binding.py",
@@ -86,6 +96,8 @@ class Prepared:
     arguments: dict[str, Any]
     lines: list[str]
     variables: list[dict[str, str]]
+    # The same launch with another spec: for the elements of a sweep.
+    plan_of: Callable[[LaunchSpec, Merged], Plan]
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
@@ -120,9 +132,22 @@ def prepare(
     caches: str | None = None,
     adopted: Adopted | None = None,
     facts: Mapping[str, Any] | None = None,
+    container_places: tuple[str, str | None] | None = None,
+    after: Sequence[Upstream] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest."""
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest.
+    `container_places` and `after` as in plan.
+    """
     spec = job.spec
+    if spec.sweep is not None:
+        raise RankzeroError(
+            f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
+        )
+    if spec.after and after is None:
+        raise RankzeroError(
+            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
+            "rankzero.slurm.pipeline (module job_pipeline)"
+        )
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
@@ -132,9 +157,8 @@ def prepare(
     if wanted.mode in MODES:
         built = project_recipe(job.project, vars(wanted))
     runtime_key, runtime = runtime_bundle()
-    made = plan(
-        spec,
-        job.merged,
+    plan_of = functools.partial(
+        plan,
         code_key=snapshot.digest,
         environment_key=built.key if built else None,
         runtime_key=runtime_key,
@@ -144,14 +168,20 @@ def prepare(
         caches=caches,
         adopted_key=adopted.key if adopted else None,
         conda=adopted is not None and adopted.kind == "conda",
+        container_places=container_places,
+        after=after or (),
     )
-    known = {
+    made = plan_of(spec, job.merged)
+    known: dict[str, Any] = {
         "code": {**snapshot.facts(), "repository": provenance.repository(snapshot.src)["repository"]},
         "collection": version,
         "submitted_by": f"{getpass.getuser()}@{platform.node()}",
     }
+    if after:
+        # Also so that they stay while this launch does (store_prune).
+        known["after"] = [asdict(upstream) for upstream in after]
     record = manifest(made, job.merged, {**known, **(facts or {})})
-    record["spec"] = _with_absolute_paths(record["spec"], job)
+    record["spec"] = with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
         "launch.json": _json(record),
@@ -195,13 +225,14 @@ def prepare(
         "placement": _placement(spec),
         "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "archives": staging.kept(refs, spec, job.settings, state_root),
+        "dependency": str(dict(made.header).get("dependency") or ""),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     lines = summary(made) + _sources(snapshot, built, job)
     lines += [adopted.line()] if adopted else []
     chosen = fabric(spec.fabric, job.settings.fabrics)
     lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
-    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged))
+    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged), plan_of)
 
 
 def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
@@ -262,7 +293,8 @@ def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
     ]
 
 
-def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """A spec that means the same wherever it lies."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
     if job.spec.environment.mode in MODES:
         result["environment"] = {**data.get("environment", {}), "project": job.project}

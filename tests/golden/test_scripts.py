@@ -9,6 +9,7 @@ is committed.
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import array
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
@@ -26,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import re
 HERE = Path(__file__).parent
 UPDATE = "RANKZERO_UPDATE_GOLDEN"
 SITE = "site-template"
+SWEEP = "sweep"
 
 SPECS: dict[str, dict[str, Any]] = {
     "srun-minimal": {"name": "minimal", "command": ["train.py", "--steps", "10"]},
@@ -169,6 +172,14 @@ SPECS: dict[str, dict[str, Any]] = {
         "fabric": "roce",
         "offline": True,
     },
+    SWEEP: {
+        "name": "lr",
+        "command": ["train.py", "--lr", "{lr}"],
+        "env": {"RUN": "lr {lr}", "SAME": "1"},
+        "checkpoint": {"dir": "/scratch/lr/{lr}/{seed}"},
+        "artifact": {},
+        "sweep": {"parameters": {"lr": ["1e-3", "it's"], "seed": ["1", "2"]}, "metric": "loss", "parallel": 2},
+    },
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
 }
 
@@ -190,9 +201,8 @@ def rendered(name: str) -> str:
     data = SPECS[name]
     merged = merge([Layer(f"jobs/{name}.yml", data)])
     spec = validated(merged)
-    made = plan(
-        spec,
-        merged,
+    plan_of = functools.partial(
+        plan,
         code_key="c0de" * 16,
         environment_key="e" * 32 if spec.environment.mode in MODES else None,
         runtime_key="4" * 32,
@@ -201,7 +211,13 @@ def rendered(name: str) -> str:
         store_root="/scratch/ml/rankzero",
         **FOUND.get(name, {}),
     )
-    return with_generation(render_script(made, str(HERE / "templates") if name == SITE else None), made.token, 1)
+    if name == SWEEP:
+        elements, _notes = array.elements(spec, array.specs(spec, merged), plan_of)
+        made = array.array_plan(spec, elements, "/project/ml/rankzero state")
+    else:
+        made = plan_of(spec, merged)
+    text = render_script(made, str(HERE / "templates") if name == SITE else None)
+    return with_generation(text, made.token, 1).replace(array.tasks_token(made.key), "0-3%2")
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -117,7 +117,14 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
     things: list[Thing] = [
         thing for kind in ("code", "environment", "runtime", "archive") for thing in look.slots(kind, store, state)
     ]
-    plan = decide(found, [*things, *sessions, *look.caches(state)], days=days, now=now, shells_since=since, blind=blind)
+    plan = decide(
+        found,
+        [*things, *sessions, *look.caches(state), *look.sweeps(state)],
+        days=days,
+        now=now,
+        shells_since=since,
+        blind=blind,
+    )
     session_paths = {one.path for one in alive}
     plan.staying = {
         path: "used by a session, or recently" if path in session_paths else reason

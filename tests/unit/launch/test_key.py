@@ -177,6 +177,15 @@ OTHER: dict[str, Any] = {
     "artifact.require": {"loss": {"lt": 4}},
     "artifact.then": "end",
     "artifact.grace": 0,
+    "after": ["before.yml"],
+    "sweep.method": "zip",
+    "sweep.parameters": {"lr": ["1"]},
+    "sweep.points": [{"lr": "1"}],
+    "sweep.samples": 3,
+    "sweep.seed": 1,
+    "sweep.metric": "loss",
+    "sweep.goal": "max",
+    "sweep.parallel": 2,
 }
 IN_KEY = {
     "command",
