@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import time
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -25,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import l
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv, uv_from_wheel
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import (
     content_digest,
     import_probe,
@@ -101,7 +101,9 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
     """Resolve and install from what this host reaches."""
     pip = sources.read_pip_settings(environ)
     settings = sources.uv_environment(pip, environ)
-    tool = _find_uv(request, settings) or _bootstrap_uv(request.store_root, python, environ)
+    tool = find_uv(request.store_root, request.uv, request.hint, settings) or bootstrap_uv(
+        request.store_root, python, environ
+    )
     identity = sources.identity(pip, environ)
     key = lock_key(request.recipe, python.minor, python.target(), python.markers["platform_machine"], identity)
 
@@ -139,9 +141,9 @@ def _from_brought(
     missing = sorted(name for name, place in places.items() if place is None)
     if missing:
         return Needs("these wheels are not visible on this host", files=missing)
-    tool = _find_uv(request, settings)
+    tool = find_uv(request.store_root, request.uv, request.hint, settings)
     if tool is None and brought.tool:
-        tool = _uv_from_wheel(request.store_root, str(places[str(brought.tool["filename"])]), brought.tool, settings)
+        tool = uv_from_wheel(request.store_root, str(places[str(brought.tool["filename"])]), brought.tool, settings)
     if tool is None:
         return _needs(request, python, environ, "this host has no uv")
 
@@ -295,59 +297,8 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
             lock = None
     target = python.target()
     facts = {"markers": python.markers, "libc": python.libc, "target": asdict(target) if target else None}
-    has_uv = _find_uv(request, environ) is not None
+    has_uv = find_uv(request.store_root, request.uv, request.hint, environ) is not None
     return Needs(reason, python=facts, uv=not has_uv, lock=lock, lock_key=key)
-
-
-def _find_uv(request: Request, settings: Mapping[str, str]) -> uv.Uv | None:
-    tools = os.path.join(request.store_root, "tools")
-    kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
-    ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
-    hint = [request.hint] if request.hint else []
-    if request.uv:
-        return uv.named(request.uv, settings)
-    return uv.find([*uv.usual_places(settings), *hint, *ours], settings)
-
-
-def _bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -> uv.Uv:
-    """Fetch uv with pip, once for this store. Raises Unreachable where that cannot be done: the controller may help."""
-    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
-        house = os.path.join(work, "environment")
-        commands = [
-            [python.path, "-m", "venv", house],
-            [f"{house}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
-        ]
-        for command in commands:
-            done = subprocess.run(
-                command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-            )
-            if done.returncode != 0:
-                said = sources.redact((done.stderr or done.stdout).strip())[-400:]
-                raise uv.Unreachable(
-                    "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
-                    f"the option uv), or python3-venv and a package source for pip:\n{said}"
-                )
-        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
-        fetched = uv.named(f"{house}/bin/uv", settings)
-        return _keep_uv(store_root, fetched.path, fetched.version, settings)
-
-
-def _uv_from_wheel(store_root: str, path: str, wheel: Mapping[str, Any], settings: Mapping[str, str]) -> uv.Uv:
-    """Take the uv program out of its wheel: it is one file that needs nothing else."""
-    version = str(wheel["version"])
-    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work, zipfile.ZipFile(path) as archive:
-        member = f"uv-{version}.data/scripts/uv"
-        program = archive.extract(member, work)
-        return _keep_uv(store_root, program, version, settings)
-
-
-def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str, str]) -> uv.Uv:
-    target = os.path.join(store_root, "tools", f"uv-{version}")
-    with fresh_folder(target) as folder:
-        shutil.copyfile(program, os.path.join(folder, "uv"))
-        os.chmod(os.path.join(folder, "uv"), 0o755)
-        publish(folder, target)
-    return uv.named(os.path.join(target, "uv"), settings)
 
 
 def _verified(wheel: Mapping[str, Any], folder: str | None) -> str | None:

@@ -34,7 +34,13 @@ def ensure_environment(
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
     made = recipe(
-        request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
+        request.get("pyproject", ""),
+        request.get("uv_lock"),
+        options["extras"],
+        options["python"],
+        options["torch"],
+        options.get("mode") or "venv",
+        options,
     )
     if options["state"] == "absent":
         return _absent(root, made.key, check_mode=check_mode)
