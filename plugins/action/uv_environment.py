@@ -51,7 +51,7 @@ class ActionModule(Producer):
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             display.display(
-                f"{self._task_host()}: environment {wanted.key[:12]}: the host reaches no package source; "
+                f"{self.host()}: environment {wanted.key[:12]}: the host reaches no package source; "
                 "fetching the wheels here"
             )
             brought = collect(wanted, needs)
@@ -69,8 +69,5 @@ class ActionModule(Producer):
         wheels = [*brought["wheels"], *([brought["tool"]] if brought["tool"] else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
-        display.display(f"{self._task_host()}: sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
+        display.display(f"{self.host()}: sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
         return self.send(wheel["path"] for wheel in wheels)
-
-    def _task_host(self) -> str:
-        return str(self._variables.get("inventory_hostname", "host"))

@@ -53,12 +53,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import
 @dataclass(frozen=True)
 class Aim:
     """Whom a set is for: the version of Python ("3.11", or "3.11.2" of a host that was asked), and what wheels must
-    fit. `path` is the interpreter of that host, None where only its platform is named.
+    fit. `path` is the interpreter of that host, None where only its platform is named; `here`: it is this host.
     """
 
     python: str
     target: Target
     path: str | None = None
+    here: bool = False
 
     @property
     def minor(self) -> str:
@@ -79,8 +80,8 @@ def aim_of(wanted: Wanted) -> Aim:
     # Only the minor version is known: the project may ask for any micro version of it.
     if not any(satisfies((*target.python, micro), asked) for micro in (0, 99)):
         raise RankzeroError(
-            f'python: {made.python} does not fit requires-python = "{asked}" in pyproject.toml. Name the version of the '
-            "nodes, and let the project allow it."
+            f'python: {made.python} does not fit requires-python = "{asked}" in pyproject.toml. Name the version of '
+            "the nodes, and let the project allow it."
         )
     return Aim(str(made.python), target)
 
@@ -93,7 +94,7 @@ def aim_at(python: Python) -> Aim:
             f"platform: the C library of this host is not glibc ({python.libc!r}): wheels can be carried to hosts with "
             "glibc only. Name the platform of the nodes, such as x86_64-manylinux_2_28."
         )
-    return Aim(python.markers["python_full_version"], target, python.path)
+    return Aim(python.markers["python_full_version"], target, python.path, here=True)
 
 
 def gather(
@@ -108,9 +109,9 @@ def gather(
     for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
         if text is not None:
             _write(os.path.join(work, name), text)
-    lock = _locked(wanted, aim, tool, pip, store_root, work)
-    text = _read(lock)
-    chosen = fitting(_applying(parse_lock(text), tool, aim, lock, work), aim.target)
+    # What the project requires of Python was compared with the aim; uv would compare it with the Python of this host.
+    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, tool, pip, store_root, work)))
+    chosen = fitting(_applying(text, tool, aim, work), aim.target)
     if carried is not None:
         chosen = _carried(chosen, carried)
     if wanted.kind == "cache":
@@ -135,7 +136,7 @@ def gather(
         "inputs": wanted.inputs,
         "extras": list(wanted.recipe.extras),
         "python": {"minor": aim.minor, "path": aim.path},
-        "platform": {"machine": aim.target.machine, "glibc": "%d.%d" % aim.target.glibc},
+        "platform": {"machine": aim.target.machine, "glibc": ".".join(map(str, aim.target.glibc))},
         "packages": {one.name: one.version for one in chosen},
         "wheels": sorted(one.name for one in own),
         "uv": tool.version,
@@ -143,9 +144,7 @@ def gather(
     }
 
 
-def _locked(
-    wanted: Wanted, aim: Aim, tool: uv.Uv, pip: sources.PipSettings, store_root: str, work: str
-) -> str:
+def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, pip: sources.PipSettings, store_root: str, work: str) -> str:
     """The path of a lock for this platform: the user's own, the one that was kept, or a new one."""
     lock, made = os.path.join(work, "pylock.toml"), wanted.recipe
     identity = sources.identity(pip, os.environ)
@@ -153,7 +152,7 @@ def _locked(
     if made.lock is None and os.path.isfile(kept):
         shutil.copyfile(kept, lock)
         return lock
-    here = Platform(aim.path, (), aim.target) if aim.path else None
+    here = Platform(aim.path, (), aim.target) if aim.path and aim.here else None
     there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
     resolve(tool, made, pip, work, lock, here or there)
     if made.lock is None:
@@ -161,8 +160,10 @@ def _locked(
     return lock
 
 
-def _applying(packages: Sequence[LockedPackage], tool: uv.Uv, aim: Aim, lock: str, work: str) -> list[LockedPackage]:
-    """Those of a lock that the platform needs: uv reads the markers, and would install these."""
+def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage]:
+    """The packages of a lock that the platform needs: uv reads the markers, and would install these."""
+    lock = os.path.join(work, "pylock.asked.toml")
+    _write(lock, text)
     said = tool.told(
         ["pip", "install", "--dry-run", "--offline", "--no-deps", "--python", sys.executable, "-r", lock]
         + ["--target", os.path.join(work, "nothing"), "--cache-dir", os.path.join(work, "empty"), *aim.options],
@@ -170,7 +171,7 @@ def _applying(packages: Sequence[LockedPackage], tool: uv.Uv, aim: Aim, lock: st
         "reading the lock",
     )
     names = set(re.findall(r"(?m)^ \+ ([a-z0-9-]+)(?:==| @ )", said))
-    return [package for package in packages if package.name in names]
+    return [package for package in parse_lock(text) if package.name in names]
 
 
 def _wheels(own: Sequence[Chosen], tool: uv.Uv, folder: str) -> None:
@@ -191,8 +192,8 @@ def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
     missing = [one.file.filename for one in there if not os.path.isfile(one.file.url)]
     if missing:
         raise RankzeroError(
-            f"source: {folder} lacks {len(missing)} of {len(there)} wheels that uv.lock asks for: {', '.join(missing)}. "
-            "Nothing was made. Bring them as well.",
+            f"source: {folder} lacks {len(missing)} of {len(there)} wheels that uv.lock asks for: {', '.join(missing)}"
+            ". Nothing was made. Bring them as well.",
             missing=missing,
         )
     return there
@@ -202,8 +203,8 @@ def _no_folders(chosen: Sequence[Chosen]) -> None:
     """A cache finds a wheel by the index that serves it; one that pip's find-links names travels beside it."""
     if all(one.file.local for one in chosen) and chosen:
         raise RankzeroError(
-            "kind: cache holds what an index serves, and every package of this project lies in a directory of this host "
-            "(pip's find-links). Use wheelhouse."
+            "kind: cache holds what an index serves, and every package of this project lies in a directory of this "
+            "host (pip's find-links). Use wheelhouse."
         )
 
 
@@ -276,4 +277,3 @@ def _read(path: str) -> str:
 def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(text)
-

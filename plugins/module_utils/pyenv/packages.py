@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A set of packages for hosts without a route out: what it is made from, its key, its files, and whether they are whole.
+"""A set of packages for hosts without a route out: what it is made from, its key, its files, whether they are whole.
 
 STORE/packages/KEY/ holds packages.json (what the set is, with the sha256 of every file), uv, pylock.toml, and
 
@@ -21,7 +21,7 @@ import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -100,10 +100,10 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     try:
         with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
             manifest = json.load(stream)
-        manifest["files"], manifest["key"], manifest["digest"], manifest["inputs"]  # noqa: B018  what every set has
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return None
-    return dict(manifest)
+    whole = isinstance(manifest, dict) and {"files", "key", "digest", "inputs"} <= set(manifest)
+    return manifest if whole else None
 
 
 def listing(path: str) -> dict[str, dict[str, Any]]:
@@ -152,26 +152,31 @@ def take_over(source: str, folder: str, manifest: Mapping[str, Any]) -> None:
             raise RankzeroError(f"source: {name!r} in {MANIFEST} is no plain relative path; nothing was taken over.")
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        total = hashlib.sha256()
         try:
-            stream = open(os.path.join(source, name), "rb")
-        except OSError as error:
-            raise RankzeroError(f"source: {source}/{name} cannot be read ({error.strerror}): bring it again.") from None
-        with stream, open(target, "xb") as out:
-            for block in iter(lambda: stream.read(_BLOCK), b""):
-                out.write(block)
-                total.update(block)
-            out.flush()
-            os.fsync(out.fileno())
-        if total.hexdigest() != known["sha256"]:
+            found = _copied(os.path.join(source, name), target)
+        except FileNotFoundError:
+            raise RankzeroError(f"source: {name} is missing in {source}: bring it again.", missing=[name]) from None
+        if found != known["sha256"]:
             raise RankzeroError(
-                f"source: {name} in {source} is not what was packed (its sha256 is {total.hexdigest()[:16]}, and "
+                f"source: {name} in {source} is not what was packed (its sha256 is {found[:16]}, and "
                 f"{known['sha256'][:16]} was written down): it was changed, or damaged on its way. Bring it again.",
                 missing=[name],
             )
         if name == "uv":
             os.chmod(target, 0o755)
     shutil.copyfile(os.path.join(source, MANIFEST), os.path.join(folder, MANIFEST))
+
+
+def _copied(source: str, target: str) -> str:
+    """Copy a file, and let it reach the disk; the sha256 of what was read. Raises OSError."""
+    total = hashlib.sha256()
+    with open(source, "rb") as stream, open(target, "xb") as out:
+        for block in iter(lambda: stream.read(_BLOCK), b""):
+            out.write(block)
+            total.update(block)
+        out.flush()
+        os.fsync(out.fileno())
+    return total.hexdigest()
 
 
 def pack_cache(cache: str, target: str) -> None:
@@ -236,7 +241,7 @@ def _sha256(content: IO[bytes]) -> str:
     return total.hexdigest()
 
 
-def content_digest(packages: list[Mapping[str, Any]]) -> str:
+def content_digest(packages: Sequence[Mapping[str, Any]]) -> str:
     """One digest for what a set holds: names, versions and hashes of the wheels, wherever and however they are kept."""
     lines = sorted(f"{one['name']} {one['version']} {one['sha256']}\n" for one in packages)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
