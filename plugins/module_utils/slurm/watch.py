@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LOG_BYTES, Poll, Target, View
@@ -116,7 +117,7 @@ class Watch:
         if self._silent:
             self._silent = False
             events.append(Event("answered", "Slurm answers again"))
-        record = poll.queue.get(self.job_id)
+        record = own(poll.queue.get(self.job_id), self.run_dir)
         if record is not None and is_step(self.job_id) and record.name != identity(self.run_dir).job_name:
             # The job around it was requeued and counts its steps anew.
             record = None

@@ -36,11 +36,6 @@ def network() -> Iterator[ModuleType]:
         yield part
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def arguments(tmp_path: Path, **given: object) -> Namespace:
     folder = tmp_path / "run" / "preflight" / "0"
     folder.mkdir(parents=True, exist_ok=True)
