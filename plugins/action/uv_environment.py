@@ -10,8 +10,10 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, own_uv
 
 display = Display()
@@ -24,9 +26,11 @@ class ActionModule(Producer):
         "extras": {"type": "list", "elements": "str", "default": []},
         "python": {"type": "str"},
         "torch": {"type": "str", "default": "auto"},
-        "mode": {"type": "str", "choices": ["venv", "sealed"], "default": "venv"},
+        "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse"], "default": "venv"},
         "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
         "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
+        "platform": {"type": "str"},
+        "source": {"type": "str"},
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
         "uv": {"type": "str"},
@@ -39,6 +43,14 @@ class ActionModule(Producer):
         if key is not None:
             where = {"store_root": options["store_root"], "state": options["state"]}
             return self.without_source(key, options["state"], where)
+        if options["mode"] in KINDS:
+            return self._packages(options)
+        for name in ("platform", "source"):
+            if options.pop(name) is not None:
+                raise RankzeroError(
+                    f"{name}: goes with mode {' or '.join(KINDS)}, which holds packages for other hosts; not with "
+                    f"{options['mode']}."
+                )
         wanted = project_recipe(options.pop("project"), options)
         controller = own_uv()
         request = {
@@ -63,6 +75,13 @@ class ActionModule(Producer):
                 if result.pop("needs", None):
                     raise RankzeroError("environment: wheels were damaged on their way; run again.")
         return result
+
+    def _packages(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What each node of a job makes its environment from is a set of packages."""
+        self.MODULE = "rankzero.slurm.uv_cache"
+        kind = options.pop("mode")
+        given = {name: value for name, value in options.items() if name not in ("compression", "interpreter")}
+        return supply(self, {**given, "kind": kind, "verify": True})
 
     def _send(self, brought: dict[str, Any], lacking: set[str]) -> str:
         """Send the wheels that the host does not see at the controller's paths; returns their folder there."""

@@ -69,8 +69,10 @@ options:
         C(bin/python).
       - V(sealed) is one read-only file in that folder, C(environment.sqsh), which a job mounts on each of its nodes. A
         node then opens one file of the shared storage, where every rank would open thousands.
+      - V(cache) and V(wheelhouse) are sets of packages, C(packages/KEY), from which each node of a job makes the
+        environment on its own disk. This is the same as M(rankzero.slurm.uv_cache) with that kind, and returns the same.
     type: str
-    choices: [venv, sealed]
+    choices: [venv, sealed, cache, wheelhouse]
     default: venv
   compression:
     description:
@@ -81,12 +83,21 @@ options:
   interpreter:
     description:
       - Where the Python of a sealed environment comes from. V(copied) puts the interpreter of this host and its
-        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none that fits.
+        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none that
+        fits.
         V(node) puts none in; every node has to have the same one at the same place, which the job checks.
       - V(auto) takes a managed one that uv has already, else a copy, else the nodes' own where a copy would not run.
     type: str
     choices: [auto, managed, copied, node]
     default: auto
+  platform:
+    description:
+      - With O(mode=cache) or O(mode=wheelhouse), machine and C library of the nodes, as for M(rankzero.slurm.uv_cache).
+    type: str
+  source:
+    description:
+      - With O(mode=cache) or O(mode=wheelhouse), a set that was carried to the host, as for M(rankzero.slurm.uv_cache).
+    type: str
   store_root:
     description:
       - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
@@ -124,6 +135,7 @@ notes:
     a wheel.
   - Jobs that use an environment lose it when it is removed.
 seealso:
+  - module: rankzero.slurm.uv_cache
   - module: rankzero.slurm.code_snapshot
   - module: rankzero.slurm.job
 """
@@ -157,7 +169,7 @@ ref:
   type: dict
   contains:
     kind:
-      description: Always V(environment).
+      description: V(environment); V(packages) for O(mode=cache) and O(mode=wheelhouse).
       type: str
     key:
       description: Key of the recipe.
@@ -213,9 +225,11 @@ def main() -> None:
             "extras": {"type": "list", "elements": "str", "default": []},
             "python": {"type": "str"},
             "torch": {"type": "str", "default": "auto"},
-            "mode": {"type": "str", "choices": ["venv", "sealed"], "default": "venv"},
+            "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse"], "default": "venv"},
             "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
             "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
+            "platform": {"type": "str"},
+            "source": {"type": "str"},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
             "uv": {"type": "str"},

@@ -97,6 +97,14 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "compression": environment.compression,
                 "interpreter": environment.interpreter,
             },
+            "packages": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "platform": environment.platform,
+                "torch": environment.torch,
+                "kind_of_set": environment.mode,
+            },
         }
         return {
             "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],

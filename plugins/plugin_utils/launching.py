@@ -26,8 +26,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
@@ -46,8 +47,11 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "holding.py",
     "inside.py",
     "inside.sh",
+    "install.py",
+    "install.sh",
     "job.sh",
     "node.sh",
     "oci.py",
@@ -121,15 +125,19 @@ def prepare(
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
     wanted = spec.environment
-    built = None
+    built: Recipe | Wanted | None = None
     if wanted.mode in MODES:
         built = project_recipe(job.project, vars(wanted))
+    elif wanted.mode in ON_NODES:
+        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"})
+        built = Wanted(made_from, wanted.mode, wanted.platform)
     runtime_key, runtime = runtime_bundle()
     made = plan(
         spec,
         job.merged,
         code_key=snapshot.digest,
-        environment_key=built.key if built else None,
+        environment_key=built.key if isinstance(built, Recipe) else None,
+        packages_key=built.key if isinstance(built, Wanted) else None,
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
@@ -241,19 +249,18 @@ def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
         )
 
 
-def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
+def _sources(snapshot: Snapshot, built: Recipe | Wanted | None, job: Job) -> list[str]:
     state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
     if snapshot.dirty:
         state += f" + {len(snapshot.changed)} uncommitted changes"
+    what = built.kind if isinstance(built, Wanted) else "environment"
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
-    return [
-        code + (f"; environment {built.key[:12]} from {os.path.relpath(job.project)}/pyproject.toml" if built else "")
-    ]
+    return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/pyproject.toml" if built else "")]
 
 
 def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode in MODES:
+    if job.spec.environment.mode in (*MODES, *ON_NODES):
         result["environment"] = {**data.get("environment", {}), "project": job.project}
     return result
 

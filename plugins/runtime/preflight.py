@@ -155,10 +155,18 @@ def room(path, least):
     return size(free), None
 
 
+def installing(folder):
+    """What went wrong when this node made its environment itself (install.py), or None."""
+    if not os.environ.get("RANKZERO_PACKAGES"):
+        return None
+    said = read(os.path.join(folder, "install", os.environ["SLURMD_NODENAME"] + ".json"))
+    return said["problem"] if said else "this node did not make it"
+
+
 def lacking(arguments):
     """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself (P5)."""
     parts = {"code": arguments.code}
-    if os.path.isabs(arguments.python):
+    if os.path.isabs(arguments.python) and not os.environ.get("RANKZERO_PACKAGES"):
         parts["environment"] = os.path.dirname(os.path.dirname(arguments.python))
     sees = [kind for kind, path in parts.items() if path and os.path.isdir(path)]
     if arguments.stage == "never":
@@ -192,8 +200,11 @@ def examine(arguments, own, lacks=(), memory=None):
         columns["proj"] = "missing"
     elif arguments.code:
         check("proj", os.path.isdir(arguments.code), f"the code {arguments.code} is not here")
+    problem = installing(arguments.folder)
     if "environment" in lacks:
         columns["env"] = "missing"
+    elif problem:
+        check("env", False, f"environment: {problem}")
     else:
         # Where the node can look into the container it does, and only there: an environment may not fit the node.
         imports = [] if arguments.enter else arguments.imports.split()

@@ -20,10 +20,8 @@ import argparse
 import contextlib
 import fcntl
 import os
-import select
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -32,12 +30,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import disk  # noqa: E402
+import holding  # noqa: E402
 import pack  # noqa: E402
 import preflight  # noqa: E402
 
-POLL_SECONDS = 0.2
-# After SIGTERM without a word from the batch script: how long ranks have to show up before there are none.
-RANKS_SECONDS = 1.0
 COLUMNS = {"code": "proj", "environment": "env"}
 
 
@@ -71,7 +67,7 @@ class Stage:
             heard = self.hear(word)
             if heard is not None or late:
                 return heard
-            time.sleep(POLL_SECONDS)
+            time.sleep(holding.POLL_SECONDS)
 
     def fail(self, kind, problem, name=None):
         preflight.amend(self.folder, name or self.name, kind, f"staging the {kind}: {problem}")
@@ -120,12 +116,7 @@ def plan(stage, arguments):
 
 def hold(stage):
     """Make this node's folders, look for room where a copy is to come, and clean up when the job is over."""
-    ending = []
-    # A program may be told to save itself by any of them, and every step hears it. The end comes by TERM or INT.
-    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
-        signal.signal(number, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.append(time.monotonic()))
+    stay = holding.Stay()
     homes, transfers = [], stage.hear("plan")
     name, waiting, problem = stage.name, [], None
     try:
@@ -139,49 +130,16 @@ def hold(stage):
         except (OSError, disk.Trouble) as error:
             problem = str(error)
         stage.say(f"{name}.held", problem=problem)
-        seen = False
-        while True:
+        while not stay.over():
             for kind in list(waiting):
                 offer = stage.hear(f"{kind}.offer")
                 if offer is not None:
                     waiting.remove(kind)
                     if not offer["problem"]:
                         stage.say(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
-            if over():
-                return
-            if ending:
-                alive = ranks_alive()
-                seen = seen or alive
-                if not alive and (seen or time.monotonic() - ending[0] > RANKS_SECONDS):
-                    return
     finally:
         for home in reversed(homes):
             home.leave()
-
-
-def over():
-    """Waits a moment; whether the batch script has closed our standard input: its word that the job is over."""
-    return bool(select.select([0], [], [], POLL_SECONDS)[0]) and not os.read(0, 4096)
-
-
-def ranks_alive():
-    """Whether a process of another step of this run is here, as this user. Other runs may be in the job, too."""
-    own, job = os.environ.get("SLURM_STEP_ID"), os.environ["SLURM_JOB_ID"]
-    run = os.environb.get(b"RANKZERO_RUN_DIR")
-    for number in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{number}/environ", "rb") as stream:
-                found = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
-        except OSError:
-            continue
-        if found.get(b"RANKZERO_RUN_DIR", run) != run:
-            continue
-        if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (
-            None,
-            os.fsencode(own or ""),
-        ):
-            return True
-    return False
 
 
 def room(stage, kind, offer, homes):

@@ -118,15 +118,17 @@ def gather(
         _no_folders(chosen)
     own = [one for one in chosen if wanted.kind == "wheelhouse" or one.file.local]
     _wheels(own, tool, folder)
-    _write(os.path.join(folder, "pylock.toml"), only(text, [one.name for one in chosen]))
+    fetched = [one.name for one in chosen if one not in own]
+    _write(os.path.join(folder, "pylock.toml"), only(text, fetched or [one.name for one in own]))
     _write(os.path.join(folder, "requirements.txt"), requirement_lines([_pin(one) for one in own]))
     if wanted.kind == "cache":
-        _fill_cache([one.name for one in chosen if one not in own], text, tool, aim, folder, work)
+        _fill_cache(tool, aim, folder, work)
         if wanted.recipe.lock is not None:
             for name in ("pyproject.toml", "uv.lock"):
                 shutil.copyfile(os.path.join(work, name), os.path.join(folder, name))
     _put_uv(tool, aim, folder, work)
     _prove(own, tool, aim, folder, work)
+    installed = [one for name in ("cached", "proof") for one in _files(os.path.join(work, name))]
     packages = [{"name": one.name, "version": one.version, "sha256": one.file.sha256} for one in chosen]
     return {
         "format": 1,
@@ -140,6 +142,7 @@ def gather(
         "packages": {one.name: one.version for one in chosen},
         "wheels": sorted(one.name for one in own),
         "uv": tool.version,
+        "installed": {"bytes": sum(installed), "files": len(installed)},
         "files": listing(folder),
     }
 
@@ -208,10 +211,9 @@ def _no_folders(chosen: Sequence[Chosen]) -> None:
         )
 
 
-def _fill_cache(names: Sequence[str], lock: str, tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
+def _fill_cache(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
     """Let uv fetch what an index serves into a cache of its own; it compares each file with the lock."""
-    cache, rest = os.path.join(work, "cache"), os.path.join(work, "pylock.cache.toml")
-    _write(rest, only(lock, names))
+    cache, rest = os.path.join(work, "cache"), os.path.join(folder, "pylock.toml")
     common = ["pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable]
     common += ["-r", rest, "--cache-dir", cache, "--link-mode", "hardlink", *aim.options]
     tool.run([*common, "--target", os.path.join(work, "first")], work, "fetching the packages")
@@ -259,6 +261,11 @@ def _is_program(path: str) -> bool:
     """Whether a file is a program of Linux itself and no script that starts one."""
     with open(path, "rb") as stream:
         return stream.read(4) == b"\x7fELF"
+
+
+def _files(folder: str) -> list[int]:
+    """The size of every file below a folder; nothing where there is none."""
+    return [os.path.getsize(os.path.join(place, name)) for place, _folders, names in os.walk(folder) for name in names]
 
 
 def _pin(one: Chosen) -> tuple[str, str, str]:
