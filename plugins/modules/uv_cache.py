@@ -15,8 +15,8 @@ description:
   - Gathers all that a C(pyproject.toml) asks for, for a named platform and Python, as C(store_root/packages/KEY). It is
     a wheelhouse (the wheels with their hashes) or a cache of uv, and holds uv itself. Hosts that reach no package
     source install from it. The key is that of the recipe, known before anything is fetched.
-  - What is missing is said before anything is published or sent, all of it at once. That is packages without a wheel for
-    the platform, files that cannot be had, and content that differs from the lock. The finished set is installed once
+  - What is missing is said before anything is published or sent, all of it at once. That is packages without a wheel
+    for the platform, files that cannot be had, and content that differs from the lock. The finished set is installed once
     from itself, offline and with hashes, and every file is checked against its package's RECORD.
   - C(packages.json) in the set holds the sha256 of every file. A set that is there already is read and compared. A file
     that was edited, removed or added is named, inside a cache by its own name, and the set is made anew.
@@ -51,8 +51,8 @@ options:
     default: []
   python:
     description:
-      - Version of Python on the hosts that will install, such as V(3.11). Required with O(platform). Without it, the one
-        that M(rankzero.slurm.uv_environment) would take on this host.
+      - Version of Python on the hosts that will install, such as V(3.11). Required with O(platform). Without it, the
+        one that M(rankzero.slurm.uv_environment) would take on this host.
     type: str
   platform:
     description:
@@ -75,8 +75,8 @@ options:
   source:
     description:
       - Path on the host of what was carried there, in place of any network. That is the folder of a set, a tar file of
-        one, or a folder of wheels for a project with a C(uv.lock). Every file is compared with C(packages.json), or with
-        the lock; one that differs is refused by name.
+        one, or a folder of wheels for a project with a C(uv.lock). Every file is compared with C(packages.json), or
+        with the lock; one that differs is refused by name.
     type: str
   verify:
     description:

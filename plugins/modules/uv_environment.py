@@ -70,7 +70,7 @@ options:
       - V(sealed) is one read-only file in that folder, C(environment.sqsh), which a job mounts on each of its nodes. A
         node then opens one file of the shared storage, where every rank would open thousands.
       - V(cache) and V(wheelhouse) are sets of packages, C(packages/KEY), from which each node of a job makes the
-        environment on its own disk. This is the same as M(rankzero.slurm.uv_cache) with that kind, and returns the same.
+        environment on its own disk. This is M(rankzero.slurm.uv_cache) with that kind, and returns the same.
     type: str
     choices: [venv, sealed, cache, wheelhouse]
     default: venv

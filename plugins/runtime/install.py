@@ -114,9 +114,10 @@ def make(packages, manifest, work):
         NO_COLOR="1",
         TMPDIR=work,
     )
-    run([uv, "venv", "--relocatable", "--python", python, environment], work, clean)
     if manifest["kind"] == "cache":
         pack.unpack(checked(packages, manifest, "cache.tar"), clean["UV_CACHE_DIR"])
+    run([uv, "venv", "--relocatable", "--python", python, environment], work, clean)
+    if manifest["kind"] == "cache":
         run([uv, *from_cache(packages, manifest, work, environment)], work, clean)
     lines = checked(packages, manifest, "requirements.txt")
     if os.path.getsize(lines):
@@ -182,14 +183,15 @@ def checked(packages, manifest, name):
 
 
 def run(words, work, environment):
-    """Run uv. Raises Failed with its last lines."""
+    """Run uv. Raises Failed with what it complained of."""
     done = subprocess.run(
         words, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
         check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise Failed(f"uv {words[1]}: {'; '.join(lines[-4:]) or f'exit code {done.returncode}'}")
+        _before, _error, complaint = done.stderr.rpartition("error: ")
+        said = " ".join(complaint.split())[:400]
+        raise Failed(f"uv {words[1]}: {said or f'exit code {done.returncode}'}")
 
 
 def records(environment):

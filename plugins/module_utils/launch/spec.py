@@ -82,8 +82,8 @@ class Environment:
         t.choice("venv", "sealed", *ON_NODES, "path", "none"),
         "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
         "file, which every node mounts for the time of the job. `cache`, `wheelhouse`: each node makes it on its own "
-        "disk, offline, from uv's cache or from wheels in the store. `path`: a venv or conda environment that the site has "
-        "already, see `path` (L12). `none`: what the node has.",
+        "disk, offline, from uv's cache or from wheels in the store. `path`: a venv or conda environment that the site "
+        "has already, see `path` (L12). `none`: what the node has.",
         "none",
         example="venv",
     )

@@ -87,16 +87,16 @@ class _Quiet(SimpleHTTPRequestHandler):
 class Index:
     """A package index of wheels on this machine's loopback (PEP 503), with the hash of each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
         self.folder = folder
         folder.mkdir(parents=True)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+        self._server = ThreadingHTTPServer((address, 0), partial(_Quiet, directory=str(folder)))
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/"
+        return f"http://{self._server.server_address[0]!s}:{self._server.server_port}/"
 
     def add(self, wheel: Path) -> None:
         place = self.folder / wheel.name.split("-")[0]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets of packages with a real uv: made, verified, carried, damaged, killed. An index on loopback is all the network."""
+"""Sets of packages with a real uv: made, verified, carried, damaged, killed. The network is an index on loopback."""
 
 from __future__ import annotations
 
@@ -95,17 +95,16 @@ def test_life_of_a_wheelhouse(store: str, index: Index, tmp_path: Path) -> None:
     assert first["changed"] and first["damaged"] == []
     assert first["ref"] == {**planned["ref"], "present": True, "digest": first["packages"]["digest"]}
     assert first["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
-    assert sorted(first["packages"]["files"]) == [
-        "pylock.toml", "requirements.txt", "uv", "wheels/alpha-1.0-py3-none-any.whl", "wheels/beta-2.0-py3-none-any.whl",
-    ]  # fmt: skip
+    wheels = [f"wheels/{name}-py3-none-any.whl" for name in ("alpha-1.0", "beta-2.0")]
+    assert sorted(first["packages"]["files"]) == ["pylock.toml", "requirements.txt", "uv", *wheels]
     assert "alpha 1.0\n" in first["diff"]["after"]
     assert leftovers(store) == []
 
     index.close()  # from here on there is no network
     again = ensure(store)
     assert (again["changed"], again["ref"]) == (False, first["ref"])
-    wheels = ["--no-index", "--find-links", f"{path}/wheels", "--require-hashes", "-r", f"{path}/requirements.txt"]
-    assert install(path, tmp_path, "pip", "install", "--python", f"{tmp_path}/venv/bin/python", *wheels) == "2"
+    found = ["--no-index", "--find-links", f"{path}/wheels", "--require-hashes", "-r", f"{path}/requirements.txt"]
+    assert install(path, tmp_path, "pip", "install", "--python", f"{tmp_path}/venv/bin/python", *found) == "2"
 
     assert ensure(store, check_mode=True, state="absent")["changed"]
     assert os.path.isdir(path)
@@ -267,7 +266,7 @@ def test_carried_in(store: str, index: Index, tmp_path: Path) -> None:
 def test_wheels_carried_for_a_lock(store: str, index: Index, tmp_path: Path, wheelhouse: str) -> None:
     lock = locked(index, tmp_path)
     index.close()
-    with pytest.raises(RankzeroError, match="the project has no uv.lock"):
+    with pytest.raises(RankzeroError, match=r"the project has no uv\.lock"):
         ensure(store, source=wheelhouse)
     with pytest.raises(RankzeroError, match="no cache can be made"):
         ensure(store, source=wheelhouse, lock=lock, kind="cache")
