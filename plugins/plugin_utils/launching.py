@@ -117,8 +117,9 @@ def prepare(
     version: str,
     caches: str | None = None,
     adopted: Adopted | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster."""
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest."""
     spec = job.spec
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
@@ -146,8 +147,12 @@ def prepare(
         adopted_key=adopted.key if adopted else None,
         conda=adopted is not None and adopted.kind == "conda",
     )
-    facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
-    record = manifest(made, job.merged, facts)
+    known = {
+        "code": {**snapshot.facts(), "repository": provenance.repository(snapshot.src)["repository"]},
+        "collection": version,
+        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
+    }
+    record = manifest(made, job.merged, {**known, **(facts or {})})
     record["spec"] = _with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),

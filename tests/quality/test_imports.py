@@ -22,6 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "staging": set(),
     "pyenv": {"staging"},
     "store": {"slurm", "staging"},
+    "reconcile": {"slurm"},
     "lab": set(),
     "diagnosis": set(),
 }

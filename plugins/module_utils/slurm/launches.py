@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
@@ -158,7 +158,7 @@ def _reason(record: JobRecord | None) -> str:
     if record is None:
         return ""
     if record.pending:
-        return states.explain(record.reason).sentence
+        return reasons.explain(record.reason).sentence
     if record.final:
         return steps.describe_end(record)
     return ""

@@ -98,6 +98,11 @@ def _children(path: str) -> list[str]:
         return []
 
 
+def keys_of(state_root: str, name: str) -> list[str]:
+    """The keys (their first 16 digits) under which launches of this name are recorded."""
+    return _children(os.path.join(state_root, "runs", name))
+
+
 def find_runs(
     state_root: str,
     *,
@@ -114,7 +119,7 @@ def find_runs(
     runs = os.path.join(state_root, "runs")
     found, inside = [], []
     for one_name in _children(runs) if name is None else [name]:
-        for one_key in _children(os.path.join(runs, one_name)):
+        for one_key in keys_of(state_root, one_name):
             if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
                 continue
             for run in generations(os.path.join(runs, one_name, one_key)):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
@@ -56,7 +56,7 @@ class Watch:
     poll_max: float = 10.0
     outcome_grace: float = 40.0
     done: bool = False
-    hopeless: states.Reason | None = None
+    hopeless: reasons.Reason | None = None
     record: JobRecord | None = None
     metrics: Metrics | None = None
     _attempt: int | None = None
@@ -139,7 +139,7 @@ class Watch:
         events: list[Event] = []
         if before is not None and before.running:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
-        reason = states.explain(record.reason)
+        reason = reasons.explain(record.reason)
         if record.reason != self._pending_reason:
             self._pending_reason = record.reason
             kind = "stuck" if reason.stuck else "pending"
