@@ -16,8 +16,8 @@ description:
     a wheelhouse (the wheels with their hashes) or a cache of uv, and holds uv itself. Hosts that reach no package
     source install from it. The key is that of the recipe, known before anything is fetched.
   - What is missing is said before anything is published or sent, all of it at once. That is packages without a wheel
-    for the platform, files that cannot be had, and content that differs from the lock. The finished set is installed once
-    from itself, offline and with hashes, and every file is checked against its package's RECORD.
+    for the platform, files that cannot be had, and content that differs from the lock. The finished set is installed
+    once from itself, offline and with hashes, and every file is checked against its package's RECORD.
   - C(packages.json) in the set holds the sha256 of every file. A set that is there already is read and compared. A file
     that was edited, removed or added is named, inside a cache by its own name, and the set is made anew.
   - The set gets its name by one rename. A killed builder leaves nothing that could be taken for one. Of two builders

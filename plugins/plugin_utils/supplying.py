@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's part in a set of packages: reads the project; makes the set here where the host reaches no source."""
+"""The controller's part in a set of packages: it reads the project, and makes the set where the host cannot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a step that keeps something on a node stays: as long as the job needs it, and the ranks that save themselves.
+"""How long a step that keeps something on a node stays: as long as the job needs it, and ranks that save themselves.
 
 Its standard input is held open by the batch script. Standard library only; imported by stage.py and install.py.
 """

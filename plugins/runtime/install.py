@@ -6,9 +6,9 @@
     install.py hold FOLDER NODES   on each node, one task: makes the environment, and removes it at the end of the job
     install.py wait FOLDER NODES   on the first node: waits for all; a line for each node that has none
 
-FOLDER is that of the preflight's reports, on shared storage; what the nodes say lies in its `install/`. No package source
-is asked: uv works offline, from files that were compared with the set's own record just before. Whatever fails is thrown
-away whole, never gone on with. Standard library only.
+FOLDER is that of the preflight's reports, on shared storage; what the nodes say lies in its `install/`. No package
+source is asked: uv works offline, from files that were compared with the set's own record just before. Whatever fails
+is thrown away whole, never gone on with. Standard library only.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def interpreter(wanted):
             return path
         found.append(f"{path} ({answer.stdout.strip() or 'does not start'})")
     raise Failed(
-        f"no Python {minor} on this node, for which the packages were made; found: {', '.join(found) or 'none'}. Ask for "
-        "one that all nodes have (environment.python)"
+        f"no Python {minor} on this node, for which the packages were made; found: {', '.join(found) or 'none'}. Ask "
+        "for one that all nodes have (environment.python)"
     )
 
 
@@ -176,8 +176,8 @@ def checked(packages, manifest, name):
         raise Failed(f"{path} is missing: make the packages anew (uv_cache)") from None
     if found != wanted["sha256"]:
         raise Failed(
-            f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {found[:16]} lies there (sha256). Make the "
-            "packages anew (uv_cache)"
+            f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {found[:16]} lies there (sha256). Make "
+            "the packages anew (uv_cache)"
         )
     return path
 
@@ -221,7 +221,7 @@ def link(target, path):
 
 
 def wait(arguments):
-    """Wait for every node's word; those without an environment get a line each, the others' time goes into a summary."""
+    """Wait for every node's word: a line for each that has no environment, and one for all others."""
     names, deadline = arguments.nodes.split(","), time.monotonic() + arguments.seconds
     said = {}
     while True:

@@ -142,7 +142,7 @@ def test_from_a_login_node_that_has_a_network(site: Site, index: Index) -> None:
 
 
 def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
-    """A wheelhouse is made on the controller for the nodes' platform, carried by hand, and refused when it was changed."""
+    """A wheelhouse is made on the controller for the nodes' platform, carried by hand, and refused once changed."""
     nodes_have = {"python": "3.11", "platform": "x86_64-manylinux_2_17"}
     bundle = task(site, "localhost", store_root=str(site.folder / "bundle"), **nodes_have)
     assert bundle["changed"], bundle

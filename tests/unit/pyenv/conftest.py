@@ -125,3 +125,14 @@ def index(tmp_path: Path, wheelhouse: str) -> Iterator[Index]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def supplied(tmp_path: Path, index: Index, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The store of a host whose only package source is the index."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in {**clean, "UV_DEFAULT_INDEX": index.url}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("UV_OFFLINE")
+    return str(tmp_path / "store")

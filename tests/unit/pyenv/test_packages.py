@@ -30,48 +30,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import sweep
 from tests.unit.pyenv.conftest import Index
-
-PYPROJECT = '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["alpha"]\n'
+from tests.unit.pyenv.supplies import PYPROJECT, ensure, locked, options, writable
 
 
 @pytest.fixture
-def store(tmp_path: Path, index: Index, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """A host whose only package source is the index."""
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in {**clean, "UV_DEFAULT_INDEX": index.url}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("UV_OFFLINE")
-    return str(tmp_path / "store")
-
-
-def options(store: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "store_root": store, "extras": [], "python": None, "platform": None, "torch": "auto", "kind": "wheelhouse",
-        "source": None, "verify": True, "download": "auto", "uv": None, "state": "present", **changes,
-    }  # fmt: skip
-
-
-def ensure(store: str, check_mode: bool = False, lock: str | None = None, text: str = PYPROJECT, **changes: Any) -> Any:
-    return ensure_packages(options(store, **changes), {"pyproject": text, "uv_lock": lock}, check_mode=check_mode)
+def store(supplied: str) -> str:
+    return supplied
 
 
 def leftovers(store: str) -> list[str]:
     return [name for name in os.listdir(f"{store}/packages") if name.startswith(".")]
-
-
-def writable(path: Path) -> Path:
-    for one in (path, *path.parents[:2]):
-        one.chmod(one.stat().st_mode | 0o200)
-    return path
-
-
-def locked(index: Index, tmp_path: Path) -> str:
-    folder = tmp_path / "locking"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-    subprocess.run(["uv", "lock", "-q", "--python", "/usr/bin/python3"], cwd=folder, check=True)
-    return (folder / "uv.lock").read_text(encoding="utf-8")
 
 
 def install(path: str, folder: Path, *arguments: str, cwd: str | None = None) -> str:
@@ -114,7 +82,7 @@ def test_life_of_a_wheelhouse(store: str, index: Index, tmp_path: Path) -> None:
 
 
 def test_a_cache_serves_the_lock_offline(store: str, index: Index, tmp_path: Path) -> None:
-    lock = locked(index, tmp_path)
+    lock = locked(tmp_path)
     made = ensure(store, lock=lock, kind="cache")
     path = made["ref"]["path"]
     assert sorted(made["packages"]["files"]) == [
@@ -164,7 +132,7 @@ def test_for_another_platform(store: str, tmp_path: Path, index: Index, wheel_ma
     with pytest.raises(RankzeroError, match="native") as caught:
         ensure(store, text=text, python="3.11", platform="x86_64-manylinux_2_28")
     # A lock of a project that this machine's own Python could not even run.
-    lock = locked(index, tmp_path).replace('requires-python = ">=3.9"', 'requires-python = ">=3.12"')
+    lock = locked(tmp_path).replace('requires-python = ">=3.9"', 'requires-python = ">=3.12"')
     newer = ensure(
         store, text=PYPROJECT.replace(">=3.9", ">=3.12"), lock=lock, python="3.12", platform="x86_64-manylinux_2_28"
     )
@@ -177,7 +145,7 @@ def version() -> str:
 
 
 def test_all_that_is_missing_is_said_at_once(store: str, index: Index, tmp_path: Path) -> None:
-    lock = locked(index, tmp_path)
+    lock = locked(tmp_path)
     for name in ("alpha", "beta"):
         for wheel in (index.folder / name).glob("*.whl"):
             wheel.unlink()
@@ -191,7 +159,7 @@ def test_all_that_is_missing_is_said_at_once(store: str, index: Index, tmp_path:
 def test_a_tampered_wheel_is_refused(
     store: str, index: Index, tmp_path: Path, wheel_maker: Callable[..., Path]
 ) -> None:
-    lock = locked(index, tmp_path)
+    lock = locked(tmp_path)
     wheel = wheel_maker(tmp_path / "evil", "beta", "2.0", {"beta.py": "VALUE = 666\n"})
     shutil.copyfile(wheel, index.folder / "beta" / wheel.name)
     with pytest.raises(RankzeroError, match=r"beta-2\.0.* was locked") as caught:
@@ -264,7 +232,7 @@ def test_carried_in(store: str, index: Index, tmp_path: Path) -> None:
 
 
 def test_wheels_carried_for_a_lock(store: str, index: Index, tmp_path: Path, wheelhouse: str) -> None:
-    lock = locked(index, tmp_path)
+    lock = locked(tmp_path)
     index.close()
     with pytest.raises(RankzeroError, match=r"the project has no uv\.lock"):
         ensure(store, source=wheelhouse)
