@@ -83,9 +83,8 @@ options:
   interpreter:
     description:
       - Where the Python of a sealed environment comes from. V(copied) puts the interpreter of this host and its
-        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none that
-        fits.
-        V(node) puts none in; every node has to have the same one at the same place, which the job checks.
+        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none
+        that fits. V(node) puts none in; every node has to have the same one at the same place, which the job checks.
       - V(auto) takes a managed one that uv has already, else a copy, else the nodes' own where a copy would not run.
     type: str
     choices: [auto, managed, copied, node]

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a step that keeps something on a node stays: as long as the job needs it, and ranks that save themselves.
+"""When a step that holds something on a node for the ranks has to let go of it. Standard library only.
 
-Its standard input is held open by the batch script. Standard library only; imported by stage.py and install.py.
+The batch script holds the step's standard input open: its end is the word that the job is over. Where the script itself
+was ended, the ranks may still be saving themselves: what they use stays until they are gone.
 """
 
 from __future__ import annotations
@@ -13,36 +14,31 @@ import select
 import signal
 import time
 
-POLL_SECONDS = 0.2
 # After SIGTERM without a word from the batch script: how long ranks have to show up before there are none.
 RANKS_SECONDS = 1.0
 
 
-class Stay:
-    """Listens for the end from its making on."""
+class End:
+    """Listens from its making on."""
 
     def __init__(self):
-        self._ending, self._seen = [], False
+        self.told = []
+        self.seen = False
         # A program may be told to save itself by any of them, and every step hears it. The end comes by TERM or INT.
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._ending.append(time.monotonic()))
+            signal.signal(number, lambda *_: self.told.append(time.monotonic()))
 
-    def told(self):
-        """Whether somebody has asked for the end already."""
-        return bool(self._ending)
-
-    def over(self):
-        """Waits a moment; whether it is time to go."""
-        # The batch script has closed our standard input: its word that the job is over.
-        if select.select([0], [], [], POLL_SECONDS)[0] and not os.read(0, 4096):
+    def came(self, seconds):
+        """Waits so long for a word; whether it is over."""
+        if select.select([0], [], [], seconds)[0] and not os.read(0, 4096):
             return True
-        if not self._ending:
+        if not self.told:
             return False
         alive = ranks_alive()
-        self._seen = self._seen or alive
-        return not alive and (self._seen or time.monotonic() - self._ending[0] > RANKS_SECONDS)
+        self.seen = self.seen or alive
+        return not alive and (self.seen or time.monotonic() - self.told[0] > RANKS_SECONDS)
 
 
 def ranks_alive():
@@ -55,7 +51,8 @@ def ranks_alive():
                 found = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
         except OSError:
             continue
-        if found.get(b"RANKZERO_RUN_DIR", run) != run:
+        # One that holds something, as we do, is no rank: two of them would wait for each other.
+        if found.get(b"RANKZERO_RUN_DIR", run) != run or b"RANKZERO_HOLDS" in found:
             continue
         if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (
             None,

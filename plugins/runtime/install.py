@@ -34,6 +34,7 @@ import pack  # noqa: E402
 from preflight_files import publish, read  # noqa: E402
 
 MANIFEST = "packages.json"
+POLL_SECONDS = 0.2
 # The environment's bytecode, and what uv needs besides.
 HEADROOM = 1.5
 # Variables that would lead uv elsewhere.
@@ -46,7 +47,7 @@ class Failed(Exception):
 
 def hold(arguments):
     """Make this node's environment, say so, and keep it until the job is over."""
-    stay = holding.Stay()
+    end = holding.End()
     name = arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
     places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
     homes, began = [], time.monotonic()
@@ -58,12 +59,12 @@ def hold(arguments):
             size = int(manifest["installed"]["bytes"] * HEADROOM)
             homes.append(disk.Home(disk.choose(places, size, manifest["installed"]["files"] * 2, arguments.memory)))
             made = once(arguments.packages, manifest, homes[-1].path)
-            link(made, os.path.join(disk.view(), "environment"))
-            word = {"problem": None, "seconds": round(time.monotonic() - began, 1), "place": made}
+            disk.link(made, os.path.join(disk.view(), "environment"))
+            word = {"problem": None, "how": "made", "seconds": round(time.monotonic() - began, 1), "place": made}
         except (OSError, disk.Trouble, pack.Damaged, Failed) as error:
             word = {"problem": str(error)}
         publish(os.path.join(arguments.folder, "install", f"{name}.json"), word)
-        while not stay.over():
+        while not end.came(POLL_SECONDS):
             pass
     finally:
         for home in reversed(homes):
@@ -213,13 +214,6 @@ def records(environment):
                 raise Failed(f"{name} is not what {os.path.basename(os.path.dirname(record))} says of it")
 
 
-def link(target, path):
-    """Make a link, or lead it elsewhere; it is never away meanwhile."""
-    fresh = f"{path}.{os.getpid()}"
-    os.symlink(target, fresh)
-    os.replace(fresh, path)
-
-
 def wait(arguments):
     """Wait for every node's word: a line for each that has no environment, and one for all others."""
     names, deadline = arguments.nodes.split(","), time.monotonic() + arguments.seconds
@@ -230,7 +224,7 @@ def wait(arguments):
             said[name] = said.get(name) or read(os.path.join(arguments.folder, "install", f"{name}.json"))
         if all(said.values()) or gone or time.monotonic() > deadline:
             break
-        time.sleep(holding.POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
     for name in names:
         if not said[name]:
             said[name] = {"problem": "it said nothing in time; see install.log beside the reports"}

@@ -11,8 +11,10 @@
 rankzero_install() {
     local line environment problems=''
     rankzero_checks="$RANKZERO_RUN_DIR/preflight/$RANKZERO_ATTEMPT"
-    rm -rf "$rankzero_checks/install"
-    mkdir -p "$rankzero_checks/install" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
+    # The preflight looks here for what each node says of its environment.
+    rankzero_sealing="$rankzero_checks/install"
+    rm -rf "$rankzero_sealing"
+    mkdir -p "$rankzero_sealing" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
     rankzero_say "each node makes its environment from $RANKZERO_PACKAGES"
     rankzero_node_step "$RANKZERO_NODELIST" "$RANKZERO_CPUS_PER_NODE" install.py hold --packages "$RANKZERO_PACKAGES"
     rankzero_words=("${rankzero_words[@]:0:2}" --cpu-bind=none "${rankzero_words[@]:2}")
@@ -30,4 +32,11 @@ rankzero_install() {
         "$RANKZERO_RUNTIME")/environment"
     export RANKZERO_PYTHON="$environment/bin/python" PATH="$environment/bin:$PATH"
     export VIRTUAL_ENV="${VIRTUAL_ENV:-$environment}"
+}
+
+# At the end, however it came: the nodes remove their environments.
+rankzero_uninstall() {
+    [ -n "${rankzero_installer:-}" ] || return 0
+    rankzero_untie "$rankzero_installer" "$rankzero_installing"
+    rankzero_installer=''
 }

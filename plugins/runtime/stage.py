@@ -34,6 +34,7 @@ import holding  # noqa: E402
 import pack  # noqa: E402
 import preflight  # noqa: E402
 
+POLL_SECONDS = 0.2
 COLUMNS = {"code": "proj", "environment": "env"}
 
 
@@ -116,7 +117,7 @@ def plan(stage, arguments):
 
 def hold(stage):
     """Make this node's folders, look for room where a copy is to come, and clean up when the job is over."""
-    stay = holding.Stay()
+    end = holding.End()
     homes, transfers = [], stage.hear("plan")
     name, waiting, problem = stage.name, [], None
     try:
@@ -124,19 +125,21 @@ def hold(stage):
             disk.sweep(stage.places)
             homes.append(disk.Home(disk.COMMON))
             for kind, transfer in transfers.items():
-                link(transfer["path"], os.path.join(stage.view, kind))
+                disk.link(transfer["path"], os.path.join(stage.view, kind))
                 if name in transfer["nodes"]:
                     waiting.append(kind)
         except (OSError, disk.Trouble) as error:
             problem = str(error)
         stage.say(f"{name}.held", problem=problem)
-        while not stay.over():
+        while True:
             for kind in list(waiting):
                 offer = stage.hear(f"{kind}.offer")
                 if offer is not None:
                     waiting.remove(kind)
                     if not offer["problem"]:
                         stage.say(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
+            if end.came(POLL_SECONDS):
+                return
     finally:
         for home in reversed(homes):
             home.leave()
@@ -151,17 +154,10 @@ def room(stage, kind, offer, homes):
         folder = os.path.join(home.path, f"{kind}.copy")
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-        link(folder, os.path.join(stage.view, f"{kind}.in"))
+        disk.link(folder, os.path.join(stage.view, f"{kind}.in"))
     except (OSError, disk.Trouble) as error:
         return str(error)
     return None
-
-
-def link(target, path):
-    """Make a link, or lead it elsewhere; it is never away meanwhile."""
-    fresh = f"{path}.{os.getpid()}"
-    os.symlink(target, fresh)
-    os.replace(fresh, path)
 
 
 def send(stage, kind):
@@ -260,7 +256,7 @@ def unpacked(stage, kind, offer):
                 readdress(tree + ".new", offer["path"], os.path.join(stage.view, kind))
                 os.rename(tree + ".new", tree)
                 os.unlink(archive)
-            link(os.path.realpath(tree), os.path.join(stage.view, kind))
+            disk.link(os.path.realpath(tree), os.path.join(stage.view, kind))
     except (OSError, pack.Damaged) as error:
         return f"it cannot be unpacked: {error}"
     return None

@@ -30,7 +30,7 @@ rankzero_node_step() {
         srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task="$2" --mem=0
         --gres=none --nodelist="$1" --kill-on-bad-exit=0 --export=ALL
         --output="$rankzero_checks/${3%.py}.log" --open-mode=append
-        python3 -I "$RANKZERO_RUNTIME/$3" "$4" "$rankzero_checks" "$1"
+        env RANKZERO_HOLDS=1 python3 -I "$RANKZERO_RUNTIME/$3" "$4" "$rankzero_checks" "$1"
         --local-dir "${RANKZERO_LOCAL_DIR:-}" --slurm-tmp "$rankzero_slurm_tmp" --memory "$rankzero_memory" "${@:5}"
     )
 }
@@ -132,10 +132,13 @@ rankzero_relink() {
 
 # At the end, however it came: the nodes remove their copies, and the working directory leads to the snapshot again.
 rankzero_unstage() {
-    if [ -n "${rankzero_installer:-}" ]; then
-        rankzero_untie "$rankzero_installer" "$rankzero_installing"
-        rankzero_installer=''
-    fi
+    rankzero_unhold
+    # Last: what was started after them may have inherited the pipe whose end is the word.
+    rankzero_uninstall
+    rankzero_unseal
+}
+
+rankzero_unhold() {
     [ -n "${rankzero_holder:-}" ] || return 0
     rankzero_untie "$rankzero_holder" "$rankzero_holding"
     rankzero_holder=''
