@@ -68,7 +68,7 @@ class Stage:
             heard = self.hear(word)
             if heard is not None or late:
                 return heard
-            time.sleep(holding.POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def fail(self, kind, problem, name=None):
         preflight.amend(self.folder, name or self.name, kind, f"staging the {kind}: {problem}")
