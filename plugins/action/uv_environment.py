@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import asdict
 from typing import Any
 
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
@@ -26,10 +29,11 @@ class ActionModule(Producer):
         "extras": {"type": "list", "elements": "str", "default": []},
         "python": {"type": "str"},
         "torch": {"type": "str", "default": "auto"},
-        "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse"], "default": "venv"},
+        "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse", "conda"], "default": "venv"},
         "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
         "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
         "platform": {"type": "str"},
+        "file": {"type": "str"},
         "source": {"type": "str"},
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
@@ -45,6 +49,10 @@ class ActionModule(Producer):
             return self.without_source(key, options["state"], where)
         if options["mode"] in KINDS:
             return self._packages(options)
+        if options["mode"] == "conda":
+            return self._conda(options)
+        if options.pop("file") is not None:
+            raise RankzeroError(f"file: goes with mode conda, not with {options['mode']}.")
         for name in ("platform", "source"):
             if options.pop(name) is not None:
                 raise RankzeroError(
@@ -80,8 +88,26 @@ class ActionModule(Producer):
         """What each node of a job makes its environment from is a set of packages."""
         self.MODULE = "rankzero.slurm.uv_cache"
         kind = options.pop("mode")
-        given = {name: value for name, value in options.items() if name not in ("compression", "interpreter")}
+        given = {name: value for name, value in options.items() if name not in ("compression", "interpreter", "file")}
         return supply(self, {**given, "kind": kind, "verify": True})
+
+    def _conda(self, options: dict[str, Any]) -> dict[str, Any]:
+        """A conda environment; an archive that the host does not see at our path is sent."""
+        if options["file"] is None:
+            raise RankzeroError(
+                "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
+                "archive."
+            )
+        made = conda_recipe(os.path.join(options.pop("project"), options["file"]))
+        result = self.call(**options, _request={"conda": asdict(made)})
+        needs = result.pop("needs", None)
+        if needs and not result.get("failed"):
+            display.display(f"{self.host()}: sending {made.path}, {made.size / 1e6:.0f} MB")
+            sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
+            result = self.call(**options, _request={"conda": asdict(made), "sent": sent})
+            if result.pop("needs", None):
+                raise RankzeroError(f"file: {made.path} was damaged on its way; run again.")
+        return result
 
     def _send(self, brought: dict[str, Any], lacking: set[str]) -> str:
         """Send the wheels that the host does not see at the controller's paths; returns their folder there."""

@@ -133,6 +133,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "mode": environment.mode,
                 "compression": environment.compression,
                 "interpreter": environment.interpreter,
+                "file": environment.file,
             },
             "packages": {
                 "project": job.project,

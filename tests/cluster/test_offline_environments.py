@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,30 @@ def test_a_python_that_the_nodes_lack(site: Site, index: Index) -> None:
     site.ended(launch["job_id"])
     assert "no Python 3.12 on this node" in outcome["message"] and "/usr/bin/python3 (3.11)" in outcome["message"]
     assert left(site) == []
+
+
+def test_a_conda_environment_that_was_packed_elsewhere(site: Site, index: Index) -> None:
+    """Its folder is a conda environment to the job: activated, and named as such."""
+    prefix = site.folder / "prefix"
+    for name in ("bin", "conda-meta", "etc/conda/activate.d"):
+        (prefix / name).mkdir(parents=True)
+    (prefix / "bin" / "python").symlink_to("/usr/bin/python3")
+    (prefix / "bin" / "conda-unpack").write_text("")
+    (prefix / "etc" / "conda" / "activate.d" / "gdal.sh").write_text('export GDAL_DATA="$CONDA_PREFIX/share/gdal"\n')
+    with tarfile.open(site.folder / "code" / "lab.tar.gz", "w:gz") as archive:
+        archive.add(prefix, arcname=".")
+    program = 'printf "%s " "$CONDA_PREFIX" "$GDAL_DATA" "$(command -v python)" > said-$RANK; echo "{}" > result.json'
+    wanted = site.job(
+        program,
+        environment={"mode": "conda", "project": str(site.folder / "code"), "file": "lab.tar.gz"},
+        code={"src": str(site.folder / "code"), "exclude": ["/lab.tar.gz"]},
+        artifact={},
+    )
+    launch = site.launch(wanted)
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert outcome["success"], (outcome, log_of(run, launch["job_id"]))
+    path = next(
+        ref["path"] for ref in json.loads((run / "launch.json").read_text())["refs"] if ref["kind"] == "environment"
+    )
+    assert (run / "work" / "said-0").read_text().split() == [path, f"{path}/share/gdal", f"{path}/bin/python"]
+    assert site.launch(wanted)["launch_state"] == "unchanged"

@@ -217,8 +217,21 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
 
 
 def _packages(spec: LaunchSpec) -> Iterator[Finding]:
-    """Environments that each node makes for itself."""
+    """Environments that each node makes for itself, and those of conda."""
     wanted = spec.environment
+    if (wanted.mode == "conda") != (wanted.file is not None):
+        yield (
+            ["environment.file", "environment.mode"],
+            "environment.file: is required with environment.mode conda: environment.yml, an explicit lock or an archive"
+            if wanted.mode == "conda"
+            else f"environment.file: has no effect with environment.mode {wanted.mode}; set the mode to conda",
+        )
+    for name, given in (("extras", wanted.extras), ("python", wanted.python), ("torch", wanted.torch != "auto")):
+        if wanted.mode == "conda" and given:
+            yield (
+                [f"environment.{name}", "environment.mode"],
+                f"environment.{name}: has no effect with environment.mode conda; write it into environment.file",
+            )
     if wanted.mode not in ON_NODES:
         if wanted.platform:
             yield (

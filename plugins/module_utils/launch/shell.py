@@ -79,7 +79,7 @@ def programs(plan: Plan) -> tuple[str, ...]:
     enter = ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
     if plan.sealed:
         return (*enter, *sealing.PROGRAMS)
-    return (*enter, "adopt.sh") if plan.spec.environment.mode == "path" else enter
+    return (*enter, "adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
 
 
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:

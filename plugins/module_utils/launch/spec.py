@@ -79,11 +79,11 @@ class Code:
 @dataclass(frozen=True)
 class Environment:
     mode: str = option(
-        t.choice("venv", "sealed", *ON_NODES, "path", "none"),
+        t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
         "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
         "file, which every node mounts for the time of the job. `cache`, `wheelhouse`: each node makes it on its own "
-        "disk, offline, from uv's cache or from wheels in the store. `path`: a venv or conda environment that the site "
-        "has already, see `path` (L12). `none`: what the node has.",
+        "disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from `file`. "
+        "`path`: a venv or conda environment that the site has already, see `path` (L12). `none`: what the node has.",
         "none",
         example="venv",
     )
@@ -94,6 +94,13 @@ class Environment:
         example="/shared/envs/torch",
     )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
+    file: str | None = option(
+        t.text(r"[^\0]+", "a path"),
+        "With `mode: conda`: what the environment is made from, in the folder `project`: an environment.yml, an "
+        "explicit lock with hashes, or a conda-pack archive.",
+        key=False,
+        example="environment.yml",
+    )
     extras: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
         "Optional dependency groups of the project to install.",
