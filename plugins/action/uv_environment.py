@@ -47,12 +47,13 @@ class ActionModule(Producer):
         if key is not None:
             where = {"store_root": options["store_root"], "state": options["state"]}
             return self.without_source(key, options["state"], where)
+        if options["mode"] != "conda" and options["file"] is not None:
+            raise RankzeroError(f"file: goes with mode conda, not with {options['mode']}.")
         if options["mode"] in KINDS:
             return self._packages(options)
         if options["mode"] == "conda":
             return self._conda(options)
-        if options.pop("file") is not None:
-            raise RankzeroError(f"file: goes with mode conda, not with {options['mode']}.")
+        options.pop("file")
         for name in ("platform", "source"):
             if options.pop(name) is not None:
                 raise RankzeroError(
@@ -98,6 +99,10 @@ class ActionModule(Producer):
                 "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
                 "archive."
             )
+        given = [name for name in ("extras", "python", "platform", "source") if options[name]]
+        given += ["torch"] if options["torch"] != "auto" else []
+        if given:
+            raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}.")
         made = conda_recipe(os.path.join(options.pop("project"), options["file"]))
         result = self.call(**options, _request={"conda": asdict(made)})
         needs = result.pop("needs", None)

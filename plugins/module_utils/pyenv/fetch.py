@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedFile, LockedPackage
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Unreachable
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, best, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
@@ -77,7 +78,9 @@ def download(
         answers = list(pool.map(lambda one: _attempted(one.file, environment, folder), wanted))
     errors = [(one, answer) for one, answer in zip(wanted, answers) if isinstance(answer, RankzeroError)]
     if errors:
-        raise RankzeroError(
+        # Another machine may reach what this one does not.
+        reached = not any(isinstance(error, Unreachable) for _one, error in errors)
+        raise (RankzeroError if reached else Unreachable)(
             "\n".join(error.message for _one, error in errors), missing=[one.file.filename for one, _error in errors]
         )
     return [
@@ -130,10 +133,11 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
             os.replace(temporary, path)
             return path
         except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            answered = isinstance(error, urllib.error.HTTPError)
             gone = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404)
             if gone or attempt + 1 == _ATTEMPTS:
-                where = sources.redact(file.url)
-                raise RankzeroError(f"environment: {where} cannot be downloaded: {error}") from error
+                said = f"environment: {sources.redact(file.url)} cannot be downloaded: {error}"
+                raise (RankzeroError if answered else Unreachable)(said) from error
         except RankzeroError:  # another content: perhaps the connection broke
             if attempt + 1 == _ATTEMPTS:
                 raise

@@ -98,19 +98,29 @@ def aim_at(python: Python) -> Aim:
 
 
 def gather(
-    wanted: Wanted, aim: Aim, tool: uv.Uv, store_root: str, folder: str, work: str, carried: str | None = None
+    wanted: Wanted,
+    aim: Aim,
+    tool: uv.Uv,
+    store_root: str,
+    folder: str,
+    work: str,
+    *,
+    carried: str | None = None,
+    hasty: bool = False,
 ) -> dict[str, Any]:
     """Fill `folder` with the files of a set, working in `work`; returns its manifest.
 
     tool: a uv with the settings of this host's package sources. carried: a directory in which wheels lie that were
-    brought here; then no source is asked, and a project without uv.lock cannot be helped. Raises RankzeroError.
+    brought here; then no source is asked, and a project without uv.lock cannot be helped. hasty: another machine may
+    try after this one, so do not insist for long. Raises RankzeroError, Unreachable among them.
     """
     pip = sources.read_pip_settings(os.environ)
+    resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if hasty else tool
     for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
         if text is not None:
             _write(os.path.join(work, name), text)
     # What the project requires of Python was compared with the aim; uv would compare it with the Python of this host.
-    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, tool, pip, store_root, work)))
+    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, resolver, pip, store_root, work)))
     chosen = fitting(_applying(text, tool, aim, work), aim.target)
     if carried is not None:
         chosen = _carried(chosen, carried)

@@ -110,6 +110,7 @@ def make(
     named_uv: str | None,
     hint: str | None,
     carried: str | None = None,
+    hasty: bool = False,
 ) -> dict[str, Any]:
     """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
@@ -123,7 +124,7 @@ def make(
         folder, work = os.path.join(fresh, "packages"), os.path.join(fresh, "work")
         os.mkdir(folder)
         os.mkdir(work)
-        return _published(gather(wanted, aim, tool, root, folder, work, carried), folder, path)
+        return _published(gather(wanted, aim, tool, root, folder, work, carried=carried, hasty=hasty), folder, path)
 
 
 def make_elsewhere(root: str, wanted: Wanted, needs: Mapping[str, Any], tool: str | None) -> dict[str, str]:
@@ -158,7 +159,10 @@ def _made(
         return _from_source(root, path, wanted, options["source"], request.get("uv"), options.get("uv"))
     if options["download"] != "controller":
         try:
-            return make(root, path, wanted, aim_of(wanted), named_uv=options.get("uv"), hint=request.get("uv"))
+            hasty = options["download"] == "auto"
+            return make(
+                root, path, wanted, aim_of(wanted), named_uv=options.get("uv"), hint=request.get("uv"), hasty=hasty
+            )
         except uv.Unreachable as error:
             if options["download"] == "head":
                 raise

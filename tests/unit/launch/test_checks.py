@@ -89,14 +89,17 @@ def problems(**data: Any) -> list[str]:
         (
             {"environment": {"mode": "cache"}, "container": {"runtime": "apptainer", "image": "/i.sif"}},
             (
-                "environment.mode: cache makes an environment for the node, which a container of runtime apptainer does "
-                "not see; use venv, or the Python of the image (none) (C3)"
+                "environment.mode: cache makes an environment for the node, which a container of runtime apptainer "
+                "does not see; use venv, or the Python of the image (none) (C3)"
             ),
         ),
         ({"environment": {"mode": "conda", "file": "environment.yml"}}, None),
         (
             {"environment": {"mode": "conda"}},
-            "environment.file: is required with environment.mode conda: environment.yml, an explicit lock or an archive",
+            (
+                "environment.file: is required with environment.mode conda: environment.yml, an explicit lock or an "
+                "archive"
+            ),
         ),
         (
             {"environment": {"mode": "venv", "file": "environment.yml"}},

@@ -279,6 +279,19 @@ def test_the_controller_makes_it_for_the_host(
     assert ensure_packages(options(store), {**request, "sent": str(tmp_path / "sent.tar")})["ref"] == taken["ref"]
 
 
+def test_a_lock_whose_files_this_host_does_not_reach(
+    store: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has to be resolved, so it shows only when the wheels are fetched."""
+    lock = locked(tmp_path)
+    index.close()
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    assert "cannot be downloaded" in ensure(store, lock=lock)["needs"]["reason"]
+    with pytest.raises(RankzeroError, match=r"beta-2\.0.* cannot be downloaded"):
+        ensure(store, lock=lock, download="head")
+    assert leftovers(store) == []
+
+
 def _in_background(store: str, kind: str) -> None:
     ensure(store, kind=kind)
 
