@@ -48,6 +48,7 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "formats.py",
     "holding.py",
     "inside.py",
     "inside.sh",

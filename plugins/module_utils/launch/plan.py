@@ -331,7 +331,7 @@ def summary(plan: Plan) -> list[str]:
             for key, conditions in artifact.require.items()
         ]
         lines.append(
-            f"proof {artifact.path}"
+            f"proof {artifact.path}{'/' + artifact.complete if artifact.complete else ''}"
             + (f" with {', '.join(wanted)}" if wanted else "")
             + ("; then the job ends itself" if artifact.then == "end" else "")
         )

@@ -164,7 +164,18 @@ class Artifact:
         example="result.json",
     )
     format: str = option(
-        t.choice("json", "any"), "`json`: must be one whole JSON object. `any`: must exist and not be empty.", "json"
+        t.choice("json", "yaml", "csv", "safetensors", "directory", "any"),
+        "`json`: must be one whole JSON object; `yaml`: one map. `csv`: a header and rows, of which the last one "
+        "counts. `safetensors`: whole to the last byte. `directory`: complete once its file `complete` is there. "
+        "`any`: must exist and not be empty.",
+        "json",
+    )
+    complete: str | None = option(
+        _relative_path,
+        "With `format: directory`, the file in it that is written last, such as `metadata.json`; where it is a JSON "
+        "object, its values are what `require` is about.",
+        None,
+        example="metadata.json",
     )
     require: dict[str, Any] = option(
         t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),
@@ -375,4 +386,12 @@ class ClusterSettings:
         "Folder on the controller with the site's own job.sbatch.j2, which extends rankzero/job.sbatch.j2.",
         key=False,
         example="templates",
+    )
+    diagnosis_families: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "YAML files on the controller, or folders of them, with failures that the site's own programs know (see "
+        "docs/diagnosis.md).",
+        (),
+        key=False,
+        example=["diagnosis/families"],
     )

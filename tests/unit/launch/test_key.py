@@ -175,6 +175,7 @@ OTHER: dict[str, Any] = {
     "logs.follow": "last",
     "artifact.path": "other.json",
     "artifact.format": "any",
+    "artifact.complete": "metadata.json",
     "artifact.require": {"loss": {"lt": 4}},
     "artifact.then": "end",
     "artifact.grace": 0,
@@ -221,6 +222,7 @@ IN_KEY = {
     "checkpoint.dir",
     "artifact.path",
     "artifact.format",
+    "artifact.complete",
     "artifact.require",
 }
 
