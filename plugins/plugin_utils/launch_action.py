@@ -179,6 +179,15 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "mode": environment.mode,
                 "compression": environment.compression,
                 "interpreter": environment.interpreter,
+                "file": environment.file,
+            },
+            "packages": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "platform": environment.platform,
+                "torch": environment.torch,
+                "kind_of_set": environment.mode,
             },
         }
         return {

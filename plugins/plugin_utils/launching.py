@@ -35,8 +35,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import 
     plan,
     summary,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
@@ -60,6 +62,8 @@ RUNTIME_FILES = (
     "holding.py",
     "inside.py",
     "inside.sh",
+    "install.py",
+    "install.sh",
     "job.sh",
     "node.sh",
     "oci.py",
@@ -153,21 +157,27 @@ def prepare(
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
     wanted = spec.environment
-    built = None
+    built: Recipe | Wanted | CondaRecipe | None = None
     if wanted.mode in MODES:
         built = project_recipe(job.project, vars(wanted))
+    elif wanted.mode in ON_NODES:
+        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"})
+        built = Wanted(made_from, wanted.mode, wanted.platform)
+    elif wanted.mode == "conda":
+        built = conda_recipe(os.path.join(job.project, str(wanted.file)))
     runtime_key, runtime = runtime_bundle()
     plan_of = functools.partial(
         plan,
         code_key=snapshot.digest,
-        environment_key=built.key if built else None,
+        environment_key=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
+        packages_key=built.key if isinstance(built, Wanted) else None,
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
         settings=job.settings,
         caches=caches,
         adopted_key=adopted.key if adopted else None,
-        conda=adopted is not None and adopted.kind == "conda",
+        conda=wanted.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
         container_places=container_places,
         after=after or (),
     )
@@ -283,20 +293,20 @@ def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
         )
 
 
-def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
+def _sources(snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None, job: Job) -> list[str]:
     state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
     if snapshot.dirty:
         state += f" + {len(snapshot.changed)} uncommitted changes"
+    what = built.kind if isinstance(built, Wanted) else "environment"
+    file = job.spec.environment.file or "pyproject.toml"
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
-    return [
-        code + (f"; environment {built.key[:12]} from {os.path.relpath(job.project)}/pyproject.toml" if built else "")
-    ]
+    return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else "")]
 
 
 def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """A spec that means the same wherever it lies."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode in MODES:
+    if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):
         result["environment"] = {**data.get("environment", {}), "project": job.project}
     return result
 

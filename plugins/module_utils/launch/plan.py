@@ -39,7 +39,8 @@ Options = tuple[tuple[str, "str | bool"], ...]
 
 @dataclass(frozen=True)
 class Ref:
-    """Something a launch needs on the cluster: `kind` code or environment, `key` of its inputs, `path` once there."""
+    """Something a launch needs on the cluster: `kind` code, environment or packages, `key` of its inputs, `path` once
+    there."""
 
     kind: str
     key: str
@@ -106,6 +107,7 @@ def plan(
     *,
     code_key: str,
     environment_key: str | None,
+    packages_key: str | None = None,
     runtime_key: str,
     state_root: str,
     store_root: str,
@@ -119,9 +121,10 @@ def plan(
     """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
     not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
 
-    `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
-    which is a conda environment or a venv. `container_places`: what the container mounts in place of this launch's own
-    runs and checkpoints, where it serves the elements of a sweep. `after`: the launches that this one follows.
+    `environment_key` is that of an environment to be built, `packages_key` that of the packages from which each node
+    makes its own, `adopted_key` that of the one at `environment.path`, which is a conda environment or a venv.
+    `container_places`: what the container mounts in place of this launch's own runs and checkpoints, where it serves
+    the elements of a sweep. `after`: the launches that this one follows.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}
@@ -130,6 +133,9 @@ def plan(
         inputs["environment"] = environment_key
         refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
     environment_path = refs[1].path if environment_key else spec.environment.path
+    if packages_key:
+        inputs["environment"] = packages_key
+        refs.append(Ref("packages", packages_key, f"{store_root}/packages/{packages_key}"))
     if adopted_key:
         inputs["environment"] = adopted_key
     inputs.update({f"after.{upstream.name}": upstream.key for upstream in after})

@@ -115,6 +115,8 @@ OTHER: dict[str, Any] = {
     "environment.mode": "venv",
     "environment.project": "..",
     "environment.extras": ["cpu"],
+    "environment.platform": "x86_64-manylinux_2_28",
+    "environment.file": "environment.yml",
     "environment.python": "3.11",
     "environment.torch": "cpu",
     "environment.compression": "lz4",
