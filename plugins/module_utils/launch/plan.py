@@ -13,12 +13,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, preflight, staging
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, built_file, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
@@ -30,11 +30,16 @@ Options = tuple[tuple[str, "str | bool"], ...]
 
 @dataclass(frozen=True)
 class Ref:
-    """Something a launch needs on the cluster: `kind` code or environment, `key` of its inputs, `path` once there."""
+    """Something a launch needs on the cluster: `kind` code, environment or image, `key` of its inputs, `path` later."""
 
     kind: str
     key: str
     path: str
+
+
+def mounted(refs: Iterable[Ref]) -> list[str]:
+    """The paths that a container shows; its image is around it."""
+    return [ref.path for ref in refs if ref.kind != "image"]
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,13 @@ def plan(
     caches: str | None = None,
     adopted_key: str | None = None,
     conda: bool = False,
+    image_key: str | None = None,
 ) -> Plan:
     """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
     not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
 
     `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
-    which is a conda environment or a venv.
+    which is a conda environment or a venv. `image_key` is that of an image to be built.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}
@@ -100,6 +106,9 @@ def plan(
     environment_path = refs[1].path if environment_key else spec.environment.path
     if adopted_key:
         inputs["environment"] = adopted_key
+    if image_key:
+        inputs["image"] = image_key
+        refs.append(Ref("image", image_key, f"{store_root}/images/{image_key}"))
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
     shape = topology(spec)
@@ -111,7 +120,8 @@ def plan(
     container = entry(
         spec,
         runs_dir=run_dir[: -len(token) - 1],
-        places=[ref.path for ref in refs] + [runtime_dir] + ([spec.environment.path] if spec.environment.path else []),
+        built=f"{refs[-1].path}/{built_file(spec.container.runtime)}" if image_key else None,
+        places=[*mounted(refs), runtime_dir, *([spec.environment.path] if spec.environment.path else [])],
         writable=[caches] if caches else [],
         variables=[variable.name for variable in exported],
     )
