@@ -82,7 +82,7 @@ def canonical(tree: Tree, values: Mapping[str, str]) -> Tree:
             continue
         made.nodes[path] = node
     for place in (*EMPTY, "etc", "root"):
-        if place not in made.nodes:
+        if place not in made.nodes or (place in EMPTY and made.nodes[place].kind == "d"):
             made.nodes[place] = Node("d", 0o1777 if place.endswith("tmp") else 0o755)
     for path, text in PLAIN.items():
         made.nodes[path] = _text(text)

@@ -53,8 +53,10 @@ from tests.unit.launch.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, 
         ),
         (
             {"runtime": "oci", "build": {"suit": "bookworm"}},
-            "container.build.suit: unknown key; did you mean suite?; known here: containerfile, context, target, "
-            "build_args, secrets, suite, packages, mirror, reference, env",
+            (
+                "container.build.suit: unknown key; did you mean suite?; known here: containerfile, context, target, "
+                "build_args, secrets, suite, packages, mirror, reference, env"
+            ),
         ),
         (
             {"image": IMAGE},
