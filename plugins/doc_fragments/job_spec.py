@@ -27,7 +27,8 @@ options:
     description:
       - >-
         What belongs to the cluster: V(state_root), V(store_root), V(store_shared), V(local_dir), V(caches),
-        V(min_free), V(fabrics), V(templates). Every other key is a layer of the spec below the job.
+        V(min_free), V(fabrics), V(templates), V(diagnosis_families). Every other key is a layer of the spec below
+        the job.
     type: dict
     default: {}
   overrides:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions `job` and `job_script` share: from the task's options and the connection to a prepared launch."""
+"""What the actions that launch share: from the task's options and the connection to a prepared launch, and its call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
@@ -64,7 +64,7 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             os.getcwd(),
         )
 
-    def prepared(self, job: Job, relaunch: str) -> Prepared:
+    def prepared(self, job: Job, relaunch: str, facts: Mapping[str, Any] | None = None) -> Prepared:
         state_root, store_root, *caches = self._roots(job)
         return prepare(
             job,
@@ -74,7 +74,44 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             adopted=self._adopted(job),
             relaunch=relaunch,
             version=collection_version(),
+            facts=facts,
         )
+
+    def launched(
+        self, job: Job, prepared: Prepared, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
+
+        arguments: the module's `job` and `state`.
+        """
+        request = dict(prepared.arguments)
+        lines = b""
+        if arguments["state"] == "present":
+            lines = secret_lines(job.spec, os.environ, lambda name: self._variable(name, task_vars))
+
+        def ask(**more: Any) -> dict[str, Any]:
+            if lines and not self._task.check_mode:
+                request["secrets_file"] = self._ship_secrets(lines)
+            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
+
+        result = ask()
+        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
+            # Once on each cluster and version: bring the job runtime, and ask again.
+            result = ask(_runtime=prepared.runtime)
+        result.pop("invocation", None)
+        return result
+
+    def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:
+        return self._templar.template(task_vars[name]) if name in task_vars else None
+
+    def _ship_secrets(self, lines: bytes) -> str:
+        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
+        self._transfer_data(path, lines)
+        self._fixup_perms2([self._connection._shell.tmpdir, path])
+        return path
 
     def _adopted(self, job: Job) -> Adopted | None:
         """The environment that the site has already, where the job names one."""
@@ -94,6 +131,9 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "extras": list(environment.extras),
                 "python": environment.python,
                 "torch": environment.torch,
+                "mode": environment.mode,
+                "compression": environment.compression,
+                "interpreter": environment.interpreter,
             },
         }
         build = job.spec.container.build

@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import read_build
@@ -49,6 +49,8 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "formats.py",
+    "holding.py",
     "inside.py",
     "inside.sh",
     "job.sh",
@@ -67,6 +69,10 @@ RUNTIME_FILES = (
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "sealed.py",
+    "sealed.sh",
+    "sealed_file.py",
+    "sealed_mount.py",
     "squashfs.py",
     "stage.py",
     "stage.sh",
@@ -117,8 +123,9 @@ def prepare(
     version: str,
     caches: str | None = None,
     adopted: Adopted | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster."""
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest."""
     spec = job.spec
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
@@ -126,9 +133,9 @@ def prepare(
     _check_program(spec, snapshot)
     wanted = spec.environment
     built = None
-    if wanted.mode == "venv":
-        built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
     image = image_key(job)
+    if wanted.mode in MODES:
+        built = project_recipe(job.project, vars(wanted))
     runtime_key, runtime = runtime_bundle()
     made = plan(
         spec,
@@ -144,8 +151,12 @@ def prepare(
         conda=adopted is not None and adopted.kind == "conda",
         image_key=image,
     )
-    facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
-    record = manifest(made, job.merged, facts)
+    known = {
+        "code": {**snapshot.facts(), "repository": provenance.repository(snapshot.src)["repository"]},
+        "collection": version,
+        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
+    }
+    record = manifest(made, job.merged, {**known, **(facts or {})})
     record["spec"] = _with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
@@ -286,7 +297,7 @@ def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
 
 def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode == "venv":
+    if job.spec.environment.mode in MODES:
         result["environment"] = {**data.get("environment", {}), "project": job.project}
     located = {"containerfile": job.containerfile, "context": job.context}
     located = {name: path for name, path in located.items() if path}

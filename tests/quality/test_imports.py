@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "staging": set(),
     "pyenv": {"staging"},
     "store": {"slurm", "staging"},
+    "reconcile": {"slurm"},
     "lab": set(),
     "diagnosis": set(),
 }

@@ -8,6 +8,7 @@ The prefilter is ripgrep or grep with the fixed strings of all families: Python 
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import resource
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import ECHO_NEEDLES, FileEvents, Reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
 # From this size on a file goes through the prefilter, where there is one.
@@ -37,11 +39,12 @@ class Scan:
     logs: list[FileEvents] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
+    signatures: Sequence[Signature] = SIGNATURES
 
 
-def needles() -> list[str]:
+def needles(signatures: Sequence[Signature] = SIGNATURES) -> list[str]:
     """The fixed strings that the prefilter looks for."""
-    own = {needle for signature in SIGNATURES for match in signature.matches for needle in match.needles}
+    own = {needle for signature in signatures for match in signature.matches for needle in match.needles}
     return sorted(own | set(ECHO_NEEDLES) | set(STRUCTURE))
 
 
@@ -63,13 +66,13 @@ def _may_be_a_log(name: str) -> bool:
     return "." not in stem or stem.endswith((".log", ".out", ".err", ".txt", ".stdout", ".stderr")) or ".log." in stem
 
 
-def scan_file(path: str) -> FileEvents:
+def scan_file(path: str, signatures: Sequence[Signature] = SIGNATURES) -> FileEvents:
     """Read one log. Raises `OSError` where it cannot be read."""
-    reader = Reader(SIGNATURES)
+    reader = Reader(signatures)
     if not os.path.isfile(path):
         raise OSError("is no regular file" if os.path.exists(path) else "does not exist")
     if os.path.getsize(path) >= BIG and not lines.packed(path):
-        candidates = _prefiltered(path)
+        candidates = _prefiltered(path, needles(signatures))
         if candidates is not None:
             return reader.read(path, candidates)
     try:
@@ -79,13 +82,13 @@ def scan_file(path: str) -> FileEvents:
         raise OSError(f"is cut short: {error}") from error
 
 
-def _prefiltered(path: str) -> Iterable[lines.Line] | None:
+def _prefiltered(path: str, strings: Sequence[str]) -> Iterable[lines.Line] | None:
     """The candidate lines of a big file, or None where it must be read whole."""
     tool = shutil.which("rg") or shutil.which("grep")
     if tool is None or not _has_line_ends(path):
         return None
     with tempfile.NamedTemporaryFile("w", prefix="rankzero-needles-", encoding="utf-8") as wanted:
-        wanted.write("\n".join(needles()) + "\n")
+        wanted.write("\n".join(strings) + "\n")
         wanted.flush()
         options = ["-a", "-n", "-F", "-f", wanted.name]
         quiet = ["--no-config", "--no-filename", "--color=never"] if tool.endswith("rg") else ["-h"]
@@ -121,16 +124,17 @@ def _numbered(found: Iterable[bytes]) -> Iterator[lines.Line]:
             yield lines.parse_line(int(number), text)
 
 
-def _attempt(path: str) -> tuple[str, FileEvents | None, str]:
+def _attempt(path: str, signatures: Sequence[Signature]) -> tuple[str, FileEvents | None, str]:
     try:
-        return path, scan_file(path), ""
+        return path, scan_file(path, signatures), ""
     except OSError as error:
         return path, None, error.strerror or str(error)
 
 
-def scan(paths: Sequence[str], processes: int = 1) -> Scan:
+def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signature] = SIGNATURES) -> Scan:
     """Read all logs, on several processes where there is much. Files that cannot be read are named."""
-    result = Scan()
+    result = Scan(signatures=signatures)
+    attempt = functools.partial(_attempt, signatures=signatures)
     for path in paths:
         try:
             result.bytes += os.path.getsize(path)
@@ -139,9 +143,9 @@ def scan(paths: Sequence[str], processes: int = 1) -> Scan:
     if processes > 1 and len(paths) > 1 and result.bytes >= BIG:
         # Forked: a fresh interpreter would not know the archive that a shipped module runs from.
         with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
-            found = list(pool.map(_attempt, paths, chunksize=max(1, len(paths) // (processes * 8))))
+            found = list(pool.map(attempt, paths, chunksize=max(1, len(paths) // (processes * 8))))
     else:
-        found = [_attempt(path) for path in paths]
+        found = [attempt(path) for path in paths]
     for path, log, problem in found:
         if log is None:
             result.unreadable[path] = problem

@@ -238,3 +238,5 @@ def _work_folder(above: str, key: str) -> Iterator[str]:
         yield folder
     finally:
         remove(folder)
+        with contextlib.suppress(OSError):  # another build's lies there
+            os.rmdir(parent)

@@ -95,7 +95,7 @@ def test_a_big_log_gives_the_same_through_the_prefilter(tmp_path: Path, monkeypa
     monkeypatch.setattr(scan, "BIG", 1000)
     asked = []
     prefiltered = scan._prefiltered
-    monkeypatch.setattr(scan, "_prefiltered", lambda path: asked.append(path) or prefiltered(path))
+    monkeypatch.setattr(scan, "_prefiltered", lambda path, strings: asked.append(path) or prefiltered(path, strings))
     assert cause.find_cause(scan.scan([str(file)]).logs) == whole
     assert asked == [str(file)]
     assert whole.root is not None

@@ -264,3 +264,30 @@ def tree(root: Path, number: int = 0) -> Path:
     (root / "dangling").symlink_to("nowhere")
     (root / "b" / "back").symlink_to(root / "a")
     return root
+
+
+#: An artifact that a program of one line can write.
+ARTIFACT = {"path": "result.json", "require": {"loss": {"lt": 4}}}
+
+
+def shell(line: str) -> dict[str, object]:
+    """The part of a spec that runs a line of bash."""
+    return {"shell": line}
+
+
+def in_their_places(made: Job, nodes: int, ranks_per_node: int, threads: int) -> None:
+    """Every rank has the names of its own place, and all the same meeting point, when the job has finished."""
+    started, ranks = made.started(), nodes * ranks_per_node
+    for rank in range(ranks):
+        seen = made.seen(rank)["env"]
+        expected = {
+            "RANK": rank,
+            "LOCAL_RANK": rank % ranks_per_node,
+            "NODE_RANK": rank // ranks_per_node,
+            "WORLD_SIZE": ranks,
+            "LOCAL_WORLD_SIZE": ranks_per_node,
+            "MASTER_ADDR": started["master_addr"],
+            "MASTER_PORT": started["master_port"],
+            "OMP_NUM_THREADS": threads,
+        }
+        assert {name: seen.get(name) for name in expected} == {name: str(value) for name, value in expected.items()}

@@ -256,8 +256,8 @@ def test_one_sampler_a_node_ends_with_its_rank(site: Site, end: str) -> None:
     (path,) = (job.run / "monitor" / "0").iterdir()
     assert path.name == "node01.host.csv"
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "time,load1,mem_used_mb,cpu_percent"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4},\d+\.\d+,\d+,\d+", lines[1])
+    assert lines[0] == "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4},\d+\.\d+,\d+,\d+,\d+", lines[1])
     assert 0 <= int(lines[1].split(",")[3]) <= 100
     gone(job)
 
