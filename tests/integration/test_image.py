@@ -131,6 +131,9 @@ def test_root_and_user_build_the_same_bytes(desk: Desk) -> None:
 
     # An ordinary user, another store, another day.
     own = desk.folder / "home" / "store"
+    # The context is there: a file that root's Ansible sends over a local connection, a user could not have.
+    shutil.copytree(desk.folder / "store" / "code", own / "code")
+    subprocess.run(["chown", "-R", f"{USER}:{USER}", str(desk.folder / "home")], check=True)
     (desk.folder / "token").chmod(0o644)
     work = desk.folder / "home" / "work"
     code, users, said = desk.image(user=USER, **desk.options(store_root=str(own), work_dir=str(work)))
