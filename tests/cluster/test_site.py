@@ -207,7 +207,8 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
     lab, (first, second) = site.lab, site.lab.nodes
     crun = lab.node(first, ["sh", "-c", "command -v crun"], check=False).returncode == 0
     folder = f"{lab.shared_inside}/images-{site.token}"
-    images.bundle(site.host_path(f"{folder}/torch"), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    made = images.built(site.host_path(folder), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    image = made["sqsh"].replace(str(lab.shared), lab.shared_inside)
     store = site.cluster["store_root"]
     hidden = f"{store}-{site.token}"
     user(site, "mkdir", "-p", hidden)
@@ -222,7 +223,7 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
             "contained",
             resources={**common, "sbatch": {"nodelist": first}},
             launcher={"ranks_per_node": 2},
-            container={"runtime": "oci", "image": f"{folder}/torch"},
+            container={"runtime": "oci", "image": image},
         ),
     }
     if not crun:

@@ -36,6 +36,7 @@ _SLOTS = {
     "code": ("store", "code", re.compile(r"[0-9a-f]{64}")),
     "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
     "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
+    "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
 }

@@ -42,7 +42,22 @@ from tests.unit.launch.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, 
             {"level": "job"},
             "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
         ),
-        ({"runtime": "pyxis"}, "container.image: is required for container.runtime pyxis"),
+        ({"runtime": "pyxis"}, "container.image: is required for container.runtime pyxis (or container.build)"),
+        (
+            {"runtime": "oci", "image": "/i", "build": {"suite": "bookworm"}},
+            "container.build: makes an image, and container.image names one; give one of them",
+        ),
+        (
+            {"build": {"suite": "bookworm"}},
+            "container.build: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
+        ),
+        (
+            {"runtime": "oci", "build": {"suit": "bookworm"}},
+            (
+                "container.build.suit: unknown key; did you mean suite?; known here: containerfile, context, target, "
+                "build_args, secrets, suite, packages, mirror, reference, env"
+            ),
+        ),
         (
             {"image": IMAGE},
             "container.image: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
