@@ -24,6 +24,9 @@ class ActionModule(Producer):
         "extras": {"type": "list", "elements": "str", "default": []},
         "python": {"type": "str"},
         "torch": {"type": "str", "default": "auto"},
+        "mode": {"type": "str", "choices": ["venv", "sealed"], "default": "venv"},
+        "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
+        "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
         "uv": {"type": "str"},
@@ -36,7 +39,7 @@ class ActionModule(Producer):
         if key is not None:
             where = {"store_root": options["store_root"], "state": options["state"]}
             return self.without_source(key, options["state"], where)
-        wanted = project_recipe(options.pop("project"), options["extras"], options["python"], options["torch"])
+        wanted = project_recipe(options.pop("project"), options)
         controller = own_uv()
         request = {
             "pyproject": wanted.pyproject,

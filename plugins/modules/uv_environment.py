@@ -63,6 +63,30 @@ options:
       - Has no effect with a C(uv.lock), which decides alone.
     type: str
     default: auto
+  mode:
+    description:
+      - How the environment lies in the store. V(venv) is a folder, C(environments/KEY), with its interpreter as
+        C(bin/python).
+      - V(sealed) is one read-only file in that folder, C(environment.sqsh), which a job mounts on each of its nodes. A
+        node then opens one file of the shared storage, where every rank would open thousands.
+    type: str
+    choices: [venv, sealed]
+    default: venv
+  compression:
+    description:
+      - How a sealed environment is compressed. V(lz4) is read faster and is larger.
+    type: str
+    choices: [zstd, lz4]
+    default: zstd
+  interpreter:
+    description:
+      - Where the Python of a sealed environment comes from. V(copied) puts the interpreter of this host and its
+        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none
+        that fits. V(node) puts none in; every node has to have the same one at the same place, which the job checks.
+      - V(auto) takes a managed one that uv has already, else a copy, else the nodes' own where a copy would not run.
+    type: str
+    choices: [auto, managed, copied, node]
+    default: auto
   store_root:
     description:
       - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
@@ -189,6 +213,9 @@ def main() -> None:
             "extras": {"type": "list", "elements": "str", "default": []},
             "python": {"type": "str"},
             "torch": {"type": "str", "default": "auto"},
+            "mode": {"type": "str", "choices": ["venv", "sealed"], "default": "venv"},
+            "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
+            "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
             "uv": {"type": "str"},

@@ -130,6 +130,9 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "extras": list(environment.extras),
                 "python": environment.python,
                 "torch": environment.torch,
+                "mode": environment.mode,
+                "compression": environment.compression,
+                "interpreter": environment.interpreter,
             },
         }
         return {

@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
@@ -46,6 +46,8 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "formats.py",
+    "holding.py",
     "inside.py",
     "inside.sh",
     "job.sh",
@@ -64,6 +66,10 @@ RUNTIME_FILES = (
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "sealed.py",
+    "sealed.sh",
+    "sealed_file.py",
+    "sealed_mount.py",
     "stage.py",
     "stage.sh",
 )
@@ -123,8 +129,8 @@ def prepare(
     _check_program(spec, snapshot)
     wanted = spec.environment
     built = None
-    if wanted.mode == "venv":
-        built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
+    if wanted.mode in MODES:
+        built = project_recipe(job.project, vars(wanted))
     runtime_key, runtime = runtime_bundle()
     made = plan(
         spec,
@@ -258,7 +264,7 @@ def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
 
 def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode == "venv":
+    if job.spec.environment.mode in MODES:
         result["environment"] = {**data.get("environment", {}), "project": job.project}
     return result
 

@@ -10,6 +10,7 @@
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
+. "$RANKZERO_RUNTIME/sealed.sh"
 . "$RANKZERO_RUNTIME/stage.sh"
 
 # What runs the script: the job, or inside another job (attach.sh) the step, as JOB.STEP.

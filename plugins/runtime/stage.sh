@@ -20,7 +20,7 @@ rankzero_stage_step() {
         timeout -k 5 "$1" srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task=1 --mem=0
         --gres=none --nodelist="$3" --kill-on-bad-exit=0 --export=ALL
         --output="$rankzero_checks/stage.log" --open-mode=append
-        python3 -I "$RANKZERO_RUNTIME/stage.py" "$2" "$rankzero_checks" "$3"
+        env RANKZERO_HOLDS=1 python3 -I "$RANKZERO_RUNTIME/stage.py" "$2" "$rankzero_checks" "$3"
         --local-dir "${RANKZERO_LOCAL_DIR:-}" --slurm-tmp "$rankzero_slurm_tmp" --memory "$rankzero_memory" "${@:4}"
     )
 }
@@ -109,6 +109,12 @@ rankzero_relink() {
 
 # At the end, however it came: the nodes remove their copies, and the working directory leads to the snapshot again.
 rankzero_unstage() {
+    rankzero_unhold
+    # The last: what was started after it may have inherited the pipe whose end is the word.
+    rankzero_unseal
+}
+
+rankzero_unhold() {
     [ -n "${rankzero_holder:-}" ] || return 0
     exec {rankzero_holding}>&-
     (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$rankzero_holder") > /dev/null 2>&1 &

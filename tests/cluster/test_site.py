@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, profile
+from benchmarks.faults.run import run_matrix
 from tests import images
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
@@ -336,6 +337,22 @@ def test_the_early_signal_and_preemption_both_lead_to_the_very_step(site: Site) 
     said = log_of(run, launch["job_id"])
     assert "attempt 2 on" in said
     nothing_left(site, launch)
+
+
+def test_faults_lose_and_double_nothing_where_a_share_caches_and_comments_are_the_sites(
+    site_lab: LabCluster, tmp_path: Path
+) -> None:
+    chosen = (
+        "killed before sbatch's answer is recorded",
+        "killed, and sbatch submits two seconds later",
+        "three launches at once, from three hosts",
+        "three launches at once after a refusal",
+        "requeued while a duplicate waits",
+        "the run directory is removed while the job waits",
+        "the answer to link() is lost",
+    )
+    runs = run_matrix(site_lab.lab, "site", tmp_path, 1, chosen=chosen)
+    assert [run for run in runs if not run.good] == [] and len(runs) == len(chosen)
 
 
 def test_what_a_killed_lab_left_is_cleared(site_lab: LabCluster) -> None:

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import LAUNCHER, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
+    CARRIER,
+    LAUNCHER,
+    Event,
+    FileEvents,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -25,6 +30,8 @@ HEALTHY = "healthy"
 UNKNOWN = "unknown"
 # So many steps after an exception mean that the program went on.
 WENT_ON = 8
+# These end a process, whatever words of a normal end a wrapper says afterwards.
+_ENDS = ("crash", "host_oom_killed")
 
 
 @dataclass(frozen=True)
@@ -59,16 +66,20 @@ def current(log: FileEvents) -> list[Event]:
     for event in events:
         if event.strength < LIMIT and log.done and event.line > log.done and not last_failure > event.line:
             continue
-        lived_on = log.progress - event.progress >= WENT_ON
-        later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
-        if (
-            lived_on
-            and event.strength <= CAUSE
-            and (later or (log.done > event.line and not last_failure > event.line))
-        ):
-            continue
-        kept.append(event)
+        if not _lived_through(event, log, events, last_failure):
+            kept.append(event)
     return kept
+
+
+def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_failure: int) -> bool:
+    """Whether the program went on after an event as if it were nothing: many steps, or a normal end."""
+    lived_on = log.progress - event.progress >= WENT_ON
+    ended_well = log.done > event.line and not last_failure > event.line
+    if ECHO < event.strength < CARRIER and (lived_on or (ended_well and event.family not in _ENDS)):
+        return True
+    # What was printed before an exception may come after it, out of a buffer: steps alone are no proof.
+    later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
+    return lived_on and event.strength <= CAUSE and (later or ended_well)
 
 
 def in_chains(events: Sequence[Event]) -> list[Event]:

@@ -25,6 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
 KEPT = 12
+# An exception that carries another one counts where that is not to be seen.
+CARRIER = RAISED - 1
 FRAMES_KEPT = 4000
 TEXT_KEPT = 2000
 
@@ -58,6 +60,14 @@ _ECHOES = re.compile(
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
     r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)|Process group watchdog thread terminated"
+    r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Cc]ommand|[Pp]rocess|[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
+    r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
+)
+# Exceptions that only carry another one, which stands in its own traceback beside them.
+_CARRIERS = re.compile(
+    r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)|PapermillExecutionError|JaxStackTraceBeforeTransformation"
+    r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|(?:Engine core|Worker) \w+ failed"
+    r"|One or more background workers are no longer alive|InstantiationException|Error in call to target"
 )
 ECHO_NEEDLES = (
     "ChildFailedError",
@@ -71,6 +81,10 @@ ECHO_NEEDLES = (
     "mpirun noticed",
     "mpirun detected",
     "Job step aborted",
+    "Force Terminated",
+    " failed with ",
+    " exited with ",
+    " crashed with ",
 )
 # Lines that sound bad and are not; and what follows `ignored` is no failure either.
 _NOISE = re.compile(
@@ -83,7 +97,11 @@ _NOISE = re.compile(
 )
 # A line that its writer calls a warning, or less: a symptom on it proves nothing.
 _NO_ERROR = re.compile(r"^\[?[WI]\d{3,4} |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
-_IGNORED = re.compile(r"Exception ignored (?:in|while)|Error in atexit|Exception in thread (?:NetStatThr|asyncio)")
+_IGNORED = re.compile(
+    r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
+    r"|exception was never retrieved|--- Logging error ---"
+)
+_IGNORED_WORDS = ("ignored", "atexit", "Exception in", "never retrieved", "Logging error")
 # srun names the node and the rank that it speaks of.
 _TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 _PROGRESS = re.compile(
@@ -195,7 +213,7 @@ class Reader:
         if TRACEBACK in text:
             stream.open_traceback, stream.frames, stream.indented = True, "", False
             return None
-        if text[0] in " \t|":
+        if text[0] in " \t|\u2502\u256d\u2570":
             if stream.open_traceback:
                 stream.indented = True
                 if len(stream.frames) < FRAMES_KEPT:
@@ -205,7 +223,7 @@ class Reader:
         elif text.startswith((_DURING, _DIRECT)):
             stream.after = "during" if text.startswith(_DURING) else "direct"
             return None
-        if ("ignored" in text or "atexit" in text or "Exception in" in text) and _IGNORED.search(text):
+        if any(word in text for word in _IGNORED_WORDS) and _IGNORED.search(text):
             stream.ignored = True
             return None
         if any(word in text for word in _PROGRESS_WORDS) and _PROGRESS.search(text):
@@ -233,7 +251,8 @@ class Reader:
         if ignored or _WARNING.match(text) or (_NOISE.search(text) and not within):
             return None
         if _ECHOES.search(text):
-            return self._made(line, found, LAUNCHER, ECHO, {}, after)
+            # `died with <Signals.SIGKILL: 9>` is a launcher's word that nevertheless says what ended a rank.
+            return self._wording(line, found) or self._made(line, found, LAUNCHER, ECHO, {}, after)
         best: tuple[int, str, dict[str, str | None]] | None = None
         for signature, match in self._raised + self._anywhere:
             hit = match.regex.search(text)
@@ -243,7 +262,8 @@ class Reader:
             if not within:
                 return None
             best = RAISED, UNEXPLAINED, {}
-        return self._made(line, found, best[1], best[0], best[2], after)
+        strength = min(best[0], CARRIER) if _CARRIERS.search(text) else best[0]
+        return self._made(line, found, best[1], strength, best[2], after)
 
     def _wording(self, line: Line, found: FileEvents) -> Event | None:
         text = line.text
@@ -257,7 +277,9 @@ class Reader:
                 if hit:
                     best = match.strength, signature.family, hit.groupdict()
         if best is not None and (best[0] > RAISED or not _ECHOES.search(text)) and not _NOISE.search(text):
-            return self._made(line, found, best[1], best[0], best[2], "")
+            # torchrun's record of an exception comes before the exception's own traceback.
+            strength = min(best[0], CARRIER) if '{"message": ' in text else best[0]
+            return self._made(line, found, best[1], strength, best[2], "")
         if any(needle in text for needle in ECHO_NEEDLES) and _ECHOES.search(text):
             # `exitcode: -9` is a launcher's summary that nevertheless says what killed a rank.
             if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not _NOISE.search(text):
@@ -281,7 +303,7 @@ class Reader:
             file=found.file,
             rank=rank,
             node=node,
-            time=time_of(line.text),
+            time=time_of(line.stamp or line.text),
             progress=found.progress,
             after=after,
             run=found.runs,

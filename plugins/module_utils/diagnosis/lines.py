@@ -28,21 +28,26 @@ _PREFIX = re.compile(
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
     | \((?:[\w.]+\ )?pid=\d+(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?        # ray
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
+    | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?|[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
+        (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d|[\w.]*(?:Error|Exception|Interrupt)\b)
+    | [\w./-]{1,80}/\d+\ (?=\[(?:rank|default)\d)              # nemo-run: role/replica
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",
     re.VERBOSE,
 )
-_EXCEPTION_NAME = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit)\d*$")
+# `cv2.error: ` and `n1.Error2: ` are exceptions and no nodes.
+_EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `text` has neither prefixes nor colours; `rank` and `node` are what the prefixes said, if anything."""
+    """One line. `text` has neither prefixes nor colours; `rank`, `node`, `stamp` are what the prefixes said, if anything."""
 
     number: int
     text: str
     rank: int | None = None
     node: str | None = None
+    stamp: str = ""
 
     @property
     def stream(self) -> tuple[int | None, str | None]:
@@ -62,6 +67,7 @@ def parse_line(number: int, raw: bytes) -> Line:
     text = text.replace("\x00", "")
     rank: int | None = None
     node: str | None = None
+    stamp = ""
     position = 0
     for _prefix in range(4):
         found = _PREFIX.match(text, position)
@@ -74,7 +80,8 @@ def parse_line(number: int, raw: bytes) -> Line:
         number_of = found["rank"] or found["mpi"] or (found["task"] if rank is None else None)
         rank = int(number_of) if number_of else rank
         node = name or found["ip"] or node
-    return Line(number, text[position:].rstrip(), rank, node)
+        stamp = found["stamp"] or stamp
+    return Line(number, text[position:].rstrip(), rank, node, stamp)
 
 
 def raw_lines(stream: IO[bytes]) -> Iterator[bytes]:

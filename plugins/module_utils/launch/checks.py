@@ -263,10 +263,26 @@ def _artifact(spec: LaunchSpec) -> Iterator[Finding]:
                 "directory"
             ),
         )
-    if spec.artifact.require and spec.artifact.format != "json":
+    if (spec.artifact.format == "directory") != bool(spec.artifact.complete):
+        yield (
+            ["artifact.complete", "artifact.format"],
+            (
+                "artifact.complete: names the file that is written last into a directory; it goes with artifact.format "
+                "directory, which needs it"
+            ),
+        )
+    if spec.artifact.complete and spec.artifact.complete.startswith((".." + "/", "/")):
+        yield (
+            ["artifact.complete"],
+            f"artifact.complete: {spec.artifact.complete!r} is outside the directory; give a path in it",
+        )
+    if spec.artifact.require and spec.artifact.format == "any":
         yield (
             ["artifact.require", "artifact.format"],
-            f"artifact.require: needs artifact.format json, not {spec.artifact.format}",
+            (
+                "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, directory), "
+                "not any"
+            ),
         )
     if spec.artifact.grace and spec.artifact.then != "end":
         yield (

@@ -17,7 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, preflight, staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
+    attach,
+    life,
+    parallelism,
+    preflight,
+    sealing,
+    staging,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
@@ -62,6 +69,10 @@ class Plan:
     environment_dir: str = ""
     caches: str | None = None
     conda: bool = False
+
+    @property
+    def sealed(self) -> bool:
+        return self.spec.environment.mode == "sealed"
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -134,7 +145,9 @@ def plan(
         runtime_dir=runtime_dir,
         refs=tuple(refs),
         container=container,
-        stage=tuple(staging.exports(spec, settings, state_root)),
+        stage=tuple(
+            {**dict(staging.exports(spec, settings, state_root)), **sealing.exports(spec, settings, state_root)}.items()
+        ),
         environment_dir=environment_path or "",
         caches=caches,
         conda=conda,
@@ -312,7 +325,7 @@ def summary(plan: Plan) -> list[str]:
             for key, conditions in artifact.require.items()
         ]
         lines.append(
-            f"proof {artifact.path}"
+            f"proof {artifact.path}{'/' + artifact.complete if artifact.complete else ''}"
             + (f" with {', '.join(wanted)}" if wanted else "")
             + ("; then the job ends itself" if artifact.then == "end" else "")
         )

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism, sealing
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
@@ -67,14 +67,17 @@ def container_of(plan: Plan) -> Entry | None:
 
 
 def values_of(plan: Plan) -> list[tuple[str, str]]:
-    """What the program is told of its sizes and of its checkpoints' folder: the same as its ranks."""
+    """What the program is told of its sizes and of its checkpoints' folder, and what sealed.sh needs."""
     folders = [(name, value) for name, value in plan.life if name == "RANKZERO_CHECKPOINT_DIR"]
-    return [*parallelism.exports(plan.spec), *folders]
+    sealed = [one for one in plan.stage if plan.sealed and not one[0].startswith("RANKZERO_STAGE")]
+    return [*parallelism.exports(plan.spec), *folders, *sealed]
 
 
 def programs(plan: Plan) -> tuple[str, ...]:
     """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
     enter = ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    if plan.sealed:
+        return (*enter, *sealing.PROGRAMS)
     return (*enter, "adopt.sh") if plan.spec.environment.mode == "path" else enter
 
 

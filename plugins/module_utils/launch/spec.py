@@ -77,9 +77,10 @@ class Code:
 @dataclass(frozen=True)
 class Environment:
     mode: str = option(
-        t.choice("venv", "path", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `path`: a venv or conda environment "
-        "that the site has already, see `path` (L12). `none`: what the node has.",
+        t.choice("venv", "sealed", "path", "none"),
+        "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
+        "file, which every node mounts for the time of the job. `path`: a venv or conda environment that the site has "
+        "already, see `path` (L12). `none`: what the node has.",
         "none",
         example="venv",
     )
@@ -114,6 +115,27 @@ class Environment:
         key=False,
         example="cpu",
     )
+    compression: str = option(
+        t.choice("zstd", "lz4"),
+        "With `mode: sealed`: how the file is compressed. `lz4` is read faster and is larger.",
+        "zstd",
+        key=False,
+        example="lz4",
+    )
+    interpreter: str = option(
+        t.choice("auto", "managed", "copied", "node"),
+        "With `mode: sealed`: the Python in the file. `managed`: one of uv's own; `copied`: that of the host that "
+        "builds; `node`: none, every node must have the same one. `auto`: the first of them that can be had.",
+        "auto",
+        key=False,
+    )
+    local_copy: str = option(
+        t.choice("auto", "always", "never"),
+        "With `mode: sealed`: whether each node copies the file to a disk of its own before it mounts it. `auto`: "
+        "where the store is a network file system and a disk of the node has room. Its digest is checked in any case.",
+        "auto",
+        key=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -125,7 +147,18 @@ class Artifact:
         example="result.json",
     )
     format: str = option(
-        t.choice("json", "any"), "`json`: must be one whole JSON object. `any`: must exist and not be empty.", "json"
+        t.choice("json", "yaml", "csv", "safetensors", "directory", "any"),
+        "`json`: must be one whole JSON object; `yaml`: one map. `csv`: a header and rows, of which the last one "
+        "counts. `safetensors`: whole to the last byte. `directory`: complete once its file `complete` is there. "
+        "`any`: must exist and not be empty.",
+        "json",
+    )
+    complete: str | None = option(
+        _relative_path,
+        "With `format: directory`, the file in it that is written last, such as `metadata.json`; where it is a JSON "
+        "object, its values are what `require` is about.",
+        None,
+        example="metadata.json",
     )
     require: dict[str, Any] = option(
         t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),

@@ -249,8 +249,12 @@ def _attempts(
 def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     """The result of module job_info for RUN_ARGUMENTS."""
     runs = select_runs(options)
+    if options.get("newest"):
+        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # the last of each key is its newest
     answer = ask_slurm(slurm, runs)
     launches = [report(slurm, run, answer) for run in runs]
+    if options.get("active"):
+        launches = [one for one in launches if one["active"]]
     if answer.silent:
         slurm.note(answer.silent)
     result: dict[str, Any] = {"launches": launches, "slurm_commands": slurm.commands}
@@ -276,23 +280,40 @@ def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
 SETTLE_STEP = 0.1
 
 
-def final_report(
+def final_report(slurm: Slurm, run: RunDirectory, **options: Any) -> dict[str, Any]:
+    """`final_reports` of one launch."""
+    return final_reports(slurm, [run], **options)[0]
+
+
+def final_reports(
     slurm: Slurm,
-    run: RunDirectory,
+    runs: Sequence[RunDirectory],
     *,
     settle: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, Any]:
-    """The report of one launch. The batch script writes its outcome just before it ends: for up to `settle` seconds
-    Slurm is asked again until it agrees, so that state and times are the final ones.
+) -> list[dict[str, Any]]:
+    """The reports of some launches, by one question to Slurm. The batch script writes its outcome just before it ends:
+    for up to `settle` seconds Slurm is asked again until it agrees, so that state and times are the final ones.
     """
     until, step = clock() + settle, SETTLE_STEP
     while True:
-        answer = ask_slurm(slurm, [run])
-        found = report(slurm, run, answer)
-        agreed = answer.silent or found["source"] is None or states.is_final(found["state"])
-        if agreed or not found["completed"] or clock() + step > until:
+        answer = ask_slurm(slurm, runs)
+        found = [report(slurm, run, answer) for run in runs]
+        open_ = any(
+            one["completed"] and one["source"] is not None and not states.is_final(one["state"]) for one in found
+        )
+        if answer.silent or not open_ or clock() + step > until:
             return found
         sleep(step)
         step *= 1.5
+
+
+def is_over(run: RunDirectory, slurm: Slurm | None = None) -> bool:
+    """Whether nothing more is to come from a launch. Without `slurm` only its own word counts, which costs nothing."""
+    outcome = run.outcome()
+    if run.rejected() is not None or (
+        outcome and (outcome.get("success") or outcome.get("ended_by") not in MAY_FOLLOW)
+    ):
+        return True
+    return slurm is not None and bool(final_report(slurm, run)["completed"])

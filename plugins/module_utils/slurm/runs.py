@@ -36,17 +36,27 @@ WAIT_ARGUMENTS: dict[str, Any] = {
     "poll_max": {"type": "float", "default": 10.0},
     "outcome_grace": {"type": "int", "default": 40},
     "reconnect_timeout": {"type": "int", "default": 120},
+    "queue_budget": {"type": "int", "default": 60},
 }
 WAIT_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     **WAIT_ARGUMENTS,
-    "until": {"type": "str", "choices": ["started", "finished"], "default": "finished"},
+    "run_dirs": {"type": "list", "elements": "path"},
+    "until": {"type": "str", "choices": ["started", "artifact", "pattern", "finished"], "default": "finished"},
+    "pattern": {"type": "str"},
+    "log": {"type": "str", "default": ""},
     "_settle": {"type": "float", "default": 0.0},
 }
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "dest": {"type": "path", "default": "runs"},
     "tail_bytes": {"type": "int", "default": 0},
+    "head_bytes": {"type": "int", "default": 0},
+    "redact": {"type": "bool", "default": True},
+    "merge": {"type": "bool", "default": False},
+    "follow": {"type": "bool", "default": False},
+    "follow_timeout": {"type": "int", "default": 0},
+    "reconnect_timeout": {"type": "int", "default": 120},
     "_request": {"type": "dict"},
 }
 
@@ -151,6 +161,15 @@ def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
         generation=options.get("generation"),
         job_id=options.get("job_id"),
     )
+
+
+def chosen_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+    """The launches of a wait: those of `run_dirs`, where that is given, else the one that RUN_ARGUMENTS name."""
+    if options.get("run_dirs") is None:
+        return [one_run(options)]
+    if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
+        raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away.")
+    return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
 
 
 def one_run(options: Mapping[str, Any]) -> RunDirectory:

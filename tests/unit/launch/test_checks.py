@@ -94,7 +94,23 @@ def problems(**data: Any) -> list[str]:
         ({"artifact": {"format": "any"}}, None),
         (
             {"artifact": {"format": "any", "require": {"loss": {"lt": 4}}}},
-            "artifact.require: needs artifact.format json, not any",
+            (
+                "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, directory), "
+                "not any"
+            ),
+        ),
+        ({"artifact": {"format": "csv", "require": {"loss": {"lt": 4}}}}, None),
+        ({"artifact": {"path": "ckpt", "format": "directory", "complete": "metadata.json"}}, None),
+        (
+            {"artifact": {"path": "ckpt", "format": "directory"}},
+            (
+                "artifact.complete: names the file that is written last into a directory; it goes with artifact.format "
+                "directory, which needs it"
+            ),
+        ),
+        (
+            {"artifact": {"path": "ckpt", "format": "directory", "complete": "../done"}},
+            "artifact.complete: '../done' is outside the directory; give a path in it",
         ),
         ({"artifact": {"grace": 30}}, "artifact.grace: 30 has no effect unless artifact.then is end"),
         ({"artifact": {"grace": 30, "then": "end"}}, None),

@@ -117,6 +117,9 @@ OTHER: dict[str, Any] = {
     "environment.extras": ["cpu"],
     "environment.python": "3.11",
     "environment.torch": "cpu",
+    "environment.compression": "lz4",
+    "environment.interpreter": "node",
+    "environment.local_copy": "never",
     "container.runtime": "pyxis",
     "container.level": "job",
     "container.image": "/i.sqsh",
@@ -170,6 +173,7 @@ OTHER: dict[str, Any] = {
     "logs.follow": "last",
     "artifact.path": "other.json",
     "artifact.format": "any",
+    "artifact.complete": "metadata.json",
     "artifact.require": {"loss": {"lt": 4}},
     "artifact.then": "end",
     "artifact.grace": 0,
@@ -216,6 +220,7 @@ IN_KEY = {
     "checkpoint.dir",
     "artifact.path",
     "artifact.format",
+    "artifact.complete",
     "artifact.require",
 }
 

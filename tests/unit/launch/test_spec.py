@@ -104,7 +104,7 @@ def test_ten_mistakes_in_one_spec_give_ten_messages() -> None:
         r"launcher.kind: must be one of srun, torchrun, standalone; not 'torchrn'; did you mean torchrun\? .*",
         r"env: key '1A' must be the name of an environment variable \(set in job.yml\)",
         r"secrets: TOKEN must be one of \{from_env: NAME\}, .* \(set in job.yml\)",
-        r"artifact: must be a map with some of the keys path, format, require, then, grace; not 'result.json' .*",
+        r"artifact: must be a map with some of the keys path, format, complete, require, .*; not 'result.json' .*",
         r"debug: must be true or false, not 'maybe' \(set in job.yml\)",
         r"command: is required .*",
     ]

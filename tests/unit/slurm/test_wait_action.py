@@ -48,6 +48,7 @@ class Bench:
         self.polls: list[Any] = []
         self.asked = 0
         self.action = job_wait.ActionModule.__new__(job_wait.ActionModule)
+        self.action._connection = SimpleNamespace(transport="local")
         self.action._task = SimpleNamespace(args={"run_dir": RUN, **options}, check_mode=False)
         defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
         monkeypatch.setattr(job_wait.ActionBase, "run", lambda *_args: {})
@@ -106,7 +107,7 @@ def test_a_connection_that_stays_lost_ends_with_the_way_back(
     bench.modules = [known()]
     result = bench.run()
     assert result["failed"] and result["completed"] is False and result["job_id"] == "7"
-    assert f"ansible login -m rankzero.slurm.job_wait -a run_dir={RUN}" in result["msg"]
+    assert f"ansible-playbook rankzero.slurm.attach -e run_dir={RUN}" in result["msg"]
     assert "Job 7 is not affected" in result["msg"]
     assert bench.now - 1000.0 <= 60 and bench.asked <= 8, "bounded in time, and ever more slowly"
 

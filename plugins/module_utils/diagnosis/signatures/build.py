@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
     Signature,
     raises,
     says,
@@ -22,7 +23,7 @@ SIGNATURE = Signature(
         says(
             "^ERROR: (?:Cannot install|Could not (?:find a version|install packages|build wheels)|"
             "No matching distribution|Failed (?:building|to build)|ResolutionImpossible|"
-            r"Package '\S+' requires|pip's dependency resolver|Exception:|Cannot uninstall|"
+            r"Package '\S+' requires|Exception:|Cannot uninstall|"
             "Invalid requirement|Double requirement)|^error: (?:subprocess-exited-with-error|"
             "Distribution `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|"
             "build|prepare|"
@@ -47,8 +48,19 @@ SIGNATURE = Signature(
         raises(
             "Error building extension|Error compiling objects|CompileError|CalledProcessError.*(?:pip|"
             r"ninja|nvcc|cmake|gcc|g\+\+)|nvcc\S* (?:not found|failed)|InductorError|"
-            "BackendCompilerFailed|Failed to find C compiler"
+            "Failed to find C compiler"
         ),
+        says(
+            r"^error: (?:externally-managed-environment|No virtual environment found|command '\S+' failed|No solution|Because |the \S+ lockfile)|"
+            r"^ERROR: (?:\S+ is not a supported wheel|Ignored the following|No \.egg-info|Could not open requirements|HTTP error|THESE PACKAGES DO NOT MATCH)",
+            "error: externally",
+            "error: No virtual",
+            "error: command '",
+            "supported wheel",
+            "open requirements",
+            "ERROR: ",
+        ),
+        says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
     ),
     examples=(
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",

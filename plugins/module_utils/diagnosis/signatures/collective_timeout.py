@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     WEAK,
     Signature,
+    raises,
     says,
 )
 
@@ -40,6 +42,7 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         says("Detected mismatch between collectives", "Detected mismatch between collectives"),
+        raises(r"monitoredBarrier", strength=CAUSE),
     ),
     examples=(
         (

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     RAISED,
     Signature,
     raises,
@@ -35,6 +36,14 @@ SIGNATURE = Signature(
             r"collat|tokeni[sz]e_|preprocess|in map\b|_map_single",
             strength=RAISED + 1,
         ),
+        raises(
+            r"EmptyDataError|not in index\"?$|are in the \[columns\]|Unknown split|corresponds to no data|BuilderConfig '?\S+'? not found|"
+            r"Unable to infer (?:channel|dimension)|cannot identify image file|[Cc]orrupt(?:ed)? (?:record|data|JPEG|image|PNG)|"
+            r"DataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|property name|',' delimiter)|moov atom not found|"
+            r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
+            strength=CAUSE,
+        ),
+        raises("Cannot find sufficient samples|not enough (?:samples|data)"),
     ),
     examples=(
         "RuntimeError: generator raised StopIteration",

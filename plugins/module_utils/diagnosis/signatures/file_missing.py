@@ -49,6 +49,21 @@ SIGNATURE = Signature(
             "No such file or directory",
             strength=WEAK,
         ),
+        raises(
+            r"[Cc]an't find (?:a valid checkpoint|'?\S+\.(?:json|safetensors|bin|pt|index|yaml|txt|model)'?)|[Nn]o valid checkpoint found|"
+            r"[Uu]nable to (?:load vocabulary|find|locate|open file)|Error opening '?/|Not found: \"|NotFoundError: .*; No such file|"
+            r"!_?src\.empty\(\)|[Nn]o files? (?:matching|found)|[Cc]annot find (?:file|path|dir|the (?:file|path|dir))|"
+            r"[Ff]ailed to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|(?:[Dd]irectory|[Ff]older|[Pp]ath|[Ff]ile)\b.*(?:not (?:found|exist)|missing)|"
+            r"[Nn]o such file or directory",
+            strength=CAUSE - 2,
+        ),
+        says(
+            r"^(?:cp|mv|tar|cat|ls|head|tail|rsync|source|unzip|gzip|wget|sed|awk|chmod|rm|find|ln): .*(?:No such file or directory)|"
+            r"^Error: .*\b(?:does not exist|not found)\b",
+            "No such file or directory",
+            "does not exist",
+            strength=WEAK,
+        ),
     ),
     examples=(
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'",

@@ -37,6 +37,13 @@ SIGNATURE = Signature(
             "received 0 items of ancdata|Too many open files",
             strength=RAISED,
         ),
+        raises(
+            r"unable to (?:mmap|write to file|resize file) .*</?torch_|unable to mmap \d+ bytes", strength=CAUSE + 2
+        ),
+        raises(
+            r"\[Errno 24\]|\[Errno 11\] Resource temporarily unavailable|can't start new thread|pthread_create failed|Resource temporarily unavailable$",
+            strength=RAISED + 1,
+        ),
     ),
     examples=(
         (

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     Signature,
     raises,
 )
@@ -26,6 +27,13 @@ SIGNATURE = Signature(
             r"ProxyError|SSLError|\[Errno 101\]|ReadTimeout|"
             "Cannot find the requested files in the (?:disk cache|local cache)|offline mode|"
             "Network is unreachable|URLError|Consistency check failed|CommError"
+        ),
+        raises(
+            r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|Read)\w*Error: .*(?:Connection aborted|IncompleteRead|RemoteDisconnected|Read timed out)|"
+            r"[Oo]ffline mode is enabled|socket\.timeout: |TimeoutError: \[Errno 110\]|read operation timed out|"
+            r"\b(?:50[0234]) (?:Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|"
+            r"Run initialization has timed out|Error communicating with|download.*(?:timed out|failed)|No address associated with hostname",
+            strength=CAUSE - 1,
         ),
     ),
     examples=(

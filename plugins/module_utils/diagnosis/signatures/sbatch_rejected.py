@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
     Signature,
     says,
 )
@@ -35,6 +36,20 @@ SIGNATURE = Signature(
             "Invalid account",
             "QOSMax",
             "srun: unrecognized",
+        ),
+        says(
+            r"srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \S+ plugin|MPI:)",
+            "specified plugin",
+            "Cannot create context",
+            "srun: error",
+            strength=WEAK + 6,
+        ),
+        says(
+            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|CPU binding outside|Unable to satisfy)",
+            "Task launch for",
+            "Application launch failed",
+            "CPU binding outside",
+            strength=WEAK + 6,
         ),
     ),
     examples=(

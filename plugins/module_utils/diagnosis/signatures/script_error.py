@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     matches=(
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|syntax error near unexpected token|"
-            r"unexpected EOF while looking for|\$'\\r'|bad interpreter|"
+            r"unexpected EOF while looking for|CommandNotFoundError: |^\S*/activate: No such file|executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
             "Exec format error|env: .*: No such file or directory|CondaError|EnvironmentNameNotFound|"
             ": [Nn]ot a valid identifier",
@@ -36,6 +36,9 @@ SIGNATURE = Signature(
             "xec format error",
             "/env: ",
             "CondaError",
+            "CommandNotFoundError",
+            "/activate: No such",
+            "executable file not found",
             "EnvironmentNameNotFound",
             "valid identifier",
             strength=WEAK + 3,
