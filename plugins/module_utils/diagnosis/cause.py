@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
 )
 
+_CANCELLED, _KILLED = "preempted_or_cancelled", "host_oom_killed"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
 # So many steps after an exception mean that the program went on.
@@ -108,12 +109,19 @@ def _root(events: Sequence[Event]) -> tuple[Event | None, str]:
     raised = [event for event in events if event.strength >= RAISED]
     if raised:
         return raised[0], "high" if raised[0].strength >= LIMIT else "medium"
-    symptoms = [event for event in events if event.strength > ECHO]
+    symptoms = _without_victims([event for event in events if event.strength > ECHO])
     if symptoms:
         strongest = max(event.strength for event in symptoms)
         first = next(event for event in symptoms if event.strength == strongest)
         return first, "medium" if strongest >= WEAK else "low"
     return (events[0], "low") if _failed(events) else (None, "high")
+
+
+def _without_victims(symptoms: list[Event]) -> list[Event]:
+    """Who is killed after the step was cancelled, by somebody, was not killed for its memory."""
+    if symptoms and symptoms[0].family == _CANCELLED:
+        return [event for event in symptoms if event.family != _KILLED]
+    return symptoms
 
 
 def _failed(events: Sequence[Event]) -> bool:

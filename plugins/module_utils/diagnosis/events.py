@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     CAUSE,
     ECHO,
     RAISED,
+    WEAK,
     Match,
     Signature,
 )
@@ -90,6 +91,8 @@ ECHO_NEEDLES = (
 _NOISE = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|^\w*Warning: |UserWarning|FutureWarning|DeprecationWarning"
     r"|\bWARNING\b.*\(OOM\)"
+    # Bash tells of a helper in the background that the script itself ended.
+    r"|: line \d+: +\d+ (?:Killed|Terminated) +(?:sleep|tail|watch|top|nvidia-smi|dcgmi|vmstat|iostat|sar)\b"
     r"|libaio|NUMEXPR|inotify|_find_nvidia|OSError: .*lspci|destroy_process_group\(\) was not called"
     r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|PythonFinalizationError"
     r"|can be ignored|safely ignore|[Rr]etrying|will (?:fall ?back|retry)|falling back"
@@ -101,6 +104,13 @@ _IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
     r"|exception was never retrieved|--- Logging error ---"
 )
+# What follows a complaint at once where the program knows what to do about it.
+_RECOVERS = re.compile(
+    r"\b(?:(?:will )?(?:re-?try|try again)(?:ing)?\b|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)|continu(?:e|ing) without"
+    r"|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)|using (?:the )?(?:default|cpu) instead)",
+    re.IGNORECASE,
+)
+RECOVERY_LINES = 3
 _IGNORED_WORDS = ("ignored", "atexit", "Exception in", "never retrieved", "Logging error")
 # srun names the node and the rank that it speaks of.
 _TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
@@ -168,6 +178,9 @@ class _Stream:
     after: str = ""
     indented: bool = False
     wrapped: bool = False
+    # The places of this stream's last events, and how many lines ago the last of them was.
+    recent: list[int] = field(default_factory=list)
+    since: int = 0
 
 
 class Reader:
@@ -198,15 +211,30 @@ class Reader:
                 stream = streams[line.stream] = _Stream()
             event = self._event(line, stream, found)
             if event is None:
+                self._recovered(line, stream, found)
                 continue
             key = (event.family, event.rank, event.node)
             kept[key] += 1
             if kept[key] <= KEPT:
+                stream.recent, stream.since = [*stream.recent, len(found.events)], 0
                 found.events.append(event)
             elif event.strength > ECHO:
                 # The newest one stays known: it says whether the failure was the end.
                 found.events[-1] = event if found.events[-1].family == event.family else found.events[-1]
         return found
+
+    def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
+        """Of a complaint that its writer says at once how to live with only a symptom is left."""
+        if not stream.recent:
+            return
+        recovers = _RECOVERS.search(line.text)
+        for place in stream.recent if recovers else ():
+            event = found.events[place]
+            if WEAK < event.strength <= CAUSE:
+                found.events[place] = replace(event, strength=WEAK)
+        stream.since += 1
+        if recovers or stream.since >= RECOVERY_LINES:
+            stream.recent = []
 
     def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
         text = line.text
@@ -250,7 +278,10 @@ class Reader:
         stream.open_traceback, stream.frames, stream.after, stream.ignored = False, "", "", False
         if ignored or _WARNING.match(text) or (_NOISE.search(text) and not within):
             return None
-        if _ECHOES.search(text):
+        if _ECHOES.search(text) and not any(
+            match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
+            for _, match in self._raised
+        ):
             # `died with <Signals.SIGKILL: 9>` is a launcher's word that nevertheless says what ended a rank.
             return self._wording(line, found) or self._made(line, found, LAUNCHER, ECHO, {}, after)
         best: tuple[int, str, dict[str, str | None]] | None = None

@@ -53,6 +53,7 @@ SIGNATURE = Signature(
             frames=r"torch/serialization\.py|dist_checkpointing/|checkpoint/(?:state_dict_loader|default_planner|planner_helpers)\.py|in load_state_dict\n(?:.*\n){0,3}$",
             strength=RAISED + 2,
         ),
+        raises(r"^EOFError$", frames=r"serialization\.py|_unpickler\.py|pickle\.load|in load_checkpoint"),
         raises("does not contain the valid metadata", strength=CAUSE + 1),
     ),
     examples=(
