@@ -119,6 +119,8 @@ _PROGRESS = re.compile(
     r"(?:loss|ms|time|it/s|tps|lr|tflop)"
     r"|'loss': |\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
 )
+# The last step of all that were asked for: an end as good as words.
+_LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
 # Fixed strings of which each such line has one: the expression is slow.
 _PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 _DONE = re.compile(
@@ -158,13 +160,15 @@ class Event:
 
 @dataclass
 class FileEvents:
-    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end."""
+    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end;
+    `last_step`: the line that says `step N/N`, if nothing was logged after it that counts less."""
 
     file: str
     events: list[Event] = field(default_factory=list)
     lines: int = 0
     progress: int = 0
     done: int = 0
+    last_step: int = 0
     runs: int = 0
     ranks: set[int] = field(default_factory=set)
     last: str = ""
@@ -181,6 +185,9 @@ class _Stream:
     # The places of this stream's last events, and how many lines ago the last of them was.
     recent: list[int] = field(default_factory=list)
     since: int = 0
+    # What was said before the traceback that is open; whether its writer lives with it.
+    said: str = ""
+    lived_with: bool = False
 
 
 class Reader:
@@ -210,6 +217,7 @@ class Reader:
             if stream is None:
                 stream = streams[line.stream] = _Stream()
             event = self._event(line, stream, found)
+            stream.said = line.text
             if event is None:
                 self._recovered(line, stream, found)
                 continue
@@ -240,6 +248,7 @@ class Reader:
         text = line.text
         if TRACEBACK in text:
             stream.open_traceback, stream.frames, stream.indented = True, "", False
+            stream.lived_with = bool(_RECOVERS.search(stream.said))
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
             if stream.open_traceback:
@@ -256,6 +265,9 @@ class Reader:
             return None
         if any(word in text for word in _PROGRESS_WORDS) and _PROGRESS.search(text):
             found.progress += 1
+            step = _LAST_STEP.search(text)
+            if step:
+                found.last_step = line.number if step[1] == step[2] else 0
         if ("rain" in text or "exit" in text) and _DONE.search(text):
             found.done = line.number
         return self._exception(line, stream, found) or self._wording(line, found)
@@ -294,6 +306,8 @@ class Reader:
                 return None
             best = RAISED, UNEXPLAINED, {}
         strength = min(best[0], CARRIER) if _CARRIERS.search(text) else best[0]
+        if within and stream.lived_with and best[0] <= CAUSE:
+            strength = WEAK
         return self._made(line, found, best[1], strength, best[2], after)
 
     def _wording(self, line: Line, found: FileEvents) -> Event | None:

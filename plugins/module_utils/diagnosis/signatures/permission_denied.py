@@ -26,8 +26,9 @@ SIGNATURE = Signature(
         ),
         says(
             r"^(?:\S+: )*(?:error: )?(?:execve\(\): )?(?P<path>/\S+|\./\S+): [Pp]ermission denied$|"
-            "(?:bash|sh|mkdir|cp|mv|tee|touch|rm): .*[Pp]ermission denied",
+            "(?:bash|sh|mkdir|cp|mv|tee|touch|rm|ln|tar|install): .*(?:[Pp]ermission denied|Read-only file system)",
             "ermission denied",
+            "Read-only file system",
             strength=WEAK + 2,
         ),
     ),
