@@ -20,6 +20,7 @@ from typing import IO
 BLOCK = 1 << 20
 LONGEST = 8192
 
+_NAME_WITH_RETURN = re.compile(r"\r(?=[)'\"]|: )")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
 # What launchers put before a line. Several may stand in a row: `node07: [rank3]: `, `3: [rank3]:[rank3]: `.
 _PREFIX = re.compile(
@@ -59,6 +60,9 @@ class Line:
 def parse_line(number: int, raw: bytes) -> Line:
     """One line as bytes, without its newline. Of text that a carriage return overwrote only the last is kept."""
     text = raw.decode("utf-8", "replace").rstrip("\r")
+    if "\r" in text:
+        # A script with Windows line ends: the sign belongs to the name of what was not found.
+        text = _NAME_WITH_RETURN.sub("^M", text)
     if "\r" in text:
         # A message that follows a progress bar was glued to it, or the bar to the message: keep what has words.
         parts = [part for part in text.split("\r") if part.strip()]
