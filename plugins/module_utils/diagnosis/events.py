@@ -99,6 +99,8 @@ ECHO_NEEDLES = (
 _NOISE = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|^\w*Warning: |UserWarning|FutureWarning|DeprecationWarning"
     r"|\bWARNING\b.*\(OOM\)"
+    # Bash tells of a helper in the background that the script itself ended.
+    r"|: line \d+: +\d+ (?:Killed|Terminated) +(?:sleep|tail|watch|top|nvidia-smi|dcgmi|vmstat|iostat|sar)\b"
     r"|libaio|NUMEXPR|inotify|_find_nvidia|OSError: .*lspci|destroy_process_group\(\) was not called"
     r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|"
     r"PythonFinalizationError"
@@ -111,6 +113,15 @@ _IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
     r"|exception was never retrieved|--- Logging error ---"
 )
+# What follows a complaint at once where the program knows what to do about it.
+_RECOVERS = re.compile(
+    # "Please try again" is advice to a person.
+    r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
+    r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)"
+    r"|using (?:the )?(?:default|cpu) instead)",
+    re.IGNORECASE,
+)
+RECOVERY_LINES = 3
 _IGNORED_WORDS = ("ignored", "atexit", "Exception in", "never retrieved", "Logging error")
 # srun names the node and the rank that it speaks of.
 _TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
@@ -119,6 +130,8 @@ _PROGRESS = re.compile(
     r"(?:loss|ms|time|it/s|tps|lr|tflop)"
     r"|'loss': |\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
 )
+# The last step of all that were asked for: an end as good as words.
+_LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
 # Fixed strings of which each such line has one: the expression is slow.
 _PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # What may stand on the same line as a step: a message that was glued to a progress bar.
@@ -172,13 +185,15 @@ class Event:
 
 @dataclass
 class FileEvents:
-    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end."""
+    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end;
+    `last_step`: the line that says `step N/N`, if nothing was logged after it that counts less."""
 
     file: str
     events: list[Event] = field(default_factory=list)
     lines: int = 0
     progress: int = 0
     done: int = 0
+    last_step: int = 0
     runs: int = 0
     ranks: set[int] = field(default_factory=set)
     last: str = ""
@@ -192,6 +207,12 @@ class _Stream:
     after: str = ""
     indented: bool = False
     wrapped: bool = False
+    # The places of this stream's last events, and how many lines ago the last of them was.
+    recent: list[int] = field(default_factory=list)
+    since: int = 0
+    # What was said before the traceback that is open; whether its writer lives with it.
+    said: str = ""
+    lived_with: bool = False
 
 
 @dataclass
@@ -229,7 +250,7 @@ class Reader:
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         found = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
-        recent: deque[str] = deque(maxlen=RECENT)
+        heard: deque[str] = deque(maxlen=RECENT)
         nan = _Nan()
         kept: Counter[tuple[str, int | None, str | None]] = Counter()
         for line in lines:
@@ -242,7 +263,7 @@ class Reader:
                 found.ranks.add(line.rank)
             if not line.text:
                 continue
-            recent.append(line.stamp or line.text)
+            heard.append(line.stamp or line.text)
             found.last = line.text[:TEXT_KEPT]
             if _BEGIN.match(line.text):
                 found.runs += 1
@@ -250,14 +271,17 @@ class Reader:
             if stream is None:
                 stream = streams[line.stream] = _Stream()
             event = self._event(line, stream, found)
+            stream.said = line.text
             if event is None:
                 nan.see(line, found.runs)
+                self._recovered(line, stream, found)
                 continue
             if event.time is None:
-                event = replace(event, time=next(filter(None, map(time_of, reversed(recent))), None))
+                event = replace(event, time=next(filter(None, map(time_of, reversed(heard))), None))
             key = (event.family, event.rank, event.node)
             kept[key] += 1
             if kept[key] <= KEPT:
+                stream.recent, stream.since = [*stream.recent, len(found.events)], 0
                 found.events.append(event)
             elif event.strength > ECHO:
                 # The newest one stays known: it says whether the failure was the end.
@@ -268,10 +292,24 @@ class Reader:
             found.events = sorted([*found.events, where], key=lambda event: event.line)
         return found
 
+    def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
+        """Of a complaint that its writer says at once how to live with only a symptom is left."""
+        if not stream.recent:
+            return
+        recovers = _RECOVERS.search(line.text)
+        for place in stream.recent if recovers else ():
+            event = found.events[place]
+            if WEAK < event.strength <= CAUSE:
+                found.events[place] = replace(event, strength=WEAK)
+        stream.since += 1
+        if recovers or stream.since >= RECOVERY_LINES:
+            stream.recent = []
+
     def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
         text = line.text
         if TRACEBACK in text:
             stream.open_traceback, stream.frames, stream.indented = True, "", False
+            stream.lived_with = bool(_RECOVERS.search(stream.said))
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
             if stream.open_traceback:
@@ -292,6 +330,9 @@ class Reader:
             found.done = line.number
         if _one_of(_PROGRESS_WORDS, text) and _PROGRESS.search(text):
             found.progress += 1
+            step = _LAST_STEP.search(text)
+            if step:
+                found.last_step = line.number if step[1] == step[2] else 0
             if not _one_of(_BESIDE_PROGRESS, text):
                 return None
         return self._exception(line, stream, found) or self._wording(line, found)
@@ -314,7 +355,10 @@ class Reader:
         stream.open_traceback, stream.frames, stream.after, stream.ignored = False, "", "", False
         if ignored or _WARNING.match(text) or (_NOISE.search(text) and not within):
             return None
-        if _ECHOES.search(text):
+        if _ECHOES.search(text) and not any(
+            match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
+            for _, match in self._raised
+        ):
             # `died with <Signals.SIGKILL: 9>` is a launcher's word that nevertheless says what ended a rank.
             return self._wording(line, found) or self._made(line, found, LAUNCHER, ECHO, {}, after)
         best: tuple[int, str, dict[str, str | None]] | None = None
@@ -327,6 +371,8 @@ class Reader:
                 return None
             best = RAISED, UNEXPLAINED, {}
         strength = min(best[0], CARRIER) if _CARRIERS.search(text) else best[0]
+        if within and stream.lived_with and best[0] <= CAUSE:
+            strength = WEAK
         return self._made(line, found, best[1], strength, best[2], after)
 
     def _wording(self, line: Line, found: FileEvents) -> Event | None:

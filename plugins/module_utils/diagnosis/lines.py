@@ -20,6 +20,7 @@ from typing import IO
 BLOCK = 1 << 20
 LONGEST = 8192
 
+_NAME_WITH_RETURN = re.compile(r"\r(?=[)'\"]|: )")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
 # What launchers put before a line. Several may stand in a row: `node07: [rank3]: `, `3: [rank3]:[rank3]: `.
 _PREFIX = re.compile(
@@ -30,7 +31,8 @@ _PREFIX = re.compile(
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
     | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?
                   |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
-        (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d|\w*(?:Error|Exception|Interrupt)\b|(?:\w+\.)+\w+:\ )
+        (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d|\w*(?:Error|Exception|Interrupt)\b
+         |(?:\w+\.)+\w+:\ )
     | [\w./-]{1,80}/\d+\ (?=\[(?:rank|default)\d)              # nemo-run: role/replica
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",
@@ -59,6 +61,9 @@ class Line:
 def parse_line(number: int, raw: bytes) -> Line:
     """One line as bytes, without its newline. Of text that a carriage return overwrote only the last is kept."""
     text = raw.decode("utf-8", "replace").rstrip("\r")
+    if "\r" in text:
+        # A script with Windows line ends: the sign belongs to the name of what was not found.
+        text = _NAME_WITH_RETURN.sub("^M", text)
     if "\r" in text:
         # A message that follows a progress bar was glued to it, or the bar to the message: keep what has words.
         parts = [part for part in text.split("\r") if part.strip()]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    RAISED,
     WEAK,
     Signature,
     raises,
@@ -29,13 +30,14 @@ SIGNATURE = Signature(
             "build|prepare|"
             r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
             "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
+            r"Unable to find lockfile|"
             r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound|CMake Error|"
             r"collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
             "ERROR: ",
             "error: ",
             "No solution found",
             "Failed to ",
-            "lockfile at",
+            "lockfile",
             "Unsatisfiable",
             "LibMamba",
             "PackagesNotFound",
@@ -46,8 +48,8 @@ SIGNATURE = Signature(
             "fatal error: ",
         ),
         raises(
-            "Error building extension|Error compiling objects|CompileError|CalledProcessError.*(?:pip|"
-            r"ninja|nvcc|cmake|gcc|g\+\+)|nvcc\S* (?:not found|failed)|InductorError|"
+            "Error building extension|Error compiling objects|CompileError|"
+            r"nvcc\S* (?:not found|failed)|InductorError|"
             "Failed to find C compiler"
         ),
         says(
@@ -62,6 +64,8 @@ SIGNATURE = Signature(
             "open requirements",
             "ERROR: ",
         ),
+        # A carrier: what it ran says more.
+        raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
     ),
     examples=(

@@ -56,6 +56,7 @@ SIGNATURE = Signature(
             r"checkpoint/(?:state_dict_loader|default_planner|planner_helpers)\.py",
             strength=RAISED + 2,
         ),
+        raises(r"^EOFError$", frames=r"serialization\.py|_unpickler\.py|pickle\.load|in load_checkpoint"),
         raises("does not contain the valid metadata", strength=CAUSE + 1),
     ),
     examples=(

@@ -21,6 +21,10 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
+            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|"
+            r"BadGzipFile|zlib\.error"
+        ),
+        raises(
             r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
             "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
             "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:Column|"

@@ -37,8 +37,8 @@ SIGNATURE = Signature(
             strength=CAUSE - 2,
         ),
         says(
-            r"can't open file '(?P<path>[^']+)': \[Errno 2\]|^(?:slurmstepd|"
-            r"srun): error: execve\(\): (?P<file>\S+): No such file|couldn't chdir to `?(?P<folder>[^':]+)",
+            r"can't open file '(?P<path>[^']+)': \[Errno 2\]|^(?:slurmstepd(?:-[\w.-]+)?|"
+            r"srun): error: execve\(\): (?P<file>\S*/\S*): No such file|couldn't chdir to `?(?P<folder>[^':]+)",
             "can't open file",
             "execve()",
             "couldn't chdir",

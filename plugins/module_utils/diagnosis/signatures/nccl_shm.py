@@ -32,8 +32,9 @@ SIGNATURE = Signature(
             "torch_",
             strength=CAUSE + 2,
         ),
+        raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal", strength=CAUSE - 3),
         raises(
-            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)|"
+            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly|"
             "received 0 items of ancdata|Too many open files",
             strength=RAISED,
         ),
