@@ -35,6 +35,7 @@ UNKNOWN = "unknown"
 _FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:detected|noticed)")
 # So many steps after an exception mean that the program went on.
 WENT_ON = 8
+BARS = 30
 # So many seconds the clocks of two nodes may differ, and from this strength on an exception's wording is known.
 SKEW = 300.0
 KNOWN = LIMIT
@@ -97,7 +98,10 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
         return True
     # What was printed before an exception may come after it, out of a buffer: steps alone are no proof.
     later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
-    return lived_on and event.strength <= CAUSE and (later or ended_well)
+    # A progress bar is not buffered: the program, or the next run in the same file, went on.
+    ended = any(other.family == LAUNCHER and other.line > event.line for other in events)
+    bars = log.bars - event.bars >= BARS and not log.ranks and not ended
+    return event.strength <= CAUSE and ((lived_on and (later or ended_well)) or bars)
 
 
 def in_chains(events: Sequence[Event]) -> list[Event]:

@@ -132,6 +132,8 @@ _PROGRESS = re.compile(
 )
 # The last step of all that were asked for: an end as good as words.
 _LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
+# A bar of steps, not of loading or downloading.
+_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
 # Fixed strings of which each such line has one: the expression is slow.
 _PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # What may stand on the same line as a step: a message that was glued to a progress bar.
@@ -174,6 +176,7 @@ class Event:
     node: str | None = None
     time: float | None = None
     progress: int = 0
+    bars: int = 0
     after: str = ""
     run: int = 0
     captured: tuple[tuple[str, str], ...] = ()
@@ -185,13 +188,15 @@ class Event:
 
 @dataclass
 class FileEvents:
-    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end;
-    `last_step`: the line that says `step N/N`, if nothing was logged after it that counts less."""
+    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end; `bars`: steps
+    that a progress bar showed, which no buffer delays; `last_step`: the line that says `step N/N`, if nothing was
+    logged after it that counts less."""
 
     file: str
     events: list[Event] = field(default_factory=list)
     lines: int = 0
     progress: int = 0
+    bars: int = 0
     done: int = 0
     last_step: int = 0
     runs: int = 0
@@ -330,6 +335,7 @@ class Reader:
             found.done = line.number
         if _one_of(_PROGRESS_WORDS, text) and _PROGRESS.search(text):
             found.progress += 1
+            found.bars += bool(_BAR.match(text))
             step = _LAST_STEP.search(text)
             if step:
                 found.last_step = line.number if step[1] == step[2] else 0
@@ -417,6 +423,7 @@ class Reader:
             node=node,
             time=time_of(line.stamp or line.text),
             progress=found.progress,
+            bars=found.bars,
             after=after,
             run=found.runs,
             captured=tuple((name, value) for name, value in groups.items() if value),

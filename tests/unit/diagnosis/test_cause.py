@@ -250,3 +250,13 @@ def test_a_sign_of_windows_stays_in_the_name_that_it_belongs_to() -> None:
 def test_a_store_that_waits_for_the_first_key_of_the_group_is_a_rendezvous() -> None:
     for keys, family in (("/default_pg/0//cpu//0/0", "rendezvous_failure"), ("weights/ready", "collective_timeout")):
         assert root(raised(f"torch.distributed.DistStoreError: wait timeout after 10000ms, keys: {keys}"))[0] == family
+
+
+BARRED = "".join(f"{step:3d}%|##   | {step}/99 [00:10<00:10, 3.2it/s]\n" for step in range(1, 60))
+
+
+def test_a_bar_that_goes_on_shows_that_a_new_run_was_appended() -> None:
+    before = "python: can't open file '/x/train.py': [Errno 2] No such file or directory\n"
+    assert root(before + BARRED) == ("healthy", "")
+    assert root(before + BARRED.replace("%|", "% loading|"))[0] == "file_missing"
+    assert root(before + BARRED + CHILD)[0] == "file_missing"
