@@ -67,6 +67,7 @@ SIGNATURE = Signature(
         # A carrier: what it ran says more.
         raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
+        raises("Ninja build failed"),
     ),
     examples=(
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",

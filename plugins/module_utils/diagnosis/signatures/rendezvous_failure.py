@@ -45,6 +45,7 @@ SIGNATURE = Signature(
         ),
         # The first key of the default group: not every rank has come that far.
         raises(r"wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
+        raises(r"ConnectionRefusedError: \[Errno 111\]", strength=RAISED),
     ),
     examples=(
         "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/0",
