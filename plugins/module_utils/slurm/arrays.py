@@ -295,7 +295,9 @@ class SweepLauncher:
         run = RunDirectory(os.path.join(request.runs_dir, str(number)))
 
         def intend(made: RunDirectory) -> None:
-            made.record("intent", submitter=request.submitter, array=place, task=task)
+            # A thousand syncs take seconds. Were this host to crash now, the element would be submitted once more, and
+            # its claim would admit one of the two; the array's own journal is synced.
+            made.record("intent", durable=False, submitter=request.submitter, array=place, task=task)
 
         if again:
             folders.renew(request, run, intend)
