@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -179,8 +180,26 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "mode": environment.mode,
                 "compression": environment.compression,
                 "interpreter": environment.interpreter,
+                "file": environment.file,
+            },
+            "packages": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "platform": environment.platform,
+                "torch": environment.torch,
+                "kind_of_set": environment.mode,
             },
         }
+        build = job.spec.container.build
+        if build is not None:
+            sources["image"] = {
+                **asdict(build),
+                "name": job.spec.name,
+                "containerfile": job.containerfile,
+                "context": job.context,
+                "formats": ["sqsh", *(["sif"] if job.spec.container.runtime == "apptainer" else [])],
+            }
         return {
             "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
             "store_root": os.path.dirname(os.path.dirname(prepared.plan.refs[0].path)),

@@ -140,6 +140,8 @@ class Job:
     code_src: str
     project: str
     folder: str
+    containerfile: str | None = None
+    context: str | None = None
 
 
 def read_job(
@@ -181,6 +183,10 @@ def read_job(
         start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
 
+    def build_path(name: str) -> str | None:
+        path = getattr(spec.container.build, name, None)
+        return located(path, f"container.build.{name}") if path else None
+
     return Job(
         spec,
         merged,
@@ -188,4 +194,6 @@ def read_job(
         code_src=located(spec.code.src, "code.src"),
         project=located(spec.environment.project, "environment.project"),
         folder=base,
+        containerfile=build_path("containerfile"),
+        context=build_path("context"),
     )

@@ -8,6 +8,7 @@
 
 . "$RANKZERO_RUNTIME/adopt.sh"
 . "$RANKZERO_RUNTIME/background.sh"
+. "$RANKZERO_RUNTIME/install.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
 . "$RANKZERO_RUNTIME/sealed.sh"

@@ -22,6 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 
 HERE = Path(__file__).parent
@@ -93,6 +95,12 @@ SPECS: dict[str, dict[str, Any]] = {
             "progress": "./check points/last.pt",
         },
         "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
+    },
+    "sealed": {
+        "name": "sealed",
+        "command": ["train.py"],
+        "resources": {"nodes": 2},
+        "environment": {"mode": "sealed", "local_copy": "always"},
     },
     "debug": {"name": "debug", "command": ["train.py"], "debug": True},
     "container-pyxis-srun": {
@@ -173,11 +181,19 @@ SPECS: dict[str, dict[str, Any]] = {
         "artifact": {},
         "sweep": {"parameters": {"lr": ["1e-3", "it's"], "seed": ["1", "2"]}, "metric": "loss", "parallel": 2},
     },
+    "each-node-makes-it": {
+        "name": "offline",
+        "command": ["train.py"],
+        "resources": {"nodes": 2},
+        "environment": {"mode": "cache"},
+    },
+    "conda": {"name": "conda", "command": ["train.py"], "environment": {"mode": "conda", "file": "environment.yml"}},
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
 }
 
 #: What only the cluster says, of some of them.
 FOUND: dict[str, dict[str, Any]] = {
+    "conda": {"conda": True},
     "site-environment": {"adopted_key": "conda-3.11.2-" + "d" * 64, "conda": True, "caches": "/scratch/ml/the caches"},
 }
 
@@ -197,7 +213,8 @@ def rendered(name: str) -> str:
     plan_of = functools.partial(
         plan,
         code_key="c0de" * 16,
-        environment_key="e" * 32 if spec.environment.mode == "venv" else None,
+        environment_key="e" * 32 if spec.environment.mode in (*MODES, "conda") else None,
+        packages_key="a" * 32 if spec.environment.mode in ON_NODES else None,
         runtime_key="4" * 32,
         # With a blank, which has to be quoted; only a container cannot mount such a path.
         state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),

@@ -15,7 +15,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
     sealing,
     staging,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, built_file, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
@@ -39,11 +39,18 @@ Options = tuple[tuple[str, "str | bool"], ...]
 
 @dataclass(frozen=True)
 class Ref:
-    """Something a launch needs on the cluster: `kind` code or environment, `key` of its inputs, `path` once there."""
+    """Something a launch needs on the cluster: `kind` code, environment, packages or image, `key` of its inputs, `path`
+    once there.
+    """
 
     kind: str
     key: str
     path: str
+
+
+def mounted(refs: Iterable[Ref]) -> list[str]:
+    """The paths that a container shows; its image is around it."""
+    return [ref.path for ref in refs if ref.kind != "image"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,7 @@ def plan(
     *,
     code_key: str,
     environment_key: str | None,
+    packages_key: str | None = None,
     runtime_key: str,
     state_root: str,
     store_root: str,
@@ -115,13 +123,16 @@ def plan(
     conda: bool = False,
     container_places: tuple[str, str | None] | None = None,
     after: Sequence[Upstream] = (),
+    image_key: str | None = None,
 ) -> Plan:
     """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
     not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
 
-    `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
-    which is a conda environment or a venv. `container_places`: what the container mounts in place of this launch's own
-    runs and checkpoints, where it serves the elements of a sweep. `after`: the launches that this one follows.
+    `environment_key` is that of an environment to be built, `packages_key` that of the packages from which each node
+    makes its own, `adopted_key` that of the one at `environment.path`, which is a conda environment or a venv.
+    `image_key` is that of an image to be built. `container_places`: what the container mounts in place of this
+    launch's own runs and checkpoints, where it serves the elements of a sweep. `after`: the launches that this one
+    follows.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}
@@ -130,8 +141,14 @@ def plan(
         inputs["environment"] = environment_key
         refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
     environment_path = refs[1].path if environment_key else spec.environment.path
+    if packages_key:
+        inputs["environment"] = packages_key
+        refs.append(Ref("packages", packages_key, f"{store_root}/packages/{packages_key}"))
     if adopted_key:
         inputs["environment"] = adopted_key
+    if image_key:
+        inputs["image"] = image_key
+        refs.append(Ref("image", image_key, f"{store_root}/images/{image_key}"))
     inputs.update({f"after.{upstream.name}": upstream.key for upstream in after})
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
@@ -141,12 +158,13 @@ def plan(
     # Beside the runs, and not in the store: a node that sees no store still has to start.
     runtime_dir = f"{state_root}/runtime/{runtime_key}"
     exported = tuple(variables(spec, merged, environment_path, settings.fabrics, caches, conda))
-    mounted, checkpoints = container_places or (run_dir[: -len(token) - 1], spec.checkpoint.dir)
+    runs_mounted, checkpoints = container_places or (run_dir[: -len(token) - 1], spec.checkpoint.dir)
     container = entry(
         dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
-        runs_dir=mounted,
+        runs_dir=runs_mounted,
+        built=f"{refs[-1].path}/{built_file(spec.container.runtime)}" if image_key else None,
         places=[posixpath.dirname(upstream.path) for upstream in after]
-        + [ref.path for ref in refs]
+        + mounted(refs)
         + [runtime_dir]
         + ([spec.environment.path] if spec.environment.path else []),
         writable=[caches] if caches else [],

@@ -35,9 +35,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import N
 _SLOTS = {
     "code": ("store", "code", re.compile(r"[0-9a-f]{64}")),
     "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
+    "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
+    "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
 }
+SLOTS = tuple(_SLOTS)
 _TEXTS = ("launch.json", "job.sbatch")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHORT_KEY = re.compile(r"[0-9a-f]{16}")

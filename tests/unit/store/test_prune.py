@@ -118,6 +118,7 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
     run = place.run(f"gpt/{KEY}/1", uses=CODE)
     code = place.thing(f"code/{CODE}")
     environment = place.thing(f"environments/{ENVIRONMENT}")
+    packages = place.thing(f"packages/{ENVIRONMENT}")
     runtime = place.thing(f"runtime/{RUNTIME}", root=place.state)
     archive = place.thing(f"archives/code-{CODE}.tar", root=place.state)
     shell = place.thing(f"shells/gpt/{KEY}", root=place.state)
@@ -131,7 +132,7 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
     (place.store / "code" / OTHER).symlink_to(outside)
 
     planned = place.prune(check_mode=True)
-    everything = {str(path) for path in (run, code, environment, runtime, archive, shell, cached)}
+    everything = {str(path) for path in (run, code, environment, packages, runtime, archive, shell, cached)}
     assert gone(planned) == everything and planned["changed"]
     assert all(os.path.exists(path) for path in everything)
     sizes = {one["path"]: one["bytes"] for one in planned["removed"]}
