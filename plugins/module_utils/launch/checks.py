@@ -16,11 +16,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
     life,
     parallelism,
     preflight,
+    sweep,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import conflicts, reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import topology
 
@@ -126,6 +127,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from container.findings(spec)
     yield from attach.findings(spec)
     yield from _staging(spec)
+    yield from sweep.findings(spec, short_names())
 
 
 def _program(spec: LaunchSpec) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism, sealing
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES
 
 # Lines of the header that the collection adds for the batch script, and options that sbatch alone knows (salloc(1)).
@@ -61,7 +61,8 @@ def container_of(plan: Plan) -> Entry | None:
     return entry(
         plan.spec,
         runs_dir=folder_of(plan),
-        places=[ref.path for ref in plan.refs] + [path for path in [plan.spec.environment.path] if path],
+        built=plan.container.image,
+        places=[*mounted(plan.refs), *([plan.spec.environment.path] if plan.spec.environment.path else [])],
         variables=plan.container.variables,
         writable=[plan.caches] if plan.caches else [],
     )
@@ -76,7 +77,7 @@ def values_of(plan: Plan) -> list[tuple[str, str]]:
 
 def programs(plan: Plan) -> tuple[str, ...]:
     """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
-    enter = ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    enter = ("oci.py", "rootfs.py", "squashfs.py") if plan.container and plan.container.runtime == "oci" else ()
     if plan.sealed:
         return (*enter, *sealing.PROGRAMS)
     return (*enter, "adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter

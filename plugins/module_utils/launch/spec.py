@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
 # Modes in which each node makes the environment from packages: the kinds of such a set.
@@ -320,6 +321,22 @@ class LaunchSpec:
             "section": Artifact,
             "optional": True,
             "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success.",
+        },
+    )
+    after: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0\n]+", "the path of a job file")),
+        "Job files, relative to this one, whose launches must have succeeded before this one starts. Their keys are "
+        "part of this one's. The ranks find their run directories as RANKZERO_AFTER_NAME. See rankzero.slurm.pipeline.",
+        (),
+        key=False,
+        example=["tokenise.yml"],
+    )
+    sweep: Sweep | None = field(
+        default=None,
+        metadata={
+            "section": Sweep,
+            "optional": True,
+            "doc": "The same job with many values, as one job array. See rankzero.slurm.sweep.",
         },
     )
 

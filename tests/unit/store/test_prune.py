@@ -187,6 +187,24 @@ def test_a_run_directory_that_a_living_launch_names_stays(place: Place) -> None:
     assert place.prune()["removed"] == []
 
 
+def test_the_folder_of_a_sweep_goes_after_the_last_of_its_elements(place: Place) -> None:
+    folders = {}
+    for number, elements in enumerate((["1" * 64, "2" * 64], ["3" * 64], [])):
+        folder = place.state / "runs" / "lr" / f".sweep-{number:016x}"
+        (folder / "1" / "logs").mkdir(parents=True)
+        if elements:
+            (folder / "sweep.json").write_text(json.dumps({"elements": [{"key": key} for key in elements]}))
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (OLD, OLD))
+        folders[number] = folder
+    (place.state / "runs" / "lr" / ("2" * 16) / "1").mkdir(parents=True)
+    (place.state / "runs" / "lr" / ("2" * 16) / "1" / "outcome.json").write_text(
+        json.dumps({"time": NOW, "ended_by": "x"})
+    )
+    place.prune()
+    assert [number for number, folder in folders.items() if folder.exists()] == [0, 2]
+
+
 def test_launches_of_other_state_roots_keep_what_they_use(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "other state"
     place.run(f"gpt/{KEY}/1", uses=CODE, ended=NOW, root=other)
