@@ -17,9 +17,9 @@ description:
   - The cause is chosen by evidence, not by the last or the loudest line. An exception of one rank goes before what the
     others say because of it, such as watchdog timeouts, lost connections and launchers' summaries.
   - With O(path) it reads a file or a folder of logs that any launcher wrote.
-  - Besides the logs it asks accounting (state, exit codes, memory used), the preflight's table and the monitors' samples.
-  - Of a job that waits it says why in words, and what to change. Of a job that runs it answers the launch check-list, and
-    says whether it stands still and which rank is behind.
+  - Besides the logs it asks accounting (state, exit codes, memory), the preflight's table and the monitors' samples.
+  - Of a job that waits it says why in words, and what to change. Of a job that runs it answers the launch check-list,
+    and says whether it stands still and which rank is behind.
   - A site's own programs may be known by families of its own, see O(families).
   - Logs may be of any size, packed with gzip or zstd, and hold any bytes. A file that cannot be read is named, and the
     rest is analysed. Logs without a failure are called healthy.
@@ -155,8 +155,8 @@ diagnosis:
       type: dict
     checklist:
       description:
-        - The launch check-list, a C(question) each with its C(answer), and C(ok), which is null where nothing can be said.
-        - Did all ranks start, is the world size right, over which network does NCCL go, do steps come, was the model saved.
+        - The launch check-list. Each C(question) with its C(answer), and C(ok), null where nothing can be said.
+        - Did all ranks start, is the world size right, which network has NCCL, do steps come, was the model saved.
       type: list
       elements: dict
     stall:

@@ -13,8 +13,8 @@ author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Removes run directories of launches that ended more than O(older_than) days ago, and code snapshots, environments,
-    images, job runtimes, archives, folders of interactive sessions and cached answers of Slurm that were not used for
-    so long.
+    sets of packages, images, job runtimes, archives, folders of interactive sessions and cached answers of Slurm that
+    were not used for so long.
   - What the files of a launch name stays while that launch waits, runs, or ended less than O(older_than) days ago.
     Slurm is asked for jobs that wait or run. While it does not answer, a launch without an outcome of its own counts
     as running.
@@ -49,8 +49,8 @@ options:
         touched, nor are locks of environments and copies of uv in the store.
     type: list
     elements: str
-    choices: [code, environment, image, runtime, archive, run, shell, cache]
-    default: [code, environment, image, runtime, archive, run, shell, cache]
+    choices: [code, environment, packages, image, runtime, archive, run, shell, cache]
+    default: [code, environment, packages, image, runtime, archive, run, shell, cache]
   store_root:
     description: As C(launch_cluster.store_root). V(~) and variables are the cluster's.
     type: str

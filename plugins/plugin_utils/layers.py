@@ -130,13 +130,16 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """A launch as its layers say it: the spec, who set what, the cluster's settings, and where paths start."""
+    """A launch as its layers say it: the spec, who set what, the cluster's settings, and where paths start; `folder` is
+    the job file's.
+    """
 
     spec: LaunchSpec
     merged: Merged
     settings: ClusterSettings
     code_src: str
     project: str
+    folder: str
     containerfile: str | None = None
     context: str | None = None
 
@@ -190,6 +193,7 @@ def read_job(
         settings,
         code_src=located(spec.code.src, "code.src"),
         project=located(spec.environment.project, "environment.project"),
+        folder=base,
         containerfile=build_path("containerfile"),
         context=build_path("context"),
     )

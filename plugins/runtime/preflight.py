@@ -208,7 +208,7 @@ def examine(arguments, own, lacks=(), memory=None):
         found, torch, trouble, remembered = probed(arguments.python, imports, memory)
         check("env", trouble is None, f"environment: {trouble}")
         if arguments.sealed and trouble is None:
-            columns["env"] = "sealed"
+            columns["env"] = "made" if os.environ.get("RANKZERO_PACKAGES") else "sealed"
     if arguments.image:
         trouble = image_trouble(arguments.image, arguments.runtime)
         check("image", trouble is None, f"the image {arguments.image} {trouble}")

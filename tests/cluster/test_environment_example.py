@@ -62,13 +62,16 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launch
     assert sorted(set(result["hosts"])) == lab.nodes[:2]
 
 
-def test_the_parts_of_the_program(lab: LabCluster, example: Path) -> None:
+def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path) -> None:
     """In the environment that the example builds; what pytest needs comes from the tests' own."""
     store = lab.shared / "example" / "store_root" / "environments"
-    if not list(store.glob("*/bin/python")):
+    if not list(store.glob("*/environment.sqsh")):
         done = train(lab, example, "-e", "nodes=1")
         assert done.returncode == 0, done.stdout + done.stderr
-    (python,) = store.glob("*/bin/python")
+    (file,) = store.glob("*/environment.sqsh")
+    unpacked = tmp_path / "environment"
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", unpacked, file], check=True, stdout=subprocess.DEVNULL)
+    python = unpacked / "bin" / "python"
     done = subprocess.run(
         [python, "-m", "pytest", "-p", "no:cacheprovider", ROOT / "tests" / "cluster" / "first_run_program.py"],
         cwd=example,
@@ -78,6 +81,7 @@ def test_the_parts_of_the_program(lab: LabCluster, example: Path) -> None:
         timeout=300,
         check=False,
     )
+    shutil.rmtree(unpacked)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b6 passed\b", done.stdout) and "skipped" not in done.stdout, done.stdout
 

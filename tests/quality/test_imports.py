@@ -26,6 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "reconcile": {"slurm"},
     "lab": set(),
     "diagnosis": set(),
+    "hub": {"staging"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}

@@ -115,6 +115,14 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
             ),
         )
+    if spec.environment.mode == "sealed" and wanted.runtime == "pyxis":
+        yield (
+            ["environment.mode", "container.runtime"],
+            (
+                f"environment.mode: sealed is mounted below {HIDDEN} of the node, which enroot hides; under pyxis set it "
+                "to venv, or use the image's own Python (none)"
+            ),
+        )
     if spec.preflight.imports and spec.environment.mode == "none" and wanted.runtime == "pyxis":
         yield (
             ["preflight.imports", "container.runtime"],

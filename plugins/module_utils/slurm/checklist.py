@@ -196,7 +196,7 @@ def find_stall(
 ) -> Stall | None:
     """Whether no rank has made a step for `factor` times the median step time and at least `floor` seconds.
 
-    Behind are the ranks whose newest step is older; where one rank alone tells its steps, those that wrote nothing since.
+    Behind are the ranks whose newest step is older; where one rank alone tells them, those that wrote nothing since.
     """
     known = [one.seconds for one in steps.values() if one.seconds]
     if not known:

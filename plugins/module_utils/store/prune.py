@@ -115,12 +115,15 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
     since = min([now, *began]) if not known.silent else 0.0
     alive = [one for one in sessions if one.used > min(now - max(days * DAY, SHORTEST), since - days * DAY)]
     found += [Run(one.path, now, None, "a session", look.names_of(one.path, _SHELL_FILES)) for one in alive]
-    things: list[Thing] = [
-        thing
-        for kind in ("code", "environment", "image", "runtime", "archive")
-        for thing in look.slots(kind, store, state)
-    ]
-    plan = decide(found, [*things, *sessions, *look.caches(state)], days=days, now=now, shells_since=since, blind=blind)
+    things: list[Thing] = [thing for kind in look.SLOTS for thing in look.slots(kind, store, state)]
+    plan = decide(
+        found,
+        [*things, *sessions, *look.caches(state), *look.sweeps(state)],
+        days=days,
+        now=now,
+        shells_since=since,
+        blind=blind,
+    )
     session_paths = {one.path for one in alive}
     plan.staying = {
         path: "used by a session, or recently" if path in session_paths else reason
@@ -142,7 +145,7 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
         note(f"{one.path} lies outside of store_root and state_root ({real}); it was left alone")
         return False
     try:
-        slot = marks.slot_of(one.path) if one.kind in ("code", "environment", "runtime", "archive") else None
+        slot = marks.slot_of(one.path) if one.kind in look.SLOTS else None
         doomed = _claimed(slot, days) if slot else fresh.set_aside(one.path)
         if doomed is None:
             return False
@@ -194,7 +197,11 @@ def _remove_empty(folder: str, levels: int) -> None:
 
 def _sweep(store: str, state: str) -> list[str]:
     """Delete what killed prunes and makers have left without a name."""
-    places = [f"{store}/code", f"{store}/environments", f"{store}/images", f"{state}/runtime", f"{state}/archives"]
+    places = [
+        *(f"{store}/{name}" for name in ("code", "environments", "packages", "images")),
+        f"{state}/runtime",
+        f"{state}/archives",
+    ]
     for top in ("runs", "shells"):
         for place, folders, _files in os.walk(f"{state}/{top}"):
             depth = place[len(state) :].count("/")

@@ -118,6 +118,12 @@ def test_what_decides_behind_the_spec_is_refused() -> None:
     ]
 
 
+def test_what_lies_in_a_nodes_tmp_is_not_seen_in_enroot() -> None:
+    (problem,) = problems(PYXIS, environment={"mode": "sealed"})
+    assert problem.startswith("environment.mode: sealed is mounted below /tmp of the node, which enroot hides")
+    assert problems({**PYXIS, "runtime": "oci"}, environment={"mode": "sealed"}) == []
+
+
 def test_the_preflight_cannot_import_from_an_image() -> None:
     assert problems(PYXIS, preflight={"imports": ["torch"]}) == [
         (

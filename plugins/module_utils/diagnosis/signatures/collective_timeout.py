@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         says(
             "[Dd]etected mismatch between collectives on ranks|[Mm]onitored ?[Bb]arrier.*timeout|"
             r"Ranks? \S+ failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|"
-            r"send) operation|wait timeout after \d+ms",
+            r"send) operation|wait timeout after \d+ms, keys: (?!/default_pg/0//\w+//\d)",
             "mismatch between collectives",
             "onitoredBarrier",
             "onitored barrier",

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
             "confirm allocation)|Requested|Invalid|More processors requested|.*[Ii]nvalid (?:option|"
             "partition|account|node name)|Job step.*(?:disabled|aborted)|cpus-per-task)|srun: fatal: |"
             "Requested node configuration is not available|Invalid account or account/partition|"
-            r"QOSMax\w+Limit|srun: unrecognized option|srun: error: --",
+            r"QOSMax\w+Limit|(?:srun|sbatch|salloc): (?:unrecognized|invalid) option|srun: error: --",
             "sbatch: ",
             "salloc: ",
             "submission failed",
@@ -35,7 +35,8 @@ SIGNATURE = Signature(
             "Requested node configuration",
             "Invalid account",
             "QOSMax",
-            "srun: unrecognized",
+            "unrecognized option",
+            "invalid option",
         ),
         says(
             r"srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \S+ plugin|MPI:)",
@@ -45,7 +46,8 @@ SIGNATURE = Signature(
             strength=WEAK + 6,
         ),
         says(
-            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|CPU binding outside|Unable to satisfy)",
+            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|"
+            r"CPU binding outside|Unable to satisfy)",
             "Task launch for",
             "Application launch failed",
             "CPU binding outside",
