@@ -75,7 +75,12 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
     found = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.report(cause.find_cause(found.logs), found, base)
-    ranks = {rank: checklist.read_ends(log) for log in logs if (rank := rank_of(log)) is not None}
+    # A log of no rank, or of all of them, answers what does not depend on which rank it is.
+    ranks = {
+        number if number is not None else -1 - place: checklist.read_ends(log)
+        for place, log in enumerate(logs)
+        for number in [rank_of(log)]
+    }
     diagnosis["checklist"] = [answer.as_dict() for answer in checklist.answers(ranks)]
     return _result(diagnosis, found, changed=False)
 

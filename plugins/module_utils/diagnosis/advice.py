@@ -153,7 +153,8 @@ def screen(found: dict[str, Any], story: str = "") -> list[str]:
         return running
     if found["healthy"]:
         read = f"{found['files']} log{'s' if found['files'] != 1 else ''} read"
-        return [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        said = [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        return [*said, *_checks(found)][:SCREEN_LINES]
     root = found["root"]
     lines = running[:RUNNING_LINES] + _row(
         "cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2
@@ -176,12 +177,19 @@ def _running(found: dict[str, Any]) -> list[str]:
     if "stall" not in found:
         return []
     lines = _row("state", f"{launch['message']} (job {launch['job_id']}, attempt {launch['attempt'] + 1})", 1)
-    for number, one in enumerate(found["checklist"]):
-        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
-        lines += [f"{'' if number else 'check':<10}{line[10:]}" for line in _row("check", words, 1)]
+    lines += _checks(found)
     if found["stall"]:
         lines += _row("stalled", found["stall"]["message"], 2) + _row("", _STALLED, 2)
     return lines
+
+
+def _checks(found: dict[str, Any]) -> list[str]:
+    """The launch check-list, a line each."""
+    rows = []
+    for number, one in enumerate(found.get("checklist") or []):
+        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
+        rows += _row("" if number else "check", words, 1)
+    return rows
 
 
 def _row(title: str, text: str, most: int) -> list[str]:

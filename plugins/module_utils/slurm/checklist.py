@@ -222,7 +222,7 @@ def answers(
     now: float | None = None,
     proven: bool | None = None,
 ) -> list[Answer]:
-    """The check-list. `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs;
+    """The check-list. Logs that belong to no rank alone have numbers below 0. `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs;
     `proven`: whether its artifact is valid. What the logs do not tell is not answered."""
     heads = {rank: log.head for rank, log in logs.items()}
     said, silent = started(heads)
@@ -241,7 +241,7 @@ def answers(
     found += _steps(logs, begun, now)
     saved = next((rank for rank, log in sorted(logs.items()) if _SAVED.search(log.tail)), None)
     if saved is not None:
-        found.append(Answer("model saved", f"rank {saved} says so", True))
+        found.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} says so", True))
     elif proven is not None:
         found.append(Answer("model saved", "no rank says so", None if proven or now else False))
     return found
