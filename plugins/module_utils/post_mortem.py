@@ -60,7 +60,8 @@ def diagnose(
     found = scan.scan(newest_logs(run.file("logs"), launch["attempt"]), processes, signatures)
     for log in found.logs:
         rank = rank_of(log.file)
-        log.events = [advice.with_rank(event, rank) for event in log.events]
+        node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
+        log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch["completed"]:
         return _of_running(run, launch, found, options, clock())
     return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)

@@ -23,6 +23,7 @@ HEAD_BYTES, TAIL_BYTES = 65536, 262144
 # Without a step after so many seconds something is wrong at the start: a download, a rendezvous, a compilation.
 FIRST_STEP = 600
 _BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
+_HOST = re.compile(r"^\[rankzero\] RANK=\d+ .*\bhost=(\S+)", re.MULTILINE)
 # NCCL says this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
 _NETWORK = re.compile(r"NCCL INFO (?:NET/(\w+) ?: Using|Using network (\w+))")
 _SAVED = re.compile(
@@ -112,6 +113,12 @@ def read_ends(path: str) -> RankLog:
     except OSError:
         return RankLog("", "", 0.0)
     return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), status.st_mtime)
+
+
+def host_of(head: str) -> str | None:
+    """The node that a rank says it is on."""
+    found = _HOST.search(head)
+    return found[1] if found else None
 
 
 def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:

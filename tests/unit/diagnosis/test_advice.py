@@ -49,6 +49,12 @@ def test_a_hole_that_nothing_fills_goes() -> None:
     assert advice.filled("a package is missing: {module}", None) == "a package is missing"
 
 
+def test_a_step_that_slurm_ends_for_a_dead_rank_was_not_cancelled_by_anybody(tmp_path: Path) -> None:
+    cancelled = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    found = diagnosed(tmp_path, (TRACE + NO_FILE).format(3) + cancelled + "srun: error: n1: task 0: Terminated\n")
+    assert found["chain"] == ["rank 3: a file is missing: /data/x.npy", "the launcher ended the other ranks"]
+
+
 def test_a_running_job_shows_its_state_and_who_is_behind() -> None:
     answer = {"question": "world size", "answer": "8", "ok": True}
     found: dict[str, Any] = {
