@@ -93,10 +93,10 @@ def image_trouble(path, runtime):
         return "is not here"
     if not os.access(path, os.R_OK):
         return "may not be read here"
-    if runtime == "pyxis":
+    if runtime == "pyxis" or (runtime == "oci" and os.path.isfile(path)):
         try:
             with open(path, "rb") as stream:
-                return None if stream.read(4) == b"hsqs" else "is no squashfs, which pyxis needs"
+                return None if stream.read(4) == b"hsqs" else f"is no squashfs, which {runtime} needs"
         except OSError as error:
             return f"cannot be read here: {error.strerror}"
     return None
@@ -208,7 +208,7 @@ def examine(arguments, own, lacks=(), memory=None):
         found, torch, trouble, remembered = probed(arguments.python, imports, memory)
         check("env", trouble is None, f"environment: {trouble}")
         if arguments.sealed and trouble is None:
-            columns["env"] = "sealed"
+            columns["env"] = "made" if os.environ.get("RANKZERO_PACKAGES") else "sealed"
     if arguments.image:
         trouble = image_trouble(arguments.image, arguments.runtime)
         check("image", trouble is None, f"the image {arguments.image} {trouble}")

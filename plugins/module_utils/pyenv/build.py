@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import
     import_probe,
     verify,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import workplace
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     fresh_folder,
     make_read_only,
@@ -43,7 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import
 
 DOWNLOADS = ("auto", "head", "controller")
 # How long a builder waits for another one of the same environment. A large one takes minutes on a slow file system.
-_WAIT = 3600.0
+_WAIT = 1800.0
 
 
 @dataclass(frozen=True)
@@ -216,11 +218,15 @@ def _make(
     recipe = request.recipe
     target = environment_path(request.store_root, recipe.key)
     began = time.monotonic()
-    with hold(f"{request.store_root}/locks/environment.{recipe.key}.lock", _WAIT), fresh_folder(target) as fresh:
+    with ExitStack() as stack:
+        stack.enter_context(hold(f"{request.store_root}/locks/environment.{recipe.key}.lock", _WAIT))
         there = present(target)
         if there is not None:
             return there  # another builder had the lock until now
-        folder, work = os.path.join(fresh, "environment"), os.path.join(fresh, "work")
+        fresh = stack.enter_context(fresh_folder(target))
+        place = workplace(recipe.key) if recipe.mode == "sealed" else None
+        site = stack.enter_context(fresh_folder(place)) if place else fresh
+        folder, work = os.path.join(site, "environment"), os.path.join(site, "work")
         os.mkdir(work)
         _write(os.path.join(work, "pyproject.toml"), recipe.pyproject)
         if recipe.lock is not None:
@@ -271,8 +277,9 @@ def _finish_venv(recipe: Recipe, python: Python, packages: Sequence[Installed], 
 
 
 def _finish_sealed(recipe: Recipe, python: Python, packages: Sequence[Installed], folder: str, fresh: str) -> Finished:
-    tree, finished = os.path.join(fresh, "tree"), os.path.join(fresh, "sealed")
-    shutil.rmtree(os.path.join(fresh, "work"))  # a cache there has second names of the same files
+    site = os.path.dirname(folder)
+    tree, finished = os.path.join(site, "tree"), os.path.join(fresh, "sealed")
+    shutil.rmtree(os.path.join(site, "work"))  # a cache there has second names of the same files
     os.mkdir(finished)
     origin = sealed.assemble(folder, tree, python, recipe)
     written = sealed.write(tree, finished, recipe.settings["compression"])

@@ -196,6 +196,8 @@ def test_the_short_names_are_a_closed_list() -> None:
         "ep": "parallelism.expert",
         "mbs": "parallelism.micro_batch",
         "gbs": "parallelism.global_batch",
+        "samples": "sweep.samples",
+        "parallel": "sweep.parallel",
     }
 
 

@@ -51,14 +51,19 @@ SIGNATURE = Signature(
             strength=CAUSE + 1,
         ),
         raises(
-            "Failed to import \\S+ because of the following error|operator torchvision::\\w+ does not exist|Could not load this library: "
+            "Failed to import \\S+ because of the following error|"
+            "operator torchvision::\\w+ does not exist|Could not load this library: "
         ),
         raises(
-            r"'(?:Dynamic|Static|Encoder)\w*Cache' object has no attribute|'\w*(?:Tokenizer\w*|ForCausalLM|Config|Trainer|Accelerator)' object has no attribute '_?(?:[a-z]+_)*(?:cache|tokens?|state|keys|version|engine|special_tokens\w*|ds_\w+)'$",
+            r"'(?:Dynamic|Static|Encoder)\w*Cache' object has no attribute|'\w*(?:Tokenizer\w*|"
+            r"ForCausalLM|Config|Trainer|"
+            r"Accelerator)' object has no attribute '_?(?:[a-z]+_)*(?:cache|tokens?|state|keys|"
+            r"version|engine|special_tokens\w*|ds_\w+)'$",
             strength=CAUSE - 4,
         ),
         raises(
-            r"\b(?:\w*Trainer|\w*Arguments|Accelerator|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|Lora|Peft|BitsAndBytes|Training)\w*Config"
+            r"\b(?:\w*Trainer|\w*Arguments|Accelerator|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|Lora|Peft|"
+            r"BitsAndBytes|Training)\w*Config"
             r"|\w+For(?:CausalLM|SequenceClassification|ConditionalGeneration|TokenClassification|QuestionAnswering)"
             r"|AdamW|ModelCheckpoint|Dataset\w*|load_dataset|from_pretrained|snapshot_download|hf_hub_download)"
             r"(?:\.__init__|\.\w+)?\(\) got an unexpected keyword argument",

@@ -24,7 +24,8 @@ SIGNATURE = Signature(
             "Errno 98",
         ),
         raises(
-            "another process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|not available|unavailable)|port is already in use"
+            "another process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|"
+            "not available|unavailable)|port is already in use"
         ),
     ),
     examples=(

@@ -52,8 +52,10 @@ SIGNATURE = Signature(
             "Failed to find C compiler"
         ),
         says(
-            r"^error: (?:externally-managed-environment|No virtual environment found|command '\S+' failed|No solution|Because |the \S+ lockfile)|"
-            r"^ERROR: (?:\S+ is not a supported wheel|Ignored the following|No \.egg-info|Could not open requirements|HTTP error|THESE PACKAGES DO NOT MATCH)",
+            r"^error: (?:externally-managed-environment|No virtual environment found|"
+            r"command '\S+' failed|No solution|Because |the \S+ lockfile)|"
+            r"^ERROR: (?:\S+ is not a supported wheel|Ignored the following|No \.egg-info|"
+            r"Could not open requirements|HTTP error|THESE PACKAGES DO NOT MATCH)",
             "error: externally",
             "error: No virtual",
             "error: command '",

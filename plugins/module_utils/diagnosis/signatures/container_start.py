@@ -47,8 +47,10 @@ SIGNATURE = Signature(
             strength=CAUSE,
         ),
         says(
-            r"^FATAL:\s+\S.*(?:executable file not found|not found in \$PATH)|^Error: unable to copy from source|nvidia-container-cli: |"
-            r"requested access to the resource is denied|enroot-nsenter: |^Error: (?:initializing source|reading manifest|OCI|crun)",
+            r"^FATAL:\s+\S.*(?:executable file not found|not found in \$PATH)|"
+            r"^Error: unable to copy from source|nvidia-container-cli: |"
+            r"requested access to the resource is denied|enroot-nsenter: |"
+            r"^Error: (?:initializing source|reading manifest|OCI|crun)",
             "FATAL: ",
             "unable to copy from source",
             "nvidia-container-cli",
@@ -58,7 +60,8 @@ SIGNATURE = Signature(
             strength=CAUSE + 2,
         ),
         says(
-            r"error: pyxis: (?!.*(?:\[INFO\]|printing|terminated with signal))|Failed to invoke spank plugin stack|required plugin spank_pyxis",
+            r"error: pyxis: (?!.*(?:\[INFO\]|printing|terminated with signal))|"
+            r"Failed to invoke spank plugin stack|required plugin spank_pyxis",
             "error: pyxis:",
             "spank",
             strength=RAISED - 1,

@@ -86,7 +86,8 @@ SIGNATURE = Signature(
             strength=WEAK + 5,
         ),
         says(
-            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
+            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|"
+            r"Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
             "Program received signal",
             "forrtl: severe",
             "Signal: ",

@@ -52,10 +52,14 @@ SIGNATURE = Signature(
             "HIP error|cuda is not available|CUDA is not available"
         ),
         raises(
-            r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|Invalid device id|[Nn]o supported gpu backend|"
-            r"(?:No|no) visible (?:GPU|CUDA|cuda|gpu)|But your machine only has|no ROCm-capable device|cannot find any torch accelerator|You need a GPU|"
-            r"[Nn]o (?:GPU|CUDA)s? (?:device )?(?:found|available|detected)|GPUs? (?:is|are) (?:not available|required)|device-side assert|cudaError\w+|"
-            r"[Ee]xpected (?:a )?['\"]?cuda['\"]? device|requires? (?:a )?(?:CUDA|GPU)\b(?! .*capab)|support bf16/gpu|cudaSetDevice|"
+            r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
+            r"Invalid device id|[Nn]o supported gpu backend|"
+            r"(?:No|no) visible (?:GPU|CUDA|cuda|gpu)|But your machine only has|"
+            r"no ROCm-capable device|cannot find any torch accelerator|You need a GPU|"
+            r"[Nn]o (?:GPU|CUDA)s? (?:device )?(?:found|available|detected)|GPUs? (?:is|"
+            r"are) (?:not available|required)|device-side assert|cudaError\w+|"
+            r"[Ee]xpected (?:a )?['\"]?cuda['\"]? device|requires? (?:a )?(?:CUDA|GPU)\b(?! .*capab)|"
+            r"support bf16/gpu|cudaSetDevice|"
             r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",
             strength=CAUSE + 1,
         ),

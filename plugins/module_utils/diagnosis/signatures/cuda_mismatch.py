@@ -50,8 +50,10 @@ SIGNATURE = Signature(
             "CUDA_HOME (?:environment variable )?is not set|CUDA_HOME does not exist"
         ),
         raises(
-            r"too old to be supported by|cuDNN version incompatib|not supported in this architecture|CUDA (?:version )?mismatch|"
-            r"requires? (?:CUDA|cuda|cuDNN|NCCL|driver) (?:version )?(?:>=|at least|\d)|[Uu]nsupported (?:gpu|GPU) arch|sm_\d+ is not compatible|"
+            r"too old to be supported by|cuDNN version incompatib|not supported in this architecture|"
+            r"CUDA (?:version )?mismatch|"
+            r"requires? (?:CUDA|cuda|cuDNN|NCCL|driver) (?:version )?(?:>=|at least|\d)|"
+            r"[Uu]nsupported (?:gpu|GPU) arch|sm_\d+ is not compatible|"
             r"(?:does not|doesn't) support (?:CUDA )?(?:sm_?\d+|capability)|PTX|ptxas",
             strength=CAUSE + 2,
         ),

@@ -40,10 +40,14 @@ SIGNATURE = Signature(
             strength=RAISED + 1,
         ),
         raises(
-            r"EmptyDataError|not in index\"?$|are in the \[columns\]|Unknown split|corresponds to no data|BuilderConfig '?\S+'? not found|"
-            r"Unable to infer (?:channel|dimension)|cannot identify image file|[Cc]orrupt(?:ed)? (?:record|data|JPEG|image|PNG)|"
-            r"DataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|property name|',' delimiter)|moov atom not found|"
-            r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
+            r"EmptyDataError|not in index\"?$|are in the \[columns\]|Unknown split|"
+            r"corresponds to no data|BuilderConfig '?\S+'? not found|"
+            r"Unable to infer (?:channel|dimension)|cannot identify image file|"
+            r"[Cc]orrupt(?:ed)? (?:record|data|JPEG|image|PNG)|"
+            r"DataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|"
+            r"property name|',' delimiter)|moov atom not found|"
+            r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|"
+            r"does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
             strength=CAUSE,
         ),
         raises("Cannot find sufficient samples|not enough (?:samples|data)"),

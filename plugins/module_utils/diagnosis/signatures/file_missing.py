@@ -50,15 +50,20 @@ SIGNATURE = Signature(
             strength=WEAK,
         ),
         raises(
-            r"[Cc]an't find (?:a valid checkpoint|'?\S+\.(?:json|safetensors|bin|pt|index|yaml|txt|model)'?)|[Nn]o valid checkpoint found|"
-            r"[Uu]nable to (?:load vocabulary|find|locate|open file)|Error opening '?/|Not found: \"|NotFoundError: .*; No such file|"
-            r"!_?src\.empty\(\)|[Nn]o files? (?:matching|found)|[Cc]annot find (?:file|path|dir|the (?:file|path|dir))|"
-            r"[Ff]ailed to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|(?:[Dd]irectory|[Ff]older|[Pp]ath|[Ff]ile)\b.*(?:not (?:found|exist)|missing)|"
+            r"[Cc]an't find (?:a valid checkpoint|'?\S+\.(?:json|safetensors|bin|pt|index|yaml|txt|"
+            r"model)'?)|[Nn]o valid checkpoint found|"
+            r"[Uu]nable to (?:load vocabulary|find|locate|open file)|Error opening '?/|Not found: \"|"
+            r"NotFoundError: .*; No such file|"
+            r"!_?src\.empty\(\)|[Nn]o files? (?:matching|found)|[Cc]annot find (?:file|path|dir|"
+            r"the (?:file|path|dir))|"
+            r"[Ff]ailed to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|"
+            r"(?:[Dd]irectory|[Ff]older|[Pp]ath|[Ff]ile)\b.*(?:not (?:found|exist)|missing)|"
             r"[Nn]o such file or directory",
             strength=CAUSE - 2,
         ),
         says(
-            r"^(?:cp|mv|tar|cat|ls|head|tail|rsync|source|unzip|gzip|wget|sed|awk|chmod|rm|find|ln): .*(?:No such file or directory)|"
+            r"^(?:cp|mv|tar|cat|ls|head|tail|rsync|source|unzip|gzip|wget|sed|awk|chmod|rm|find|"
+            r"ln): .*(?:No such file or directory)|"
             r"^Error: .*\b(?:does not exist|not found)\b",
             "No such file or directory",
             "does not exist",

@@ -35,7 +35,8 @@ SIGNATURE = Signature(
             strength=CAUSE,
         ),
         raises(
-            r"unable to lock file|\[Errno (?:108|110|512)\] .*(?:transport|/)|disk I/O error|database is locked|Remote I/O"
+            r"unable to lock file|\[Errno (?:108|110|512)\] .*(?:transport|/)|disk I/O error|"
+            r"database is locked|Remote I/O"
         ),
         raises(r"\\[Errno 95\\]"),
     ),

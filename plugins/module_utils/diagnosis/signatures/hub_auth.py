@@ -40,13 +40,15 @@ SIGNATURE = Signature(
             "(publickey",
         ),
         raises(
-            r"CommError: .*(?:permission|not logged in|unauthori[sz]ed|40[13])|user is not logged in|[Tt]oken is required|api_key client option must be|"
+            r"CommError: .*(?:permission|not logged in|unauthori[sz]ed|40[13])|user is not logged in|"
+            r"[Tt]oken is required|api_key client option must be|"
             r"NoCredentialsError|Unable to locate credentials|do not have permission to access|OPENAI_API_KEY|"
             r"AccessDenied|InvalidAccessKeyId|ExpiredToken|Permission denied to|Access to \S+ is restricted",
             strength=CAUSE + 2,
         ),
         says(
-            r"^remote: (?:Invalid username|Repository not found|HTTP Basic: Access denied|Permission to)|^fatal: (?:unable to access|could not read)",
+            r"^remote: (?:Invalid username|Repository not found|HTTP Basic: Access denied|"
+            r"Permission to)|^fatal: (?:unable to access|could not read)",
             "remote: ",
             "fatal: ",
             strength=WEAK + 4,

@@ -34,7 +34,8 @@ SIGNATURE = Signature(
             strength=CAUSE - 3,
         ),
         says(
-            r"while finding module specification for '(?P<module>[\w.]+)'|error while loading shared libraries: (?P<library>[^:\s]+)",
+            r"while finding module specification for '(?P<module>[\w.]+)'|"
+            r"error while loading shared libraries: (?P<library>[^:\s]+)",
             "module specification for",
             "loading shared libraries",
         ),

@@ -36,7 +36,9 @@ SIGNATURE = Signature(
             strength=CAUSE,
         ),
         raises(
-            r"found invalid values:|NaN, infinity or a value too large|Input (?:X )?contains (?:NaN|infinity)|[Mm]inimum loss scale reached|[Ll]oss (?:diverged|exploded|spike)|cannot convert float NaN",
+            r"found invalid values:|NaN, infinity or a value too large|Input (?:X )?contains (?:NaN|"
+            r"infinity)|[Mm]inimum loss scale reached|[Ll]oss (?:diverged|exploded|spike)|"
+            r"cannot convert float NaN",
             strength=CAUSE + 1,
         ),
     ),

@@ -42,7 +42,8 @@ SIGNATURE = Signature(
             r"unable to (?:mmap|write to file|resize file) .*</?torch_|unable to mmap \d+ bytes", strength=CAUSE + 2
         ),
         raises(
-            r"\[Errno 24\]|\[Errno 11\] Resource temporarily unavailable|can't start new thread|pthread_create failed|Resource temporarily unavailable$",
+            r"\[Errno 24\]|\[Errno 11\] Resource temporarily unavailable|can't start new thread|"
+            r"pthread_create failed|Resource temporarily unavailable$",
             strength=RAISED + 1,
         ),
     ),

@@ -33,10 +33,13 @@ SIGNATURE = Signature(
             "Network is unreachable|URLError|Consistency check failed|CommError)"
         ),
         raises(
-            r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|Read)\w*Error: .*(?:Connection aborted|IncompleteRead|RemoteDisconnected|Read timed out)|"
+            r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|"
+            r"Read)\w*Error: .*(?:Connection aborted|IncompleteRead|RemoteDisconnected|"
+            r"Read timed out)|"
             r"[Oo]ffline mode is enabled|socket\.timeout: |TimeoutError: \[Errno 110\]|read operation timed out|"
             r"\b(?:50[0234]) (?:Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|"
-            r"Run initialization has timed out|Error communicating with|download.*(?:timed out|failed)|No address associated with hostname",
+            r"Run initialization has timed out|Error communicating with|download.*(?:timed out|"
+            r"failed)|No address associated with hostname",
             strength=CAUSE - 1,
         ),
         # git, curl, wget, rsync and ssh.

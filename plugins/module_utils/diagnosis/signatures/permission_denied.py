@@ -22,7 +22,8 @@ SIGNATURE = Signature(
     matches=(
         raises(
             r"PermissionError\b.*?(?:'(?P<path>[^']+)')?$|\[Errno 13\]|\[Errno 30\] Read-only file system|"
-            r"[Rr]ead-only file system|[Pp]ermission denied \(os error|strerror: Permission denied|\[Errno 1\] Operation not permitted|PermissionDeniedError"
+            r"[Rr]ead-only file system|[Pp]ermission denied \(os error|strerror: Permission denied|"
+            r"\[Errno 1\] Operation not permitted|PermissionDeniedError"
         ),
         says(
             r"^(?:\S+: )*(?:error: )?(?:execve\(\): )?(?P<path>/\S+|\./\S+): [Pp]ermission denied$|"

@@ -46,7 +46,8 @@ SIGNATURE = Signature(
             strength=WEAK + 6,
         ),
         says(
-            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|CPU binding outside|Unable to satisfy)",
+            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|"
+            r"CPU binding outside|Unable to satisfy)",
             "Task launch for",
             "Application launch failed",
             "CPU binding outside",

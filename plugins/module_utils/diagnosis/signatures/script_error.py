@@ -23,7 +23,8 @@ SIGNATURE = Signature(
     matches=(
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|syntax error near unexpected token|"
-            r"unexpected EOF while looking for|CommandNotFoundError: |^\S*/activate: No such file|executable file not found in|\$'\\r'|bad interpreter|"
+            r"unexpected EOF while looking for|CommandNotFoundError: |^\S*/activate: No such file|"
+            r"executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
             r"execve\(\): [^/\s]+: No such file|"
             "Exec format error|env: .*: No such file or directory|CondaError|EnvironmentNameNotFound|"

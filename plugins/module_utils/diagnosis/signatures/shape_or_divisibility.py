@@ -40,16 +40,22 @@ SIGNATURE = Signature(
             "total number of ranks"
         ),
         raises(
-            r"Given groups=\d+, weight of size|to have \d+ channels, but got|expected (?:\d+D|\S*dimensional) .*(?:input|tensor).*but got|"
+            r"Given groups=\d+, weight of size|to have \d+ channels, but got|expected (?:\d+D|"
+            r"\S*dimensional) .*(?:input|tensor).*but got|"
             r"(?:expected|got) input with shape|split_with_sizes expects|which does not broadcast with|EinopsError|"
             "input array dimensions .*must match|must have (?:the )?same (?:number of dimensions|shape|size|length)|"
             "that is different to the input size|to have the same shape|[Ii]nvalid parallel dims|"
-            r"[Ss]hape mismatch|mismatch in shape|\bshapes? .*(?:do(?:es)? not|don't) match|does not match (?:the )?(?:shape|size|number of)|"
-            r"expected \w+ to have (?:shape|size|\d+ dim)|number of dimensions? (?:don't|doesn't|do not|does not) match|"
+            r"[Ss]hape mismatch|mismatch in shape|\bshapes? .*(?:do(?:es)? not|don't) match|"
+            r"does not match (?:the )?(?:shape|size|number of)|"
+            r"expected \w+ to have (?:shape|size|\d+ dim)|number of dimensions? (?:don't|doesn't|"
+            r"do not|does not) match|"
             r"Dimension out of range|expects? .*(?:same|equal) (?:shape|size|length)|input\.size\(-1\) must be equal|"
-            r"is different from|batch_size.*does(?:n't| not) match|not divisible|Expected more than 1 value per channel|"
-            r"All arrays must be of the same length|inconsistent numbers of samples|dimensions? .*incompatible|cannot reshape array|"
-            r"calculated padded input size|\bWORLD_SIZE\b.*(?:!=|must)|(?:!=|must equal) *(?:WORLD_SIZE|world[_ ]size)"
+            r"is different from|batch_size.*does(?:n't| not) match|not divisible|"
+            r"Expected more than 1 value per channel|"
+            r"All arrays must be of the same length|inconsistent numbers of samples|"
+            r"dimensions? .*incompatible|cannot reshape array|"
+            r"calculated padded input size|\bWORLD_SIZE\b.*(?:!=|must)|(?:!=|"
+            r"must equal) *(?:WORLD_SIZE|world[_ ]size)"
         ),
     ),
     examples=(

@@ -29,7 +29,8 @@ SIGNATURE = Signature(
             strength=LIMIT,
         ),
         says(
-            r"job killed: walltime \d+ exceeded|TERM_RUNLIMIT|[Rr]eached (?:the )?(?:max(?:imum)? )?(?:wall ?clock|wall) ?time",
+            r"job killed: walltime \d+ exceeded|TERM_RUNLIMIT|"
+            r"[Rr]eached (?:the )?(?:max(?:imum)? )?(?:wall ?clock|wall) ?time",
             "job killed: walltime",
             "TERM_RUNLIMIT",
             strength=LIMIT,

@@ -21,7 +21,8 @@ SIGNATURE = Signature(
         says(
             r"^\S+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
             "argument|ambiguous option|invalid choice|one of the arguments|expected)|"
-            "^Error: (?:No such (?:option|command)|Missing (?:option|argument|parameter|command)|Got unexpected|Invalid value)|"
+            "^Error: (?:No such (?:option|command)|Missing (?:option|argument|parameter|command)|"
+            "Got unexpected|Invalid value)|"
             r"^(?:Could not override|Error merging|In '\S+': Could not find|LexerNoViableAltException|"
             "Missing mandatory value)",
             "error: ",
@@ -37,7 +38,11 @@ SIGNATURE = Signature(
             "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
             "OverrideParseException|InterpolationKeyError|HfArgumentParser|DeepSpeedConfigError|"
             r"ArgumentError|UsageError|yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
-            "ConfigError|InvalidConfig|(?:Not)?ImplementedError|UnrecognizedFlagError|IllegalFlagValueError|MisconfigurationException|does not exist or is not currently imported|does not recognize this architecture|chat_template is not set|does not have a padding token|on purely quantized models|Target modules .* not found|[Uu]nrecognized model|Unrecognized configuration class",
+            "ConfigError|InvalidConfig|(?:Not)?ImplementedError|UnrecognizedFlagError|"
+            "IllegalFlagValueError|MisconfigurationException|"
+            "does not exist or is not currently imported|does not recognize this architecture|"
+            "chat_template is not set|does not have a padding token|on purely quantized models|"
+            "Target modules .* not found|[Uu]nrecognized model|Unrecognized configuration class",
             strength=CAUSE - 4,
         ),
         raises(
