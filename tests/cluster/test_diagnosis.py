@@ -72,7 +72,7 @@ STEPS = "for n in 1 2 3 4 5 6; do echo step $n/99 loss 0.5; sleep 0.2; done"
 
 
 def test_a_running_job_answers_the_check_list_and_says_who_is_behind(lab: LabCluster, tmp_path: Path) -> None:
-    """Rank 1 stops after its third step, rank 0 goes on; the playbook while the job runs, and while another one waits."""
+    """Rank 1 stops after its third step, rank 0 goes on; the playbook of a job that runs, and of one that waits."""
     site = Site(lab, tmp_path, "alive")
     family = {
         "family": "license", "what": "no licence is free", "remedy": "Let Slurm count them: `resources.sbatch`.",

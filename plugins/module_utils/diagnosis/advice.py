@@ -225,7 +225,7 @@ def _where(found: dict[str, Any]) -> str:
 def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
     """What led to what: the root, then each other family once, in order, with how many ranks said it."""
     links = [_link(root.family, [root], families)]
-    # What always follows from something else is the launcher's doing, whatever it sounds like; but who was lost matters.
+    # What always follows from something else is the launcher's doing, however it sounds; but who was lost matters.
     followed = [
         replace(event, family=LAUNCHER) if event.strength < WEAK and event.family != _LOST else event
         for event in followed

@@ -111,8 +111,9 @@ _IGNORED = re.compile(
 )
 # What follows a complaint at once where the program knows what to do about it.
 _RECOVERS = re.compile(
-    r"\b(?:(?:will )?(?:re-?try|try again)(?:ing)?\b|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)|continu(?:e|ing) without"
-    r"|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)|using (?:the )?(?:default|cpu) instead)",
+    r"\b(?:(?:will )?(?:re-?try|try again)(?:ing)?\b|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
+    r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)"
+    r"|using (?:the )?(?:default|cpu) instead)",
     re.IGNORECASE,
 )
 RECOVERY_LINES = 3

@@ -29,7 +29,8 @@ SIGNATURE = Signature(
             "Distribution `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|"
             "build|prepare|"
             r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
-            "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|Unable to find lockfile|"
+            "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
+            "Unable to find lockfile|"
             r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound|CMake Error|"
             r"collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
             "ERROR: ",

@@ -21,7 +21,8 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
-            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|BadGzipFile|zlib\.error"
+            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|BadGzipFile|"
+            r"zlib\.error"
         ),
         raises(
             r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
