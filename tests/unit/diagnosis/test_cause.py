@@ -161,3 +161,29 @@ def test_a_sign_of_windows_stays_in_the_name_that_it_belongs_to() -> None:
 def test_a_store_that_waits_for_the_first_key_of_the_group_is_a_rendezvous() -> None:
     for keys, family in (("/default_pg/0//cpu//0/0", "rendezvous_failure"), ("weights/ready", "collective_timeout")):
         assert root(raised(f"torch.distributed.DistStoreError: wait timeout after 10000ms, keys: {keys}"))[0] == family
+
+
+def test_what_a_job_says_after_slurm_took_it_back_is_the_next_attempts() -> None:
+    requeued = "slurmstepd: error: *** JOB 8 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
+    ended = "srun: error: n1: tasks 0-1: Terminated\n"
+    assert root(STEPS + requeued + ended)[0] == "preempted_or_cancelled"
+    assert root(STEPS + requeued + ended + STEPS)[0] == cause.HEALTHY
+    assert root(STEPS + requeued + ended + STEPS + raised("KeyError: 'x'"))[1] == "KeyError: 'x'"
+
+
+def test_what_is_swept_up_after_the_last_step_is_no_failure() -> None:
+    steps = "".join(f"step {number}/12 loss 2.1\n" for number in range(1, 13))
+    assert root(steps + "rm: cannot remove '/tmp/x': No such file or directory\n")[0] == cause.HEALTHY
+    assert root(steps + raised("PermissionError: [Errno 13] Permission denied: '/x'"))[0] == "permission_denied"
+    assert (
+        root(steps[:-1] + "rm: cannot remove '/tmp/x': No such file\nsrun: error: n1: task 0: Killed\n")[0]
+        != cause.HEALTHY
+    )
+
+
+def test_a_last_step_after_all_complaints_is_a_normal_end_unless_a_launcher_complains() -> None:
+    steps = "".join(f"step {number}/12 loss 2.1\n" for number in range(1, 13))
+    complaint = raised("OSError: the store is busy")
+    assert root(complaint + steps)[0] == cause.HEALTHY
+    assert root(complaint + steps + CHILD)[0] == "exception"
+    assert root(complaint + steps.replace("/12", "/99"))[0] == "exception"
