@@ -10,8 +10,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.repository import CACHE, ROOT, run
+
+# On a busy machine an example takes as long as it takes: no test of this repository judges times.
+settings.register_profile("rankzero", deadline=None)
+settings.load_profile("rankzero")
 
 #: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. The longest prefix decides.
 ORDER = (

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.cluster.watching import Bench, bench
+from tests.repository import run
 
 __all__ = ["bench"]
 
@@ -27,6 +31,16 @@ def test_cluster_info_describes_the_lab(bench: Bench) -> None:
     assert found["settings"]["min_job_age"] > 0
     assert found["slurm_commands"] == 8
     assert bench.task("cluster_info", check=True)["partitions"] == found["partitions"]
+
+
+def test_the_nodes_of_the_lab_are_an_inventory(bench: Bench, tmp_path: Path) -> None:
+    """Asked through the lab's head, as a controller without Slurm asks through a login node."""
+    asked = {"plugin": "rankzero.slurm.nodes", "command": [bench.lab.lab.path("bin", "head"), "scontrol"]}
+    (tmp_path / "lab.slurm_nodes.yml").write_text(json.dumps(asked))
+    found = json.loads(run("ansible-inventory", "-i", "lab.slurm_nodes.yml", "--list", cwd=tmp_path).stdout)
+    everyone = [f"node{number:02d}" for number in range(1, 9)]
+    assert found["partition_batch"]["hosts"] == found["partition_short"]["hosts"] == everyone
+    assert all(found["_meta"]["hostvars"][name]["slurm_gpus"] == 8 for name in everyone)
 
 
 def test_a_host_without_slurm_is_named(bench: Bench) -> None:

@@ -30,6 +30,14 @@ class Claim:
     cluster: str
     job_id: str
 
+    @classmethod
+    def of(cls, text: str) -> Claim | None:
+        """What the claim file says ("<generation> <cluster> <job id>"); None for anything else, as a half of it."""
+        words = text.split()
+        if len(words) == 3 and words[0].isascii() and words[0].isdigit():
+            return cls(int(words[0]), words[1], words[2])
+        return None
+
 
 @dataclass(frozen=True)
 class RunDirectory:
@@ -71,10 +79,7 @@ class RunDirectory:
 
     def claim(self) -> Claim | None:
         """The claim, once a job has taken it."""
-        parts = fresh.text_of(self.file("claim")).split()
-        if len(parts) == 3 and parts[0].isascii() and parts[0].isdigit():
-            return Claim(int(parts[0]), parts[1], parts[2])
-        return None
+        return Claim.of(fresh.text_of(self.file("claim")))
 
     def started(self) -> dict[str, Any] | None:
         return _object(self.file("started.json"))
@@ -126,9 +131,14 @@ def generations(runs_dir: str) -> list[RunDirectory]:
     ]
 
 
-def _object(path: str) -> dict[str, Any] | None:
+def json_object(text: str) -> dict[str, Any] | None:
+    """A JSON object; None for anything else (half written, torn by a connection, or not ours)."""
     try:
-        document = json.loads(fresh.text_of(path))
+        document = json.loads(text)
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
+
+
+def _object(path: str) -> dict[str, Any] | None:
+    return json_object(fresh.text_of(path))

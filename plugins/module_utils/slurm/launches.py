@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
@@ -24,7 +25,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     expand_nodes,
     find_by_id,
     find_by_name,
-    without_namesakes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
 
@@ -72,7 +72,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     """One launch as job_info and job_wait return it."""
     who = identity(run.path)
     job_id = run.job_id()
-    record = steps.judged(_record_of(answer, job_id, who.job_name), run.outcome())
+    record = steps.judged(_record_of(answer, run, who.job_name), run.outcome())
     if record is not None:
         job_id = record.array_job_id
     started, outcome = run.started(), run.outcome()
@@ -111,10 +111,11 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     }
 
 
-def _record_of(answer: SlurmAnswer, job_id: str | None, job_name: str) -> JobRecord | None:
+def _record_of(answer: SlurmAnswer, run: RunDirectory, job_name: str) -> JobRecord | None:
+    job_id = run.job_id()
     if job_id is None:
         return answer.by_name.get(job_name)
-    return answer.records.get(job_id)
+    return own(answer.records.get(job_id), run.path)
 
 
 def _attempt(run: RunDirectory, record: JobRecord | None) -> int:
@@ -157,7 +158,7 @@ def _reason(record: JobRecord | None) -> str:
     if record is None:
         return ""
     if record.pending:
-        return states.explain(record.reason).sentence
+        return reasons.explain(record.reason).sentence
     if record.final:
         return steps.describe_end(record)
     return ""

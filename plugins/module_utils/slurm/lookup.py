@@ -370,20 +370,6 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     return sorted(found, key=lambda record: (record.submit or 0, record.job_id))
 
 
-def without_namesakes(records: Iterable[JobRecord], run_dir: str) -> list[JobRecord]:
-    """Records without the jobs of the same launch under another state_root: they bear the same name.
-
-    A job works in its run directory. Whatever else a site makes of that path is left in: to overlook a job would mean
-    to submit it twice.
-    """
-    tail = "/" + "/".join(run_dir.split("/")[-4:])  # /runs/<name>/<key>/<generation>
-
-    def elsewhere(record: JobRecord) -> bool:
-        return record.work_dir.endswith(tail) and os.path.realpath(record.work_dir) != os.path.realpath(run_dir)
-
-    return [record for record in records if not elsewhere(record)]
-
-
 def expand_nodes(slurm: Slurm, node_list: str) -> list[str]:
     """Host names of Slurm's compressed list ("node[01-04]"), by scontrol itself: site names defeat any pattern."""
     if not node_list:

@@ -10,7 +10,6 @@ budget of questions to Slurm: a small file on that host counts them.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
     SCRUBBED_PREFIXES,
     CommandResult,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS, JobRecord, from_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
 
@@ -217,28 +216,13 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         elif words[:1] == ["file"]:
             view, name = views[int(words[1])], words[2]
             if name == "claim":
-                view["claim"] = _claim(body)
+                view["claim"] = Claim.of(body)
             else:
-                view[name.removesuffix(".json")] = _document(body)
+                view[name.removesuffix(".json")] = json_object(body)
         elif words[:1] == ["log"]:
             index, attempt, start, size = map(int, words[1:5])
             views[index]["log"] = LogChunk(attempt, start, size, body)
     return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent)
-
-
-def _claim(body: str) -> Claim | None:
-    """The claim file: "<generation> <cluster> <job id>"."""
-    words = body.split()
-    return Claim(int(words[0]), words[1], words[2]) if len(words) == 3 and words[0].isdecimal() else None
-
-
-def _document(body: str) -> Mapping[str, Any] | None:
-    """A JSON object of the job; None for anything else (torn by the connection, or not ours)."""
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:

@@ -10,7 +10,6 @@ Of two jobs of one generation `singleton` and the job's own claim admit one. Whi
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 import socket
@@ -21,26 +20,27 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, owners, packing, precheck, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    belonging,
+    exclusions,
+    folders,
+    owners,
+    packing,
+    precheck,
+    steps,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
-    JobRecord,
-    find_by_name,
-    without_namesakes,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_folders
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
 # A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
 INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
 LOOK_SECONDS = 1.0
-# What a submitter that was killed left half made is removed by a later one, after this many seconds.
-LEFTOVER_SECONDS = 3600.0
 
 
 class Launcher:
@@ -91,11 +91,12 @@ class Launcher:
             if standing:
                 self.inside.make_way(standing)
             packing.keep(self.request)
+            known = os.path.isdir(self.request.runs_dir)
             if again:
-                self._renew(target)
+                folders.renew(self.request, target, self._record_intent)
                 return self._submit(target)
-            if self._create(target):
-                return self._submit(target, newest)
+            if folders.create(self.request, target, self._record_intent):
+                return (self._orphan(target) if known else None) or self._submit(target, newest)
 
     def cancel(self) -> dict[str, Any]:
         """End the newest generation's job where it is active."""
@@ -189,13 +190,30 @@ class Launcher:
 
     def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
         """The jobs that Slurm knows of a generation, by their name."""
-        if steps.host_job(run):
-            return steps.named(self.slurm, run, self.request.name_of(run.generation))
-        found = find_by_name(self.slurm, [self.request.name_of(run.generation)], since=since)
-        return without_namesakes(found, run.path)
+        return belonging.named(self.slurm, run, self.request.name_of(run.generation), since=since)
+
+    def _orphan(self, run: RunDirectory) -> dict[str, Any] | None:
+        """The job of a generation whose run directory was removed: this one has just taken its place.
+
+        One that waits is the launch: it finds its folder again. One that runs can leave no result, and another job
+        beside it would run the same once more.
+        """
+        for record in belonging.in_the_queue(self.slurm, run, self.request.name_of(run.generation)):
+            if record.pending:
+                run.record("adopted", job_id=record.job_id)
+                return self._kept(Standing("active", run, record.job_id, record))
+            shutil.rmtree(run.path, ignore_errors=True)
+            raise RankzeroError(
+                f"job {record.job_id} of this launch is {record.state}, but its run directory {run.path} was "
+                f"removed: it can leave no result. Cancel it (scancel {record.job_id}) and launch again.",
+                **self._identity(run),
+                job_id=record.job_id,
+            )
+        return None
 
     def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
-        return steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since).get(job_id)
+        found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
+        return belonging.own(found.get(job_id), run.path)
 
     def _submitter_may_live(self, run: RunDirectory) -> bool:
         submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
@@ -216,85 +234,6 @@ class Launcher:
         checked = self._checks.run(script, building=building, options=exclude)
         precheck.raise_for(checked.problems)
         return checked
-
-    def _create(self, target: RunDirectory) -> bool:
-        """Make the generation with all its files and its intent, whole or not at all. False when another was first."""
-        made = self._made(target)
-        try:
-            self._record_intent(made)
-            os.rename(made.path, target.path)
-        except OSError as error:
-            shutil.rmtree(made.path, ignore_errors=True)
-            if os.path.isdir(target.path):
-                return False
-            raise self._unwritable(target, error) from error
-        return True
-
-    def _renew(self, target: RunDirectory) -> None:
-        """Write the files of a generation whose submission was lost once more: what is not in the key may be new."""
-        made = self._made(target)
-        try:
-            for name in os.listdir(made.path):
-                if os.path.isfile(made.file(name)):
-                    os.replace(made.file(name), target.file(name))
-            self._record_intent(target)
-        except OSError as error:
-            raise self._unwritable(target, error) from error
-        finally:
-            shutil.rmtree(made.path, ignore_errors=True)
-
-    def _made(self, target: RunDirectory) -> RunDirectory:
-        """All files of a generation, in a folder of another name beside it."""
-        runs = self.request.runs_dir
-        made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
-        try:
-            make_folders(made.file("logs"))
-            for name in os.listdir(runs):
-                # Secrets may lie in it.
-                if (
-                    name.startswith(".new-")
-                    and os.lstat(os.path.join(runs, name)).st_mtime < time.time() - LEFTOVER_SECONDS
-                ):
-                    shutil.rmtree(os.path.join(runs, name), ignore_errors=True)
-            for name, text in self.request.files.items():
-                with open(made.file(name), "w", encoding="utf-8") as stream:
-                    stream.write(with_generation(text, self.request.token, target.generation))
-            self._write_secrets(made)
-        except BaseException as error:
-            shutil.rmtree(made.path, ignore_errors=True)
-            if isinstance(error, OSError):
-                raise self._unwritable(target, error) from error
-            raise
-        return made
-
-    def _unwritable(self, target: RunDirectory, error: OSError) -> RankzeroError:
-        return RankzeroError(
-            f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder "
-            "on shared storage that this user may write (launch_cluster.state_root)."
-        )
-
-    def _write_secrets(self, run: RunDirectory) -> None:
-        """secrets.env, mode 0600: the lines that came through the connection, and the files that lie on the cluster."""
-        lines = b""
-        if self.request.secrets_file:
-            with open(self.request.secrets_file, "rb") as stream:
-                lines = stream.read()
-        for name, path in sorted(self.request.secret_files.items()):
-            try:
-                with open(os.path.expanduser(path), "rb") as stream:
-                    value = stream.read().rstrip(b"\r\n")
-            except OSError as error:
-                raise RankzeroError(
-                    f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"
-                ) from error
-            if not value or b"\0" in value:
-                what = "holds a NUL character, which no environment variable can" if value else "is empty"
-                raise RankzeroError(f"secrets.{name}: the file {path} on the cluster {what}")
-            lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
-        if lines:
-            descriptor = os.open(run.file("secrets.env"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(lines)
 
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())

@@ -13,7 +13,8 @@ import re
 import time
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LOG_BYTES, Poll, Target, View
@@ -74,7 +75,7 @@ class Watch:
     ended: bool = False
     matched: str | None = None
     proven: bool = False
-    hopeless: states.Reason | None = None
+    hopeless: reasons.Reason | None = None
     record: JobRecord | None = None
     metrics: Metrics | None = None
     _attempt: int | None = None
@@ -159,7 +160,7 @@ class Watch:
         if self._silent:
             self._silent = False
             events.append(Event("answered", "Slurm answers again"))
-        record = poll.queue.get(self.job_id)
+        record = own(poll.queue.get(self.job_id), self.run_dir)
         if record is not None and is_step(self.job_id) and record.name != identity(self.run_dir).job_name:
             # The job around it was requeued and counts its steps anew.
             record = None
@@ -181,7 +182,7 @@ class Watch:
         events: list[Event] = []
         if before is not None and before.running:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
-        reason = states.explain(record.reason)
+        reason = reasons.explain(record.reason)
         if record.reason != self._pending_reason:
             self._pending_reason = record.reason
             kind = "stuck" if reason.stuck else "pending"

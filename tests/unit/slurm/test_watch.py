@@ -24,7 +24,8 @@ RUN = "/state/runs/gpt/0123456789abcdef/1"
 
 
 def record(state: str = "RUNNING", **more: Any) -> JobRecord:
-    return JobRecord(job_id=more.pop("job_id", "7"), name="gpt", state=state, **more)
+    name = more.pop("name", "gpt.0123456789abcdef.1")
+    return JobRecord(job_id=more.pop("job_id", "7"), name=name, state=state, **more)
 
 
 def seen(*records: JobRecord, asked: bool = True, silent: str = "", **view: Any) -> Poll:

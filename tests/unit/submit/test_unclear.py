@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,58 @@ def test_a_job_id_that_cannot_be_written_down_is_told(bench: Bench, monkeypatch:
     assert caught.value.partial["job_id"] == "101"
     monkeypatch.undo()
     assert bench.launch()["launch_state"] == "adopted"
+
+
+# --- what is not this launch's, or is so without its folder
+
+
+def test_a_job_that_has_got_the_number_meanwhile_is_not_this_launchs(bench: Bench) -> None:
+    """Job ids are reused over months; a slurmctld that crashed may do so at once."""
+    bench.launch()
+    bench.cluster.jobs["101"].update(name="another", state="RUNNING")
+    kept = bench.launch(relaunch="never")
+    assert (kept["standing"], kept["message"]) == ("failed", "the job is gone from Slurm and left no verdict")
+    anew = bench.launch()
+    assert (anew["launch_state"], anew["generation"], anew["job_id"]) == ("submitted", 2, "102")
+
+
+@pytest.mark.parametrize(
+    "shown", [{"name": "job.0123456789abcdef.7"}, {"name": "mine", "work_dir": "/x/runs/job/0123456789abcdef/1"}]
+)
+def test_a_script_that_was_submitted_by_hand_is_known_by_its_name_or_its_folder(
+    bench: Bench, shown: Mapping[str, str]
+) -> None:
+    bench.launch()
+    bench.cluster.jobs["101"].update(state="RUNNING", **shown)
+    assert bench.launch()["launch_state"] == "adopted"
+
+
+def test_a_job_that_waits_is_the_launch_also_when_its_run_directory_was_removed(bench: Bench) -> None:
+    bench.launch()
+    shutil.rmtree(bench.run().path)
+    result = bench.launch()
+    assert (result["launch_state"], result["job_id"], result["generation"]) == ("adopted", "101", 1)
+    assert bench.events() == ["intent", "adopted"]
+    assert bench.cluster.commands.count("sbatch") == 1
+
+
+def test_beside_a_job_whose_run_directory_was_removed_nothing_is_submitted(bench: Bench) -> None:
+    bench.launch()
+    bench.leaves("RUNNING")
+    shutil.rmtree(bench.run().path)
+    with pytest.raises(
+        RankzeroError, match=r"job 101 of this launch is RUNNING, but its run directory .*/1 was removed"
+    ):
+        bench.launch()
+    assert not os.path.isdir(bench.run().path) and bench.cluster.commands.count("sbatch") == 1
+    bench.cluster.jobs["101"].update(state="CANCELLED")
+    assert bench.launch()["launch_state"] == "submitted"
+
+
+def test_a_folder_that_another_submitter_puts_in_place_meanwhile_is_no_fault(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the listing, and gone when one looks at its age."""
+    real = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path=".": real(path) + ([".new-gone"] if "runs" in str(path) else []))
+    assert bench.launch()["launch_state"] == "submitted"

@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Exactly once, whatever breaks: benchmarks/run faults. See benchmarks/README.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout
+from benchmarks.faults.matrix import FAULTS
+from benchmarks.faults.run import Run, run_matrix
+from benchmarks.launch import table
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What differs from the lab's usual options. A lab without accounting forgets its jobs soon, as sites do.
+LABS: dict[str, dict[str, object]] = {
+    "friendly": {},
+    "site": {"profile": "site", "nodes": 3, "cpus": 0, "partitions": []},
+    "bare": {"accounting": "none", "slurm_conf": ["MinJobAge=20"]},
+}
+
+
+@contextmanager
+def booted(name: str) -> Iterator[layout.Lab]:
+    """A lab of its own, removed at the end."""
+    usual: dict[str, object] = {
+        "name": f"faults-{name}", "directory": "", "way": "auto", "nodes": 4, "cpus": 16, "memory": 64000, "gpus": 0,
+        "accounting": "slurmdbd", "job_comments": False, "internet": False,
+        "partitions": [{"name": "batch", "default": True}], "slurm_conf": [], "binds": [], "slurm": "host",
+        "profile": "friendly", "gpu_type": "",
+    }  # fmt: skip
+    lab = layout.from_options({**usual, **LABS[name]})
+    cluster.apply(lab, "absent")
+    cluster.apply(lab, "present")
+    try:
+        yield lab
+    finally:
+        cluster.apply(lab, "absent")
+
+
+def report(runs: Sequence[Run], labs: Sequence[str], seconds: float) -> str:
+    """The matrix: a row a fault, with the runs on each lab, and what was lost or doubled."""
+    rows: list[Sequence[object]] = []
+    for fault in FAULTS:
+        of = [run for run in runs if run.fault == fault.name]
+        verdicts = [run.verdict for run in of if run.verdict]
+        counts = [sum(run.lab == lab for run in of) or None for lab in labs]
+        times = table.spread([verdict.seconds for verdict in verdicts], 1)
+        lost, doubled = sum(v.lost for v in verdicts), sum(v.doubled for v in verdicts)
+        rows.append([fault.name, *counts, lost, doubled, len(of) - len(verdicts) or None, times])
+    verdicts = [run.verdict for run in runs if run.verdict]
+    total = [sum(run.lab == lab for run in runs) for lab in labs]
+    lost, doubled = sum(v.lost for v in verdicts), sum(v.doubled for v in verdicts)
+    rows.append(["**all**", *total, f"**{lost}**", f"**{doubled}**", len(runs) - len(verdicts) or None, None])
+    head = ["fault", *labs, "lost", "doubled", "not run", "seconds until it is proven"]
+    return f"{len(runs)} runs in {seconds / 60:.0f} min.\n\n{table.markdown(head, rows)}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks/run faults", description=__doc__)
+    parser.add_argument(
+        "--count", type=int, default=300, help="runs, all labs together; each fault at least once (300)"
+    )
+    parser.add_argument("--labs", default=",".join(LABS), help=f"which of {', '.join(LABS)} (all)")
+    parser.add_argument("--workers", type=int, default=4, help="faults under way at once (4)")
+    options = parser.parse_args()
+    labs = options.labs.split(",")
+    if not set(labs) <= set(LABS):
+        parser.error(f"--labs: {options.labs} is not among {', '.join(LABS)}")
+    if "site" in labs and os.getuid() != 0:
+        parser.error("--labs: a lab of profile site needs root; leave it out: --labs friendly,bare")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    begun, runs = time.monotonic(), []
+    with tempfile.TemporaryDirectory(prefix="rankzero-faults-") as scratch:
+        for name in labs:
+            with booted(name) as lab:
+                runs += run_matrix(lab, name, Path(scratch), options.count // len(labs), workers=options.workers)
+    text = f"{datetime.date.today().isoformat()}. {report(runs, labs, time.monotonic() - begun)}"
+    out = ROOT / "build" / "benchmarks"
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "faults.md").write_text(text)
+    (out / "faults.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+    print(text)
+    return 0 if all(run.good for run in runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

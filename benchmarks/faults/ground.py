@@ -1,0 +1,298 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ground of the fault matrix: one running lab, launches on it as the module does them, and what came of each.
+
+A program that runs leaves a file, named after its job and attempt, in a ledger outside all run directories. The ledger
+is read on this machine, below whatever file system the lab shares.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import faults, profile
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = "/usr/bin/python3"
+#: Bounds of waiting, in seconds. Nothing is measured with them.
+PATIENCE = 180
+#: A person who runs the same launch again does so after a moment.
+AGAIN_SECONDS = 0.5
+ROUNDS = 5
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"}
+
+
+class Broken(Exception):
+    """The fault could not be injected, or the cluster did not come to rest: the run says nothing."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one launch said. `killed`: it ended itself by SIGKILL."""
+
+    killed: bool
+    result: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        return str(self.result.get("launch_state", ""))
+
+    @property
+    def settled(self) -> bool:
+        return self.state in ("submitted", "adopted", "unchanged")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one case. `jobs`: every job whose ranks ran. `states`: what the launches said, in order."""
+
+    proven: bool
+    jobs: tuple[str, ...]
+    states: tuple[str, ...]
+    seconds: float
+    last: str = ""
+
+    @property
+    def lost(self) -> bool:
+        return not self.proven or not self.jobs
+
+    @property
+    def doubled(self) -> bool:
+        return len(self.jobs) > 1
+
+
+class Ground:
+    """One lab with state, store and ledger below /shared/faults-TOKEN."""
+
+    def __init__(self, lab: Lab, scratch: Path) -> None:
+        self.lab = lab
+        self.token = secrets.token_hex(3)
+        self.inside = f"{lab.shared_inside}/faults-{self.token}"
+        self.outside = Path(lab.shared) / f"faults-{self.token}"
+        self.code = scratch / f"code-{self.token}"
+        self.code.mkdir(parents=True)
+        (self.code / "README").write_text("The programs of the fault matrix are given on the command line.\n")
+        self.become = tuple(profile.become_user()) if lab.site else ()
+        self.resources = {"time": "00:05:00", "memory": "100M", **({"account": profile.ACCOUNT} if lab.site else {})}
+        self.lock = threading.Lock()
+        self._lay_out()
+
+    @property
+    def switches(self) -> faults.Faults:
+        return faults.Faults.of(self.lab.directory)
+
+    def _lay_out(self) -> None:
+        """The driver with the code that it needs, and the folders of the launches."""
+        package = self.outside / "lib" / "ansible_collections" / "rankzero" / "slurm" / "plugins"
+        ignored = shutil.ignore_patterns("__pycache__", "lab", "diagnosis")
+        shutil.copytree(ROOT / "plugins" / "module_utils", package / "module_utils", ignore=ignored)
+        shutil.copy(Path(__file__).with_name("driver.py"), self.outside / "driver.py")
+        for name in ("state", "store", "ran", "fakes", "requests"):
+            (self.outside / name).mkdir()
+        if self.become:
+            for path in (self.outside, *self.outside.rglob("*")):
+                shutil.chown(path, profile.UID, profile.UID)
+
+    def on(self, host: str, *argv: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+        """A command on the head or a node, as the lab's user."""
+        enter = [self.lab.path("bin", "head")] if host == "head" else [self.lab.path("bin", "node"), host]
+        return subprocess.run(
+            [*enter, *self.become, *argv],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd="/",
+        )
+
+    def slurm(self, *argv: str) -> str:
+        """A Slurm command that has to succeed."""
+        done = self.on("head", *argv)
+        if done.returncode != 0:
+            raise Broken(f"{' '.join(argv)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def root_on(self, host: str, script: str) -> None:
+        """A shell line as the host's root, where the lab has nodes of their own."""
+        enter = [self.lab.path("bin", "head")] if host == "head" else [self.lab.path("bin", "node"), host]
+        subprocess.run([*enter, "sh", "-c", script], check=True, stdin=subprocess.DEVNULL, cwd="/")
+
+    def fake(self, command: str, text: str) -> str:
+        """A folder for the PATH with a shell script in the place of a command; the real one is `$real`."""
+        folder = self.outside / "fakes" / secrets.token_hex(4)
+        folder.mkdir()
+        path = folder / command
+        path.write_text(f"#!/bin/sh\nreal=/usr/bin/{command}\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+        folder.chmod(0o755)
+        return f"{self.inside}/fakes/{folder.name}"
+
+    def wait_until(self, condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+        deadline = time.monotonic() + patience
+        while not condition():
+            if time.monotonic() > deadline:
+                raise Broken(f"did not happen within {patience:.0f} s: {what}")
+            time.sleep(0.2)
+
+    def case(self, name: str, *, hold: bool = False, **spec: Any) -> Case:
+        """A launch that nobody has launched yet. With `hold` its program runs until `Case.go`."""
+        return Case(self, name, hold, spec)
+
+
+class Case:
+    """One launch of the matrix: its request, its ledger, and what its launches said."""
+
+    def __init__(self, ground: Ground, name: str, hold: bool, spec: Mapping[str, Any]) -> None:
+        self.ground = ground
+        self.name = f"{name}-{secrets.token_hex(3)}"
+        self.begun = time.monotonic()
+        self.replies: list[Reply] = []
+        self.ledger = ground.outside / "ran" / self.name
+        self.ledger.mkdir(mode=0o777)
+        self.ledger.chmod(0o777)
+        inside = f"{ground.inside}/ran/{self.name}"
+        # A share that caches remembers that a name was missing: the folder is listed, and nothing asked for.
+        wait = f"until ls {inside} | grep -qx go; do sleep 0.3; done; " if hold else ""
+        program = f": > {inside}/job.$SLURM_JOB_ID.$RANKZERO_ATTEMPT; {wait}echo '{{\"ok\": 1}}' > result.json"
+        job = {
+            "name": self.name,
+            "command": ["sh", "-c", program],
+            "code": {"src": str(ground.code)},
+            "resources": {**ground.resources, **spec.get("resources", {})},
+            "preflight": {"enabled": False},
+            "artifact": {"path": "result.json", "require": {"ok": {"eq": 1}}},
+            **{name: value for name, value in spec.items() if name != "resources"},
+        }
+        state, store = f"{ground.inside}/state", f"{ground.inside}/store"
+        prepared = prepare(
+            read_job(job, {"state_root": state, "store_root": store}, None, None, str(ground.code)),
+            state_root=state,
+            store_root=store,
+            relaunch="on_failure",
+            version="0.0.0",
+        )
+        for ref in prepared.arguments["refs"]:
+            there = ground.outside / Path(ref["path"]).relative_to(ground.inside)
+            with ground.lock:
+                if ref["kind"] == "runtime":
+                    publish_files(str(there), prepared.runtime)
+                else:
+                    shutil.copytree(ground.code, there, dirs_exist_ok=True)
+        self.request = f"{ground.inside}/requests/{self.name}.json"
+        (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(prepared.arguments), encoding="utf-8")
+        self.runs = ground.outside / Path(prepared.arguments["runs_dir"]).relative_to(ground.inside)
+
+    # What a person, or several, do.
+
+    def launch(self, host: str = "head", *, kill: str = "", at: int = 0, path: str = "") -> Reply:
+        """The launch, once. `path`: a folder of fakes, first in the PATH."""
+        settings = [f"PYTHONPATH={self.ground.inside}/lib", "PYTHONDONTWRITEBYTECODE=1"]
+        # No line of this machine's PATH: the lab's user may not have it.
+        settings.append(f"PATH={path + ':' if path else ''}/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+        words = ["--kill", kill, "--at", str(at)] if kill else []
+        done = self.ground.on(
+            host, "/usr/bin/env", *settings, PYTHON, f"{self.ground.inside}/driver.py", self.request, *words
+        )
+        if done.returncode in (-9, 137):
+            reply = Reply(True)
+        elif done.returncode == 0:
+            said = json.loads(done.stdout)
+            reply = Reply(False, said["result"], said["counts"])
+        else:
+            raise Broken(f"the driver ended with {done.returncode}: {done.stderr.strip()[-800:]}")
+        self.replies.append(reply)
+        return reply
+
+    def launch_together(self, hosts: Sequence[str]) -> list[Reply]:
+        """The same launch on several hosts at the same moment."""
+        replies: list[Reply] = []
+        threads = [threading.Thread(target=lambda host=host: replies.append(self.launch(host))) for host in hosts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if len(replies) != len(hosts):
+            raise Broken("a launch among several crashed")
+        return replies
+
+    def recover(self) -> Reply:
+        """The same launch again and again, until it is settled."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            reply = self.launch()
+            if reply.settled:
+                return reply
+            if time.monotonic() > deadline:
+                raise Broken(f"it never settles: {reply.result}")
+            time.sleep(AGAIN_SECONDS)
+
+    def go(self) -> None:
+        (self.ledger / "go").touch()
+
+    # What can be seen of it.
+
+    def run_dir(self, generation: int | None = None) -> Path:
+        """A generation's run directory, the newest one by default."""
+        found = sorted((path for path in self.runs.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
+        if generation is not None:
+            return self.runs / str(generation)
+        if not found:
+            raise Broken("there is no run directory")
+        return found[-1]
+
+    def jobs(self) -> dict[str, str]:
+        """Job id -> state of all that Slurm shows of it."""
+        rows = self.ground.slurm("squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20,Name:200")
+        found = [line.split() for line in rows.splitlines()]
+        return {row[0]: row[1] for row in found if len(row) == 3 and row[2].startswith(f"{self.name}.")}
+
+    def ran(self) -> set[str]:
+        """JOB.ATTEMPT of everything that ran."""
+        return {path.name.removeprefix("job.") for path in self.ledger.glob("job.*")}
+
+    def outcome(self) -> dict[str, Any]:
+        try:
+            document = json.loads((self.run_dir() / "outcome.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, Broken):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def started(self, attempt: int = 0) -> str:
+        """Wait until an attempt's program runs; its job."""
+        self.ground.wait_until(
+            lambda: any(name.endswith(f".{attempt}") for name in self.ran()), f"{self.name} runs attempt {attempt}"
+        )
+        return next(name.split(".")[0] for name in self.ran() if name.endswith(f".{attempt}"))
+
+    def settle(self) -> Verdict:
+        """Launch until it is settled, wait until nothing of it is left in Slurm, and so on until it is proven.
+
+        A launch that has failed is submitted anew, which may be right once or twice, and is not right for ever.
+        """
+        for _round in range(ROUNDS):
+            if self.recover().state == "unchanged":
+                break
+            self.go()
+            self.ground.wait_until(lambda: set(self.jobs().values()) <= OVER, f"{self.name} is over")
+        jobs = sorted({name.split(".")[0] for name in self.ran()})
+        last = self.replies[-1]
+        proven = self.outcome().get("success") is True and last.state == "unchanged"
+        states = tuple("killed" if reply.killed else reply.state or "refused" for reply in self.replies)
+        said = str(last.result.get("message") or last.result.get("msg") or "")
+        return Verdict(proven, tuple(jobs), states, time.monotonic() - self.begun, said)

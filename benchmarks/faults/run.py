@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the fault matrix on one lab: how often which fault, several at a time, and what came of each."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from benchmarks.faults.ground import Broken, Ground, Verdict
+from benchmarks.faults.matrix import FAULTS, Fault, linking_badly
+
+#: The faults that have many places get so many times the runs of the others; slow ones a part of them.
+MORE = {"killed before an operation of the submission": 5, "killed at a line of the submission": 5}
+SLOW = 0.2
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one fault. `broken` says why it proves nothing; then there is no verdict."""
+
+    fault: str
+    lab: str
+    verdict: Verdict | None = None
+    broken: str = ""
+
+    @property
+    def good(self) -> bool:
+        return self.verdict is not None and not self.verdict.lost and not self.verdict.doubled
+
+
+def shares(faults: Sequence[Fault], count: int) -> dict[str, int]:
+    """How many of `count` runs each fault gets: at least one."""
+    weights = {fault.name: MORE.get(fault.name, SLOW if fault.slow else 1.0) for fault in faults}
+    whole = sum(weights.values())
+    return {name: max(1, round(count * weight / whole)) for name, weight in weights.items()}
+
+
+def run_matrix(lab: Lab, label: str, scratch: Path, count: int, *, workers: int = 4, slow: bool = True) -> list[Run]:
+    """About `count` runs on a running lab, each fault of it at least once. Without `slow`, the quick ones only."""
+    ground = Ground(lab, scratch)
+    faults = [fault for fault in FAULTS if fault.fits(ground) and (slow or not fault.slow)]
+    each = shares(faults, count)
+    runs: list[Run] = []
+
+    def one(fault: Fault, number: int) -> Run:
+        begun = time.monotonic()
+        try:
+            run = Run(fault.name, label, fault.inject(ground, number, each[fault.name]))
+        except Broken as error:
+            run = Run(fault.name, label, broken=str(error))
+        runs.append(run)
+        word = run.broken or ("good" if run.good else f"BAD {run.verdict}")
+        print(f"[faults] {label}: {fault.name}: {word} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+        return run
+
+    wanted = [(fault, number) for fault in faults for number in range(each[fault.name])]
+    together = [one_of for one_of in wanted if not one_of[0].alone]
+    # Different faults at once, and not always the same ones.
+    random.Random(count).shuffle(together)
+    together.sort(key=lambda one_of: not one_of[0].slow)
+    with linking_badly(ground), ThreadPoolExecutor(workers) as pool:
+        for future in [pool.submit(one, *one_of) for one_of in together]:
+            future.result()
+    for one_of in wanted:
+        if one_of[0].alone:
+            one(*one_of)
+    return runs
