@@ -43,21 +43,19 @@ class Door:
         onto = folder / "onto"
         onto.write_text(f'#!/bin/sh\nexec {lab.shell} -c "${{SSH_ORIGINAL_COMMAND:-true}}"\n')
         onto.chmod(0o755)
+        # SHLVL: bash would take itself for one that sshd has just started, and read ~/.bashrc of this machine.
         (folder / "sshd_config").write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/key.pub\n"
             f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             f"PermitRootLogin prohibit-password\nForceCommand {onto}\nSubsystem sftp internal-sftp\nMaxSessions 50\n"
+            "SetEnv SHLVL=9\n"
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self.log = folder / "log"
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [SSHD, "-D", "-e", "-f", folder / "sshd_config"],
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
+            argv = [SSHD, "-D", "-e", "-f", folder / "sshd_config"]
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True)
         lab.wait_until(lambda: b"Server listening" in self.log.read_bytes() or self.process.poll(), 20, "sshd listens")
         assert self.process.poll() is None, self.log.read_text()
 
