@@ -333,6 +333,18 @@ def ended_unseen(ground: Ground, number: int, of: int) -> Verdict:
     return case.settle()
 
 
+@fault(
+    "the job has ended, and Slurm has forgotten it",
+    slow=True,
+    fits=lambda ground: ground.lab.accounting == "none" and bool(ground.lab.slurm_conf),
+)
+def forgotten(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("forgotten")
+    expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+    ground.wait_until(lambda: case.outcome().get("success") and not case.jobs(), "Slurm has forgotten it")
+    return case.settle()
+
+
 @fault("the job's number belongs to another job by now")
 def number_reused(ground: Ground, number: int, of: int) -> Verdict:
     """As after months: what the journal names is alive, and somebody else's."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +43,12 @@ def shares(faults: Sequence[Fault], count: int) -> dict[str, int]:
     return {name: max(1, round(count * weight / whole)) for name, weight in weights.items()}
 
 
-def run_matrix(lab: Lab, label: str, scratch: Path, count: int, *, workers: int = 4, slow: bool = True) -> list[Run]:
-    """About `count` runs on a running lab, each fault of it at least once. Without `slow`, the quick ones only."""
+def run_matrix(
+    lab: Lab, label: str, scratch: Path, count: int, *, workers: int = 4, chosen: Collection[str] | None = None
+) -> list[Run]:
+    """About `count` runs on a running lab, each of its faults (or of those `chosen` by name) at least once."""
     ground = Ground(lab, scratch)
-    faults = [fault for fault in FAULTS if fault.fits(ground) and (slow or not fault.slow)]
+    faults = [fault for fault in FAULTS if fault.fits(ground) and (chosen is None or fault.name in chosen)]
     each = shares(faults, count)
     runs: list[Run] = []
 

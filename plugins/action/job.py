@@ -15,7 +15,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 
 display = Display()
 
@@ -38,21 +37,14 @@ class ActionModule(LaunchAction):
         explained = self._task.check_mode or _asked(arguments.get("explain"))
         host = task_vars.get("inventory_hostname", "localhost")
         result = self.launched(job, prepared, {"job": arguments["job"], "state": state}, task_vars)
-        completed = self._completed(result, prepared, job)
+        completed = self.completed(result, prepared, job, prepared.lines)
+        if not completed.get("failed"):
+            completed["variables"] = prepared.variables
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         for line in _told(completed, prepared):
             display.display(f"{host}: {line}")
         return completed
-
-    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
-        """The module's result with what only the controller knows: the plan, and how to build what is missing."""
-        if result.get("failed"):
-            return result
-        result.update(self.producers(result, prepared, job))
-        result["plan"] = prepared.lines
-        result["variables"] = prepared.variables
-        return result
 
 
 def _asked(value: Any) -> bool:

@@ -98,6 +98,9 @@ launches:
     reason:
       description: Why it is pending and what would help, or how it ended, in words.
       type: str
+    reason_code:
+      description: Slurm's own code for that. Empty where Slurm no longer knows the job.
+      type: str
     message:
       description: What became of the launch, in a sentence.
       type: str

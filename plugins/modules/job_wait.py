@@ -144,6 +144,10 @@ reason:
   description: Why it is pending and what would help, or how it ended, in words.
   returned: success
   type: str
+reason_code:
+  description: Slurm's own code for that. Empty where Slurm no longer knows the job.
+  returned: success
+  type: str
 active:
   description: Whether the job waits, runs or may be requeued.
   returned: success

@@ -9,7 +9,6 @@ What the machine cannot do is named by the lab, and the test that needs it is sk
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -18,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, profile
+from benchmarks.faults.run import run_matrix
 from tests import images
-from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
 from tests.cluster.test_attach import ABSENT, steps
 from tests.cluster.test_launch_resume import COUNTS, STEPS, begun, early, nothing_left
@@ -41,20 +41,6 @@ BECOME = {
     "ansible_become_user": profile.USER,
     "ansible_pipelining": True,
 }
-
-
-@pytest.fixture(scope="module")
-def site_lab() -> Iterator[LabCluster]:
-    if os.getuid() != 0:
-        pytest.skip("a lab of profile site needs root")
-    this = lab_of(instance_name("site"), profile="site", nodes=2, cpus=0, partitions=[], internet=False)
-    cluster.apply(this, "absent")
-    cluster.apply(this, "present")
-    try:
-        yield LabCluster(this)
-    finally:
-        cluster.apply(this, "absent")
-        assert cgroups.left(this.group) == [], "control groups of the lab are left"
 
 
 @pytest.fixture
@@ -221,7 +207,8 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
     lab, (first, second) = site.lab, site.lab.nodes
     crun = lab.node(first, ["sh", "-c", "command -v crun"], check=False).returncode == 0
     folder = f"{lab.shared_inside}/images-{site.token}"
-    images.bundle(site.host_path(f"{folder}/torch"), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    made = images.built(site.host_path(folder), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    image = made["sqsh"].replace(str(lab.shared), lab.shared_inside)
     store = site.cluster["store_root"]
     hidden = f"{store}-{site.token}"
     user(site, "mkdir", "-p", hidden)
@@ -236,7 +223,7 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
             "contained",
             resources={**common, "sbatch": {"nodelist": first}},
             launcher={"ranks_per_node": 2},
-            container={"runtime": "oci", "image": f"{folder}/torch"},
+            container={"runtime": "oci", "image": image},
         ),
     }
     if not crun:
@@ -336,6 +323,22 @@ def test_the_early_signal_and_preemption_both_lead_to_the_very_step(site: Site) 
     said = log_of(run, launch["job_id"])
     assert "attempt 2 on" in said
     nothing_left(site, launch)
+
+
+def test_faults_lose_and_double_nothing_where_a_share_caches_and_comments_are_the_sites(
+    site_lab: LabCluster, tmp_path: Path
+) -> None:
+    chosen = (
+        "killed before sbatch's answer is recorded",
+        "killed, and sbatch submits two seconds later",
+        "three launches at once, from three hosts",
+        "three launches at once after a refusal",
+        "requeued while a duplicate waits",
+        "the run directory is removed while the job waits",
+        "the answer to link() is lost",
+    )
+    runs = run_matrix(site_lab.lab, "site", tmp_path, 1, chosen=chosen)
+    assert [run for run in runs if not run.good] == [] and len(runs) == len(chosen)
 
 
 def test_what_a_killed_lab_left_is_cleared(site_lab: LabCluster) -> None:

@@ -15,6 +15,7 @@ import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED, UPDATE
@@ -61,7 +62,7 @@ def planned(name: str) -> Plan:
         read.spec,
         read.merged,
         code_key="c0de" * 16,
-        environment_key="e" * 32 if read.spec.environment.mode == "venv" else None,
+        environment_key="e" * 32 if read.spec.environment.mode in MODES else None,
         runtime_key="4" * 32,
         state_root=root(read.settings.state_root),
         store_root=root(read.settings.store_root),

@@ -17,6 +17,7 @@ MODULE_UTILS = "plugins.module_utils"
 EDGE = "plugins/module_utils/edge.py"
 #: Rooms of module_utils -> the other rooms each may use. `errors` belongs to all of them.
 ROOMS: dict[str, set[str]] = {
+    "image": {"launch", "staging"},
     "launch": set(),
     "slurm": {"launch", "staging"},
     "staging": set(),
@@ -25,6 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "reconcile": {"slurm"},
     "lab": set(),
     "diagnosis": set(),
+    "hub": {"staging"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}

@@ -8,10 +8,16 @@ Earliest first, not last or loudest: an exception of any rank goes before what t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import LAUNCHER, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
+    CARRIER,
+    LAUNCHER,
+    Event,
+    FileEvents,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -21,10 +27,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
 )
 
+_CANCELLED, _KILLED = "preempted_or_cancelled", "host_oom_killed"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
+# A launcher gives up.
+_FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:detected|noticed)")
 # So many steps after an exception mean that the program went on.
 WENT_ON = 8
+# These end a process, whatever words of a normal end a wrapper says afterwards.
+_ENDS = ("crash", "host_oom_killed")
 
 
 @dataclass(frozen=True)
@@ -59,16 +70,23 @@ def current(log: FileEvents) -> list[Event]:
     for event in events:
         if event.strength < LIMIT and log.done and event.line > log.done and not last_failure > event.line:
             continue
-        lived_on = log.progress - event.progress >= WENT_ON
-        later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
-        if (
-            lived_on
-            and event.strength <= CAUSE
-            and (later or (log.done > event.line and not last_failure > event.line))
-        ):
-            continue
-        kept.append(event)
+        if not _lived_through(event, log, events, last_failure):
+            kept.append(event)
     return kept
+
+
+def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_failure: int) -> bool:
+    """Whether the program went on after an event as if it were nothing: many steps, or a normal end."""
+    lived_on = log.progress - event.progress >= WENT_ON
+    # It made the last step of all, and no launcher complained of a rank: torchrun itself may have begun anew.
+    complained = any(other.line > event.line and _FINAL.search(other.text) for other in events)
+    at_the_end = log.last_step > event.line and not complained
+    ended_well = at_the_end or (log.done > event.line and not last_failure > event.line)
+    if ECHO < event.strength < CARRIER and (lived_on or (ended_well and event.family not in _ENDS)):
+        return True
+    # What was printed before an exception may come after it, out of a buffer: steps alone are no proof.
+    later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
+    return lived_on and event.strength <= CAUSE and (later or ended_well)
 
 
 def in_chains(events: Sequence[Event]) -> list[Event]:
@@ -97,12 +115,19 @@ def _root(events: Sequence[Event]) -> tuple[Event | None, str]:
     raised = [event for event in events if event.strength >= RAISED]
     if raised:
         return raised[0], "high" if raised[0].strength >= LIMIT else "medium"
-    symptoms = [event for event in events if event.strength > ECHO]
+    symptoms = _without_victims([event for event in events if event.strength > ECHO])
     if symptoms:
         strongest = max(event.strength for event in symptoms)
         first = next(event for event in symptoms if event.strength == strongest)
         return first, "medium" if strongest >= WEAK else "low"
     return (events[0], "low") if _failed(events) else (None, "high")
+
+
+def _without_victims(symptoms: list[Event]) -> list[Event]:
+    """Who is killed after the step was cancelled, by somebody, was not killed for its memory."""
+    if symptoms and symptoms[0].family == _CANCELLED:
+        return [event for event in symptoms if event.family != _KILLED]
+    return symptoms
 
 
 def _failed(events: Sequence[Event]) -> bool:

@@ -22,8 +22,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
+# Modes in which each node makes the environment from packages: the kinds of such a set.
+ON_NODES = ("cache", "wheelhouse")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _path = t.text(r"[^\0\n]+", "a path")
@@ -77,9 +80,11 @@ class Code:
 @dataclass(frozen=True)
 class Environment:
     mode: str = option(
-        t.choice("venv", "path", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `path`: a venv or conda environment "
-        "that the site has already, see `path` (L12). `none`: what the node has.",
+        t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
+        "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
+        "file, which every node mounts for the time of the job. `cache`, `wheelhouse`: each node makes it on its own "
+        "disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from `file`. "
+        "`path`: a venv or conda environment that the site has already, see `path` (L12). `none`: what the node has.",
         "none",
         example="venv",
     )
@@ -90,12 +95,26 @@ class Environment:
         example="/shared/envs/torch",
     )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
+    file: str | None = option(
+        t.text(r"[^\0]+", "a path"),
+        "With `mode: conda`: what the environment is made from, in the folder `project`: an environment.yml, an "
+        "explicit lock with hashes, or a conda-pack archive.",
+        key=False,
+        example="environment.yml",
+    )
     extras: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
         "Optional dependency groups of the project to install.",
         (),
         key=False,
         example=["cpu"],
+    )
+    platform: str | None = option(
+        t.text(r"[a-z0-9_]+-manylinux_2_[0-9]{1,2}", "machine and glibc such as x86_64-manylinux_2_28"),
+        "With `mode: cache` or `wheelhouse`: for which nodes the packages are; those like the host that submits where "
+        "it is not given. Needs `python`.",
+        key=False,
+        example="x86_64-manylinux_2_28",
     )
     python: str | None = option(
         t.text(r"[0-9]+\.[0-9]+", 'a Python version such as "3.11"'),
@@ -113,6 +132,27 @@ class Environment:
         "auto",
         key=False,
         example="cpu",
+    )
+    compression: str = option(
+        t.choice("zstd", "lz4"),
+        "With `mode: sealed`: how the file is compressed. `lz4` is read faster and is larger.",
+        "zstd",
+        key=False,
+        example="lz4",
+    )
+    interpreter: str = option(
+        t.choice("auto", "managed", "copied", "node"),
+        "With `mode: sealed`: the Python in the file. `managed`: one of uv's own; `copied`: that of the host that "
+        "builds; `node`: none, every node must have the same one. `auto`: the first of them that can be had.",
+        "auto",
+        key=False,
+    )
+    local_copy: str = option(
+        t.choice("auto", "always", "never"),
+        "With `mode: sealed`: whether each node copies the file to a disk of its own before it mounts it. `auto`: "
+        "where the store is a network file system and a disk of the node has room. Its digest is checked in any case.",
+        "auto",
+        key=False,
     )
 
 
@@ -283,6 +323,22 @@ class LaunchSpec:
             "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success.",
         },
     )
+    after: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0\n]+", "the path of a job file")),
+        "Job files, relative to this one, whose launches must have succeeded before this one starts. Their keys are "
+        "part of this one's. The ranks find their run directories as RANKZERO_AFTER_NAME. See rankzero.slurm.pipeline.",
+        (),
+        key=False,
+        example=["tokenise.yml"],
+    )
+    sweep: Sweep | None = field(
+        default=None,
+        metadata={
+            "section": Sweep,
+            "optional": True,
+            "doc": "The same job with many values, as one job array. See rankzero.slurm.sweep.",
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -347,4 +403,12 @@ class ClusterSettings:
         "Folder on the controller with the site's own job.sbatch.j2, which extends rankzero/job.sbatch.j2.",
         key=False,
         example="templates",
+    )
+    diagnosis_families: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "YAML files on the controller, or folders of them, with failures that the site's own programs know (see "
+        "docs/diagnosis.md).",
+        (),
+        key=False,
+        example=["diagnosis/families"],
     )

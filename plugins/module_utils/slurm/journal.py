@@ -12,12 +12,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 
 JOURNAL = "journal.jsonl"
+# Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
+SWEEP_PREFIX = ".sweep-"
 # How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
 MAY_FOLLOW = ("signal", "requeue")
 
@@ -66,6 +69,18 @@ class RunDirectory:
             os.close(descriptor)
 
     def events(self) -> list[dict[str, Any]]:
+        """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow."""
+        own = self.own_events()
+        place = array_of(own)
+        if place is None:
+            return own
+        return own + as_element(RunDirectory(self.beside(place.array)).own_events(), place.task)
+
+    def beside(self, array: str) -> str:
+        """The folder of an array, whose name is relative to that of all runs of this launch's name."""
+        return os.path.join(os.path.dirname(os.path.dirname(self.path)), array)
+
+    def own_events(self) -> list[dict[str, Any]]:
         """The journal's whole lines, oldest first."""
         events = []
         for line in fresh.text_of(self.file(JOURNAL)).splitlines():
@@ -117,6 +132,37 @@ class RunDirectory:
         except OSError:
             return False
         return True
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an element of a sweep was put: `array` is SWEEP/NUMBER beside the runs, `task` its number there."""
+
+    array: str
+    task: int
+
+    def job_name(self, name: str) -> str:
+        """The array's name in Slurm, for the launch's `name`."""
+        sweep, number = os.path.split(self.array)
+        return f"{name}.{sweep.removeprefix(SWEEP_PREFIX)}.{number}"
+
+
+def array_of(events: Sequence[Mapping[str, Any]]) -> Place | None:
+    """The array that the newest intent of a generation names; None for a job of its own."""
+    intents = [event for event in events if event["event"] == "intent"]
+    if not intents or not intents[-1].get("array"):
+        return None
+    return Place(str(intents[-1]["array"]), int(intents[-1].get("task", 0)))
+
+
+def as_element(events: Sequence[Mapping[str, Any]], task: int) -> list[dict[str, Any]]:
+    """What an array's journal says, as said of one of its tasks."""
+    found = []
+    for event in events:
+        if event["event"] in ("submitted", "adopted", "rejected"):
+            job_id = event.get("job_id")
+            found.append({**event, **({"job_id": f"{job_id}_{task}"} if job_id else {})})
+    return found
 
 
 def generations(runs_dir: str) -> list[RunDirectory]:

@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     expand_nodes,
     find_by_id,
     find_by_name,
+    launch_id,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
 
@@ -74,7 +75,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     job_id = run.job_id()
     record = steps.judged(_record_of(answer, run, who.job_name), run.outcome())
     if record is not None:
-        job_id = record.array_job_id
+        job_id = launch_id(record.job_id)
     started, outcome = run.started(), run.outcome()
     attempt = _attempt(run, record)
     if outcome is not None and int(outcome.get("attempt") or 0) < attempt:
@@ -95,6 +96,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "success": success,
         "exit_code": _exit_code(record, outcome),
         "reason": _reason(record),
+        "reason_code": record.reason if record is not None else "",
         "message": _message(slurm, run, answer, record, outcome, completed),
         "nodes": _nodes(slurm, record, started),
         "attempt": attempt,

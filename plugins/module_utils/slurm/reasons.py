@@ -88,7 +88,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "ReqNodeNotAvail": (
         "a node that it needs is down, drained or reserved",
-        "take it out of resources.sbatch.nodelist, or wait; before a maintenance a shorter resources.time may still fit",
+        "take it out of resources.sbatch.nodelist, or wait; before a maintenance a shorter resources.time may fit",
         False,
     ),
     "NodeDown": ("a node that it needs is down", "wait for the node or name it in resources.exclude", False),

@@ -124,7 +124,7 @@ def find_runs(
     """Run directories under `state_root` that match all that is given, by name, key, generation.
 
     `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one, and
-    where it is no launch's own the launches inside that job.
+    where it is no launch's own the launches inside that job, or of that array.
     """
     runs = os.path.join(state_root, "runs")
     found, inside = [], []
@@ -138,7 +138,7 @@ def find_runs(
                 ids = _job_ids(run) if job_id is not None else set()
                 if job_id is None or job_id in ids:
                     found.append(run)
-                elif any(one.startswith(f"{job_id}.") for one in ids):
+                elif any(one.startswith((f"{job_id}.", f"{job_id}_")) for one in ids):
                     inside.append(run)
     return found or inside
 

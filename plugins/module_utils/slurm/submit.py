@@ -15,6 +15,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
@@ -31,10 +32,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
+    SUPERSEDED,
+    Request,
+    Standing,
+    differences,
+    superseded,
+    waiting,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import settled, wants_new
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -69,7 +78,11 @@ class Launcher:
         while True:
             newest = self._newest()
             standing = self.standing(newest) if newest else None
-            if standing and not self._wants_new(standing):
+            if standing and standing.job_id and superseded(self.request, standing):
+                if not self.check_mode:
+                    self.slurm.call("scancel", standing.job_id)
+                standing = replace(standing, state="failed", message=SUPERSEDED)
+            if standing and not wants_new(standing, self.request.relaunch):
                 return self._kept(standing)
             # The same generation once more: its name and its claim are those of the lost submission.
             again = standing is not None and standing.state == "unknown"
@@ -81,7 +94,7 @@ class Launcher:
             building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
             if not missing or self.check_mode:
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
-            checked = self._check(generation, building) if not missing or costly or self.check_mode else None
+            checked = self.check(generation, building) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
@@ -94,9 +107,9 @@ class Launcher:
             known = os.path.isdir(self.request.runs_dir)
             if again:
                 folders.renew(self.request, target, self._record_intent)
-                return self._submit(target)
+                return self.submit(target)
             if folders.create(self.request, target, self._record_intent):
-                return (self._orphan(target) if known else None) or self._submit(target, newest)
+                return (self._orphan(target) if known else None) or self.submit(target, newest)
 
     def cancel(self) -> dict[str, Any]:
         """End the newest generation's job where it is active."""
@@ -132,24 +145,9 @@ class Launcher:
                 run.record("adopted", job_id=job_id)
         else:
             record = self._known(run, job_id, intent)
-        record = steps.judged(record, outcome)
-        if outcome and outcome.get("ended_by") not in MAY_FOLLOW and not (record and record.pending):
-            # A job that was requeued after its verdict waits once more, and may yet succeed.
-            return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
-        if record and record.active:
-            return Standing("active", run, job_id, record)
-        # The verdict may have been written between the two looks.
-        outcome = run.outcome() or outcome
-        if outcome and outcome.get("success"):
-            return self._final(Standing("succeeded", run, job_id, record, str(outcome.get("message", ""))))
-        if record is None and self.slurm.accounting == "silent":
-            raise SlurmUnavailable(
-                f"job {job_id} is not in the queue and accounting is silent: its end is unknown. Try again later.",
-                **self._identity(run),
-                job_id=job_id,
-            )
-        message = steps.describe_end(record) if record else ("the job is gone from Slurm and left no verdict")
-        return self._final(Standing("failed", run, job_id, record, message))
+        silent = self.slurm.accounting == "silent"
+        found = settled(run, job_id, record, outcome, silent=silent, **self._identity(run))
+        return found if found.state == "active" else self._final(found)
 
     def _refused(self, run: RunDirectory) -> Standing:
         return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
@@ -163,15 +161,6 @@ class Launcher:
             standing.run.forget_secrets()
         return standing
 
-    def _wants_new(self, standing: Standing) -> bool:
-        if standing.state == "active":
-            return False
-        if standing.state == "unknown":
-            return True
-        return self.request.relaunch == "always" or (
-            self.request.relaunch == "on_failure" and standing.state == "failed"
-        )
-
     def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
         """The job of an intent without an id. A submitter that may still be at work is given time to say."""
         while True:
@@ -184,7 +173,7 @@ class Launcher:
             if run.rejected() is not None:
                 return None
             last = max((event["time"] for event in run.events()), default=0.0)
-            if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
+            if self.check_mode or not submitter_may_live(run.events()) or self.clock() - last > INTENT_SECONDS:
                 return None
             self.sleep(LOOK_SECONDS)
 
@@ -215,14 +204,7 @@ class Launcher:
         found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
         return belonging.own(found.get(job_id), run.path)
 
-    def _submitter_may_live(self, run: RunDirectory) -> bool:
-        submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
-        host, _colon, pid = (submitters[-1] if submitters else "").partition(":")
-        if host != socket.gethostname() or not pid.isdigit():
-            return bool(host)
-        return os.path.exists(f"/proc/{pid}")
-
-    def _check(self, generation: int, building: bool) -> precheck.Checked:
+    def check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
         if self.request.attach:
             checked = self.inside.check(building)
@@ -230,22 +212,23 @@ class Launcher:
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        exclude = exclusions.option(self.request, self.excluded)
-        checked = self._checks.run(script, building=building, options=exclude)
+        options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
+        checked = self._checks.run(script, building=building, options=options)
         precheck.raise_for(checked.problems)
         return checked
 
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
-    def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        """Hand a generation that has all its files and its intent to Slurm. Returns the result of module `job`."""
         owners.register(self.slurm, self.request, run)
         if self.request.attach:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        exclude = exclusions.option(self.request, self.excluded)
-        submission = ["--parsable", *exclude, run.file("job.sbatch"), "--submission", self.request.submitter]
+        options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
+        submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
@@ -267,8 +250,9 @@ class Launcher:
                 "queue. Run the same launch again: it looks the job up before it submits anything.",
                 **self._identity(run),
             )
-        self._record_submitted(run, record.job_id, message=result.complaint)
-        return self._result("submitted", run, previous, job_id=record.job_id)
+        job_id = base_id(record.job_id)  # not one of an array's tasks
+        self._record_submitted(run, job_id, message=result.complaint)
+        return self._result("submitted", run, previous, job_id=job_id)
 
     def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
         try:
@@ -333,3 +317,12 @@ class Launcher:
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
+
+
+def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether whoever wrote the newest intent of a journal may still be about to submit."""
+    submitters = [str(event.get("submitter", "")) for event in events if event["event"] == "intent"]
+    host, _colon, pid = (submitters[-1] if submitters else "").partition(":")
+    if host != socket.gethostname() or not pid.isdigit():
+        return bool(host)
+    return os.path.exists(f"/proc/{pid}")

@@ -169,7 +169,9 @@ def test_in_an_apptainer_the_images_values_do_not_win(place: Place, tmp_path: Pa
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 def test_in_an_oci_image_the_shell_is_inside_and_its_values_are_the_jobs(place: Place, tmp_path: Path) -> None:
-    image = images.bundle(tmp_path / "torch", {"PATH": "/usr/bin", "GREETING": "of the image", "IMAGE": "inside"})
+    image = images.built(tmp_path / "made", {"PATH": "/usr/bin", "GREETING": "of the image", "IMAGE": "inside"}, "oci")[
+        "oci"
+    ]
     made = place.plan(
         container={"runtime": "oci", "image": str(image), "env": ["FROM_SETUP"]},
         setup={"commands": ["export FROM_SETUP='a b'"]},

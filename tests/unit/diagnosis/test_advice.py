@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ansible_collections.rankzero.slurm.plugins.module_utils import post_mortem
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 
@@ -49,32 +47,6 @@ def test_a_healthy_log_says_so(tmp_path: Path) -> None:
 
 def test_a_hole_that_nothing_fills_goes() -> None:
     assert advice.filled("a package is missing: {module}", None) == "a package is missing"
-
-
-@pytest.mark.parametrize(
-    ("state", "rejected", "exit_code", "ended_by", "family"),
-    [
-        ("OUT_OF_MEMORY", None, 125, None, "host_oom_killed"),
-        ("TIMEOUT", None, None, None, "time_limit"),
-        ("NODE_FAIL", None, None, None, "node_failure"),
-        ("CANCELLED", None, None, "signal", "preempted_or_cancelled"),
-        ("REJECTED", "sbatch: error: no such partition", None, None, "sbatch_rejected"),
-        ("FAILED", None, 69, "setup", "setup"),
-        ("FAILED", None, 0, "program", "artifact"),
-        ("FAILED", None, 3, "program", "launcher"),
-    ],
-)
-def test_slurm_has_a_word_where_the_logs_have_none(
-    state: str, rejected: str | None, exit_code: int | None, ended_by: str | None, family: str
-) -> None:
-    outcome = {"ended_by": ended_by} if ended_by else None
-    launch = {"state": state, "message": "it ended", "completed": True, "exit_code": exit_code, "outcome": outcome}
-    found = cause.find_cause(post_mortem.job_words(launch, rejected))
-    assert found.family == family
-
-
-def test_a_running_job_has_no_last_word() -> None:
-    assert post_mortem.job_words({"state": "RUNNING", "message": "", "completed": False}, None) == []
 
 
 def test_the_logs_of_the_newest_attempt_come_rank_by_rank(tmp_path: Path) -> None:

@@ -122,3 +122,42 @@ def test_the_cause_is_found_in_whichever_file_it_stands() -> None:
     found = cause.find_cause(logs)
     assert found.root is not None
     assert (found.root.file, found.family) == ("rank2.log", "exception")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "attempt 1 of 3 failed: FileNotFoundError; retrying in 5 s",
+        "the vocabulary is optional: going on without",
+        "will retry",
+        "falling back to the default",
+    ],
+)
+def test_what_its_writer_lives_with_at_once_is_no_cause(words: str) -> None:
+    complaint = raised("FileNotFoundError: [Errno 2] No such file or directory: '/x'")
+    assert root(f"{complaint}{words}\n{STEPS}")[0] == cause.HEALTHY
+    # Without these words steps alone are no proof: they may come out of a buffer.
+    assert root(complaint + STEPS)[0] == "file_missing"
+    assert root(f"{complaint}{words}\n{STEPS}" + raised("KeyError: 'x'"))[1] == "KeyError: 'x'"
+
+
+def test_who_is_killed_after_a_cancelled_step_was_not_killed_for_memory() -> None:
+    cancelled = "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    killed = "srun: error: n1: tasks 0-1: Killed\n"
+    assert root(cancelled + killed)[0] == "preempted_or_cancelled"
+    assert root(killed + cancelled)[0] == "host_oom_killed"
+
+
+def test_a_helper_that_the_script_ends_is_no_failure() -> None:
+    assert root("job.sh: line 15:  1204 Killed                  sleep 100\ndone\n")[0] == cause.HEALTHY
+    assert root("job.sh: line 15:  1204 Killed                  python train.py\n")[0] == "host_oom_killed"
+
+
+def test_a_sign_of_windows_stays_in_the_name_that_it_belongs_to() -> None:
+    line = "slurmstepd-n1: error: execve(): bad interpreter(/bin/bash\r): No such file or directory\n"
+    assert root(line) == ("script_error", line.strip().replace("\r", "^M"))
+
+
+def test_a_store_that_waits_for_the_first_key_of_the_group_is_a_rendezvous() -> None:
+    for keys, family in (("/default_pg/0//cpu//0/0", "rendezvous_failure"), ("weights/ready", "collective_timeout")):
+        assert root(raised(f"torch.distributed.DistStoreError: wait timeout after 10000ms, keys: {keys}"))[0] == family

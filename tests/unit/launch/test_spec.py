@@ -196,6 +196,8 @@ def test_the_short_names_are_a_closed_list() -> None:
         "ep": "parallelism.expert",
         "mbs": "parallelism.micro_batch",
         "gbs": "parallelism.global_batch",
+        "samples": "sweep.samples",
+        "parallel": "sweep.parallel",
     }
 
 
@@ -227,7 +229,7 @@ def test_a_misspelt_setting_of_a_cluster_is_reported_as_one() -> None:
     own, below = split_cluster({"state_rot": "/s", "resorces": {}, 7: 8})
     assert (own, below) == ({"state_rot": "/s"}, {"resorces": {}, 7: 8})
     _settings, problems = parse_cluster(merge([Layer("c", own)]))
-    known = "state_root, store_root, store_shared, local_dir, caches, min_free, fabrics, templates"
+    known = "state_root, store_root, store_shared, local_dir, caches, min_free, fabrics, templates, diagnosis_families"
     assert problems == [f"state_rot: unknown key; did you mean state_root?; known here: {known} (set in c)"]
 
 

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RU
 from tests.unit.runtime.harness import Site
 
 #: Each after those that it imports.
-PARTS = ("disk", "pack", "preflight", "stage")
+PARTS = ("disk", "holding", "pack", "preflight", "stage", "sealed_file", "sealed_mount", "sealed")
 
 
 @pytest.fixture(scope="module")

@@ -118,6 +118,7 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
     run = place.run(f"gpt/{KEY}/1", uses=CODE)
     code = place.thing(f"code/{CODE}")
     environment = place.thing(f"environments/{ENVIRONMENT}")
+    packages = place.thing(f"packages/{ENVIRONMENT}")
     runtime = place.thing(f"runtime/{RUNTIME}", root=place.state)
     archive = place.thing(f"archives/code-{CODE}.tar", root=place.state)
     shell = place.thing(f"shells/gpt/{KEY}", root=place.state)
@@ -131,7 +132,7 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
     (place.store / "code" / OTHER).symlink_to(outside)
 
     planned = place.prune(check_mode=True)
-    everything = {str(path) for path in (run, code, environment, runtime, archive, shell, cached)}
+    everything = {str(path) for path in (run, code, environment, packages, runtime, archive, shell, cached)}
     assert gone(planned) == everything and planned["changed"]
     assert all(os.path.exists(path) for path in everything)
     sizes = {one["path"]: one["bytes"] for one in planned["removed"]}
@@ -184,6 +185,24 @@ def test_a_run_directory_that_a_living_launch_names_stays(place: Place) -> None:
     old, new = place.run(f"gpt/{KEY}/1"), place.run(f"eval/{KEY}/1", ended=NOW)
     (new / "launch.json").write_text(json.dumps({"command": [f"{old}/work/model.pt"]}))
     assert place.prune()["removed"] == []
+
+
+def test_the_folder_of_a_sweep_goes_after_the_last_of_its_elements(place: Place) -> None:
+    folders = {}
+    for number, elements in enumerate((["1" * 64, "2" * 64], ["3" * 64], [])):
+        folder = place.state / "runs" / "lr" / f".sweep-{number:016x}"
+        (folder / "1" / "logs").mkdir(parents=True)
+        if elements:
+            (folder / "sweep.json").write_text(json.dumps({"elements": [{"key": key} for key in elements]}))
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (OLD, OLD))
+        folders[number] = folder
+    (place.state / "runs" / "lr" / ("2" * 16) / "1").mkdir(parents=True)
+    (place.state / "runs" / "lr" / ("2" * 16) / "1" / "outcome.json").write_text(
+        json.dumps({"time": NOW, "ended_by": "x"})
+    )
+    place.prune()
+    assert [number for number, folder in folders.items() if folder.exists()] == [0, 2]
 
 
 def test_launches_of_other_state_roots_keep_what_they_use(place: Place, tmp_path: Path) -> None:

@@ -75,6 +75,24 @@ SIGNATURE = Signature(
             "code 134",
             strength=ECHO + 3,
         ),
+        says(
+            r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
+            r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code -(?:11|7|4|8)\b",
+            "*** SIG",
+            "signal SIG",
+            "Signals.SIG",
+            "corrupted double-linked",
+            "code -",
+            strength=WEAK + 5,
+        ),
+        says(
+            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|"
+            r"Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
+            "Program received signal",
+            "forrtl: severe",
+            "Signal: ",
+            strength=WEAK + 5,
+        ),
     ),
     examples=(
         "srun: error: n1: task 3: Segmentation fault (core dumped)",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     RAISED,
     Signature,
     raises,
@@ -19,6 +20,9 @@ SIGNATURE = Signature(
         "has at least one batch."
     ),
     matches=(
+        raises(
+            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|BadGzipFile|zlib\.error"
+        ),
         raises(
             r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
             "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
@@ -35,6 +39,18 @@ SIGNATURE = Signature(
             r"collat|tokeni[sz]e_|preprocess|in map\b|_map_single",
             strength=RAISED + 1,
         ),
+        raises(
+            r"EmptyDataError|not in index\"?$|are in the \[columns\]|Unknown split|"
+            r"corresponds to no data|BuilderConfig '?\S+'? not found|"
+            r"Unable to infer (?:channel|dimension)|cannot identify image file|"
+            r"[Cc]orrupt(?:ed)? (?:record|data|JPEG|image|PNG)|"
+            r"DataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|"
+            r"property name|',' delimiter)|moov atom not found|"
+            r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|"
+            r"does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
+            strength=CAUSE,
+        ),
+        raises("Cannot find sufficient samples|not enough (?:samples|data)"),
     ),
     examples=(
         "RuntimeError: generator raised StopIteration",

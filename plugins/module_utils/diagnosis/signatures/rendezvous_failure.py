@@ -43,8 +43,11 @@ SIGNATURE = Signature(
             "Timed out initiali[sz]ing process group|the server socket has failed to listen",
             strength=RAISED,
         ),
+        # The first key of the default group: not every rank has come that far.
+        raises(r"wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
     ),
     examples=(
+        "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/0",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
         (

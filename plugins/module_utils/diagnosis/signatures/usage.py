@@ -21,7 +21,8 @@ SIGNATURE = Signature(
         says(
             r"^\S+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
             "argument|ambiguous option|invalid choice|one of the arguments|expected)|"
-            "^Error: (?:No such (?:option|command)|Missing (?:option|argument)|Invalid value)|"
+            "^Error: (?:No such (?:option|command)|Missing (?:option|argument|parameter|command)|"
+            "Got unexpected|Invalid value)|"
             r"^(?:Could not override|Error merging|In '\S+': Could not find|LexerNoViableAltException|"
             "Missing mandatory value)",
             "error: ",
@@ -37,11 +38,15 @@ SIGNATURE = Signature(
             "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
             "OverrideParseException|InterpolationKeyError|HfArgumentParser|DeepSpeedConfigError|"
             r"ArgumentError|UsageError|yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
-            "ConfigError|InvalidConfig|(?:Not)ImplementedError",
+            "ConfigError|InvalidConfig|(?:Not)?ImplementedError|UnrecognizedFlagError|"
+            "IllegalFlagValueError|MisconfigurationException|"
+            "does not exist or is not currently imported|does not recognize this architecture|"
+            "chat_template is not set|does not have a padding token|on purely quantized models|"
+            "Target modules .* not found|[Uu]nrecognized model|Unrecognized configuration class",
             strength=CAUSE - 4,
         ),
         raises(
-            "(?:ValueError|AssertionError|(?:Not)ImplementedError|RuntimeError|KeyError|TypeError|"
+            "^(?!.*should be the same).*(?:ValueError|AssertionError|(?:Not)?ImplementedError|RuntimeError|KeyError|"
             r"Exception)\b.*(?:(?:does|do|is|are|did)(?: not|n't) (?:currently )?(?:support(?:ed)?|"
             "allowed|recogni[sz]ed|valid|compatible|enabled)|unsupported|[Oo]nly supports?|only (?:works|"
             "available|valid|compatible)|(?:must|should|cannot|can't|can not|has to|have to|needs? to|"
@@ -55,6 +60,12 @@ SIGNATURE = Signature(
             r"--[a-z][\w-]+|[Ll]ength of \w+.*(?:does not match|must))",
             strength=RAISED + 1,
         ),
+        raises(
+            r"^KeyError: '",
+            frames=r"configuration_auto\.py|auto_factory\.py|CONFIG_MAPPING|in from_dict|parse_args|argparse\.py",
+            strength=CAUSE - 4,
+        ),
+        raises(r"ValueError: .*\\bis required\\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(
         "train.py: error: unrecognized arguments: --sed 1",
