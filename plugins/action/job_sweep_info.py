@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
 
 def _lost(host: str, result: dict[str, Any], reason: str) -> str:
     return (
-        f"the connection to {host} was lost: {reason}. The sweep {result['name']} is not affected. Attach to it again by "
-        f"running the same command, or with: ansible {host} -m rankzero.slurm.job_sweep_info "
+        f"the connection to {host} was lost: {reason}. The sweep {result['name']} is not affected. Attach to it again "
+        f"by running the same command, or with: ansible {host} -m rankzero.slurm.job_sweep_info "
         f'-a "sweep_dir={result["sweep_dir"]} wait=true"'
     )
