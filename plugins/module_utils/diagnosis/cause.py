@@ -82,6 +82,9 @@ def current(log: FileEvents) -> list[Event]:
     for event in events:
         if event.strength < LIMIT and log.done and event.line > log.done and not last_failure > event.line:
             continue
+        if event.strength <= WEAK and 0 < log.last_step < event.line and not last_failure > event.line:
+            # What a script sweeps up after the last step of all.
+            continue
         if not _lived_through(event, log, events, last_failure):
             kept.append(event)
     return kept

@@ -118,6 +118,7 @@ _RECOVERS = re.compile(
     # "Please try again" is advice to a person.
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)"
+    r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
     r"|using (?:the )?(?:default|cpu) instead)",
     re.IGNORECASE,
 )
@@ -160,6 +161,10 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
     return False
 
 
+# Slurm takes the job back into the queue: what the program says after it is the next attempt's.
+_REQUEUED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)")
+
+
 @dataclass(frozen=True)
 class Event:
     """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it.
@@ -190,7 +195,7 @@ class Event:
 class FileEvents:
     """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end; `bars`: steps
     that a progress bar showed, which no buffer delays; `last_step`: the line that says `step N/N`, if nothing was
-    logged after it that counts less."""
+    logged after it that counts less; `requeued`: Slurm took the job back, and no step was logged since."""
 
     file: str
     events: list[Event] = field(default_factory=list)
@@ -199,6 +204,7 @@ class FileEvents:
     bars: int = 0
     done: int = 0
     last_step: int = 0
+    requeued: bool = False
     runs: int = 0
     ranks: set[int] = field(default_factory=set)
     last: str = ""
@@ -299,7 +305,8 @@ class Reader:
 
     def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
         """Of a complaint that its writer says at once how to live with only a symptom is left."""
-        if not stream.recent:
+        # Lines of the next traceback do not count: several ranks may complain in a row.
+        if not stream.recent or stream.open_traceback:
             return
         recovers = _RECOVERS.search(line.text)
         for place in stream.recent if recovers else ():
@@ -312,6 +319,8 @@ class Reader:
 
     def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
         text = line.text
+        if "CANCELLED AT" in text and _REQUEUED.search(text):
+            found.requeued = True
         if TRACEBACK in text:
             stream.open_traceback, stream.frames, stream.indented = True, "", False
             stream.lived_with = bool(_RECOVERS.search(stream.said))
@@ -339,6 +348,8 @@ class Reader:
             step = _LAST_STEP.search(text)
             if step:
                 found.last_step = line.number if step[1] == step[2] else 0
+            if found.requeued:
+                found.runs, found.requeued = found.runs + 1, False
             if not _one_of(_BESIDE_PROGRESS, text):
                 return None
         return self._exception(line, stream, found) or self._wording(line, found)

@@ -260,3 +260,29 @@ def test_a_bar_that_goes_on_shows_that_a_new_run_was_appended() -> None:
     assert root(before + BARRED) == ("healthy", "")
     assert root(before + BARRED.replace("%|", "% loading|"))[0] == "file_missing"
     assert root(before + BARRED + CHILD)[0] == "file_missing"
+
+
+def test_what_a_job_says_after_slurm_took_it_back_is_the_next_attempts() -> None:
+    requeued = "slurmstepd: error: *** JOB 8 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
+    ended = "srun: error: n1: tasks 0-1: Terminated\n"
+    assert root(STEPS + requeued + ended)[0] == "preempted_or_cancelled"
+    assert root(STEPS + requeued + ended + STEPS)[0] == cause.HEALTHY
+    assert root(STEPS + requeued + ended + STEPS + raised("KeyError: 'x'"))[1] == "KeyError: 'x'"
+
+
+def test_what_is_swept_up_after_the_last_step_is_no_failure() -> None:
+    steps = "".join(f"step {number}/12 loss 2.1\n" for number in range(1, 13))
+    assert root(steps + "rm: cannot remove '/tmp/x': No such file or directory\n")[0] == cause.HEALTHY
+    assert root(steps + raised("PermissionError: [Errno 13] Permission denied: '/x'"))[0] == "permission_denied"
+    assert (
+        root(steps[:-1] + "rm: cannot remove '/tmp/x': No such file\nsrun: error: n1: task 0: Killed\n")[0]
+        != cause.HEALTHY
+    )
+
+
+def test_a_last_step_after_all_complaints_is_a_normal_end_unless_a_launcher_complains() -> None:
+    steps = "".join(f"step {number}/12 loss 2.1\n" for number in range(1, 13))
+    complaint = raised("OSError: the store is busy")
+    assert root(complaint + steps)[0] == cause.HEALTHY
+    assert root(complaint + steps + CHILD)[0] == "exception"
+    assert root(complaint + steps.replace("/12", "/99"))[0] == "exception"
