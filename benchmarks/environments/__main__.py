@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,8 @@ def main() -> int:
     parser.add_argument("--profile", choices=["friendly", "site"], default="friendly", help="of the lab")
     parser.add_argument("--parts", default="times,operations,matrix", help="which parts (times,operations,matrix)")
     options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
     parts = options.parts.split(",")
     lines = [f"Load of the machine at the beginning: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n"]
     raw: dict[str, object] = {"date": datetime.date.today().isoformat(), "options": vars(options)}
