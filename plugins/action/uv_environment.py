@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, own_uv
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, uv_place
 
 display = Display()
 
@@ -61,11 +61,10 @@ class ActionModule(Producer):
                     f"{options['mode']}."
                 )
         wanted = project_recipe(options.pop("project"), options)
-        controller = own_uv()
         request = {
             "pyproject": wanted.pyproject,
             "uv_lock": wanted.lock,
-            "uv": controller.path if controller else None,
+            "uv": uv_place(),
             "sources": own_sources(),
         }
         result = self.call(**options, _request=request)

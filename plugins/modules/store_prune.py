@@ -20,7 +20,7 @@ description:
     as running.
   - A launch notes what it uses in the store, before it looks whether it is there. What was noted in the last hour stays
     in any case, so a launch that begins during a prune is safe. The store also knows the other state roots whose
-    launches use it; where one of them cannot be read, no code, environment or image goes.
+    launches use it; where one of them cannot be read, no code, environment, image or packages go.
   - Each thing loses its name by one rename and is deleted afterwards. What a killed prune leaves is swept by the next.
   - Only what belongs to the user of the task goes, and only names of the form that the collection gives, in the folders
     that it makes below O(store_root) and O(state_root).

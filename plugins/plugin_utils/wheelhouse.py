@@ -27,8 +27,16 @@ def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
     """The controller's uv: beside Ansible's own Python first, because that is where requirements put it."""
     environ = os.environ if environ is None else environ
     settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
-    beside = os.path.join(os.path.dirname(sys.executable), "uv")
-    return uv.find([beside, *uv.usual_places(environ)], settings)
+    return uv.find(_places(environ), settings)
+
+
+def uv_place() -> str | None:
+    """Where the controller seems to have uv; nothing is started, since most of the time nobody needs it."""
+    return next((path for path in _places(os.environ) if os.access(path, os.X_OK)), None)
+
+
+def _places(environ: Mapping[str, str]) -> list[str]:
+    return [os.path.join(os.path.dirname(sys.executable), "uv"), *uv.usual_places(environ)]
 
 
 def own_sources() -> str:

@@ -22,7 +22,8 @@ rankzero_sealed_step() {
     local nodes
     nodes=${3//[!,]/}
     nodes=$((${#nodes} + 1))
-    rankzero_words=()
+    # In a session of its own: a terminal's Ctrl-C is not for it.
+    rankzero_words=(setsid)
     [ -n "${rankzero_sealed_alone:-}" ] || rankzero_words=(
         timeout -k 5 "$1" srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1
         --cpus-per-task="$RANKZERO_CPUS_PER_NODE" --cpu-bind=none --mem=0 --gres=none --nodelist="$3"
@@ -83,7 +84,7 @@ rankzero_sealed_hold() {
     folder=$(mktemp -d) || return 1
     mkfifo "$folder/pipe" || return 1
     rankzero_sealed_step 0 hold "$rankzero_sealed_nodes" --file "$1" --archive "$2" --copy "$RANKZERO_SEALED_COPY"
-    "${rankzero_words[@]}" < "$folder/pipe" &
+    "${rankzero_words[@]}" < "$folder/pipe" >> "$rankzero_sealing/hold.log" 2>&1 &
     rankzero_sealer=$!
     exec {rankzero_unsealing}> "$folder/pipe"
     rm -r "$folder"

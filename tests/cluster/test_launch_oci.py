@@ -224,3 +224,28 @@ def test_its_shell(site: Site, image: str) -> None:
     terminal.expect("PLAY RECAP")
     assert terminal.close() == 0
     site.lab.wait_until(lambda: leftovers(site, folder) == {}, 30, "nothing is left")
+
+
+def test_a_sealed_environment_is_seen_in_the_image_and_its_python_runs_the_ranks(site: Site, image: str) -> None:
+    """It is mounted on the node by a step of its own; an ordinary bind of the node's /tmp brings it inside."""
+    code = site.folder / "code"
+    (code / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\n')
+    (code / "prog.py").write_text(
+        "import json, os, sys\nprint(json.dumps([sys.prefix, json.__file__, os.path.exists('/in-the-image')]))\n"
+        "open('result.json', 'w').write('{}') if os.environ['RANK'] == '0' else None\n"
+    )
+    launch = site.launch(
+        site.job(
+            ["prog.py"],
+            resources={"nodes": 2, "time": "00:05:00"},
+            environment={"mode": "sealed", "project": str(code)},
+            container={"runtime": "oci", "image": bundle(image)},
+            artifact={},
+        )
+    )
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert outcome["success"], (outcome, log_of(run, launch["job_id"]), rank_logs(run))
+    for text in rank_logs(run).values():
+        prefix, library, inside = json.loads(text.splitlines()[-1])
+        assert prefix.startswith("/tmp/rankzero-") and prefix.endswith("/sealed")
+        assert library.startswith(prefix + "/lib/python3.") and inside

@@ -119,8 +119,8 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         yield (
             ["environment.mode", "container.runtime"],
             (
-                f"environment.mode: sealed is mounted below {HIDDEN} of the node, which enroot hides; under pyxis set it "
-                "to venv, or use the image's own Python (none)"
+                f"environment.mode: sealed is mounted below {HIDDEN} of the node, which enroot hides; under pyxis set "
+                "it to venv, or use the image's own Python (none)"
             ),
         )
     if spec.preflight.imports and spec.environment.mode == "none" and wanted.runtime == "pyxis":

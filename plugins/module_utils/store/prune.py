@@ -104,7 +104,7 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
             why = error.message if isinstance(error, RankzeroError) else str(error.strerror)
             where = marks.registered(store).get(root, "")
             blind = f"launches of {root} use the store, and that cannot be read ({why})"
-            slurm.note(f"{blind}: no code, environment or image goes. If it is gone for good, remove {where}.")
+            slurm.note(f"{blind}: no code, environment, image or packages go. If it is gone for good, remove {where}.")
             continue
         # Not ours to remove, but what they use stays.
         found += [

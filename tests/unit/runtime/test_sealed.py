@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
@@ -22,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.squash import squash
-from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
+from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, sealed_environment, wait_for
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mksquashfs") is None or shutil.which("unsquashfs") is None, reason="no squashfs-tools on this machine"
@@ -33,22 +31,6 @@ pytestmark = pytest.mark.skipif(
 def fuse() -> None:
     if shutil.which("squashfuse") is None or not os.access("/dev/fuse", os.W_OK):
         pytest.skip("squashfuse or /dev/fuse is not on this machine")
-
-
-def environment(folder: Path) -> Path:
-    """A sealed environment in `folder` whose Python is this one; its file."""
-    tree = folder.parent / "tree"
-    (tree / "bin").mkdir(parents=True)
-    (tree / "bin" / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
-    (tree / "bin" / "python").chmod(0o755)
-    (tree / "data").write_text("of the environment\n", encoding="utf-8")
-    folder.mkdir(parents=True)
-    file = folder / "environment.sqsh"
-    squash(str(tree), str(file), "zstd")
-    facts = {"file": file.name, "bytes": file.stat().st_size, "unpacked": 4096, "files": 2}
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    (folder / "env.json").write_text(json.dumps({"sealed": {**facts, "sha256": digest}}), encoding="utf-8")
-    return file
 
 
 def damage(file: Path) -> None:
@@ -63,7 +45,7 @@ def damage(file: Path) -> None:
 def test_a_file_is_read_twice_before_a_node_is_blamed(
     parts: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, sealed = environment(tmp_path / "store" / "e"), parts["sealed_file"]
+    file, sealed = sealed_environment(tmp_path / "store" / "e"), parts["sealed_file"]
     source = sealed.find(str(file), "")
     target = tmp_path / "copy"
     assert sealed.verified(source, str(target)) == 1
@@ -78,7 +60,7 @@ def test_a_file_is_read_twice_before_a_node_is_blamed(
 
 
 def test_the_archive_of_a_store_that_no_node_sees_holds_the_file(parts: dict[str, ModuleType], tmp_path: Path) -> None:
-    file, sealed = environment(tmp_path / "store" / "e"), parts["sealed_file"]
+    file, sealed = sealed_environment(tmp_path / "store" / "e"), parts["sealed_file"]
     content, archive = file.read_bytes(), tmp_path / "environment-e.tar"
     parts["pack"].keep(str(file.parent), str(archive))
     shutil.rmtree(file.parent)
@@ -159,7 +141,7 @@ def test_a_mount_whose_process_was_killed_is_swept(
     parts: dict[str, ModuleType], disk: ModuleType, tmp_path: Path
 ) -> None:
     fuse()
-    file = environment(tmp_path / "store" / "e")
+    file = sealed_environment(tmp_path / "store" / "e")
     home, daemons = disk.Home(disk.COMMON), []
     point = os.path.join(home.path, "sealed.mount")
     os.mkdir(point)
@@ -186,7 +168,7 @@ def site(tmp_path: Path) -> Site:
     made = Site(tmp_path)
     # Programs and not functions: others than bash start them.
     made.program("srun", f'exec {shlex.join([sys.executable, "-I", str(made.tools / "srun.py")])} "$@"')
-    environment(made.store / "environments" / ENVIRONMENT_KEY)
+    sealed_environment(made.store / "environments" / ENVIRONMENT_KEY)
     return made
 
 
