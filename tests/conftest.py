@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test may find a cluster, or settings of one, in the environment of the person who runs it."""
     for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "ANSIBLE_"))]:
         del os.environ[name]
+    # Launches detach in CI by default: what a test sees must not depend on where it runs.
+    os.environ.pop("CI", None)
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
     os.environ["ANSIBLE_NOCOLOR"] = "1"
     # A run that a shell has put into the background ignores SIGINT, and so would all that it starts. With a handler

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweep_table import screen, tally, write
 
 display = Display()
@@ -42,7 +43,11 @@ class ActionModule(ActionBase):
             time.sleep(min(delay, left))
             # Each question costs Slurm one query, however many elements there are.
             delay = min(delay * 1.3, max(options["poll_max"], FIRST_DELAY))
-            result, polls = self._ask(), polls + 1
+            try:
+                result = retried(self._ask, self._say, options["reconnect_timeout"], self._connection)
+            except ConnectionLost as error:
+                return {**result, "failed": True, "msg": _lost(self._host, result, str(error))}
+            polls += 1
         if result.get("failed"):
             return result
         result.update(polls=polls, waited=time.monotonic() - began, table=screen(result), files={})
@@ -53,8 +58,8 @@ class ActionModule(ActionBase):
             self._say(f"results: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
         return result
 
-    def _say(self, text: str) -> None:
-        display.display(f"{self._host}: {text}")
+    def _say(self, text: str, color: str | None = None) -> None:
+        display.display(f"{self._host}: {text}", color=color)
 
     def _ask(self) -> dict[str, Any]:
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
@@ -63,3 +68,11 @@ class ActionModule(ActionBase):
         )
         result.pop("invocation", None)
         return result
+
+
+def _lost(host: str, result: dict[str, Any], reason: str) -> str:
+    return (
+        f"the connection to {host} was lost: {reason}. The sweep {result['name']} is not affected. Attach to it again "
+        f"by running the same command, or with: ansible {host} -m rankzero.slurm.job_sweep_info "
+        f'-a "sweep_dir={result["sweep_dir"]} wait=true"'
+    )

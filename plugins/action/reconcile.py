@@ -14,6 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, CHANGED, RELAUNCH, REMOVED
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import KEY_LENGTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import Spec, provenance_of, read_folder, set_name
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
@@ -52,6 +53,7 @@ class ActionModule(LaunchAction):
         origin = provenance_of(options["jobs"], cwd)
         name = options["set"] or set_name(options["jobs"], cwd, origin)
         ready = {spec.job.spec.name: (spec, self._ready(spec, options, name, origin)) for spec in specs}
+        self._warn(_inside_their_code(specs, [prepared for _spec, prepared in ready.values()]))
         # One cluster, one place for all runs.
         runs_dir = next(iter(ready.values()))[1].arguments["runs_dir"]
         policies = {key: options[key] for key in ("removed", "changed", "relaunch", "max_failures")}
@@ -92,6 +94,13 @@ class ActionModule(LaunchAction):
             count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
             result.update(failed=True, msg="\n".join([f"{count} not possible:", *(f"  - {one}" for one in problems)]))
         return result
+
+    def _warn(self, names: list[str]) -> None:
+        if names:
+            display.warning(
+                f"{self._host}: the code of {short_list(names)} holds the job files themselves, so a change of any one "
+                "of them makes another launch of all: name their folder in code.exclude"
+            )
 
     def _ready(self, spec: Spec, options: Mapping[str, Any], name: str, origin: Mapping[str, Any]) -> Prepared:
         try:
@@ -200,6 +209,18 @@ class ActionModule(LaunchAction):
 
     def _say(self, text: str, color: str | None = None) -> None:
         display.display(f"{self._host}: {text}", color=color)
+
+
+def _inside_their_code(specs: list[Spec], ready: list[Prepared]) -> list[str]:
+    """The names of specs whose code snapshot holds one of the job files."""
+    files = [os.path.realpath(spec.path) for spec in specs]
+    found = []
+    for spec, prepared in zip(specs, ready):
+        known = {entry.path for entry in prepared.snapshot.files}
+        root = os.path.realpath(prepared.snapshot.src)
+        if any(os.path.relpath(file, root) in known for file in files):
+            found.append(spec.job.spec.name)
+    return found
 
 
 def _to_build(answer: Mapping[str, Any]) -> list[dict[str, str]]:

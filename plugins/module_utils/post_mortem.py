@@ -60,7 +60,8 @@ def diagnose(
     found = scan.scan(newest_logs(run.file("logs"), launch["attempt"]), processes, signatures)
     for log in found.logs:
         rank = rank_of(log.file)
-        log.events = [advice.with_rank(event, rank) for event in log.events]
+        node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
+        log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch["completed"]:
         return _of_running(run, launch, found, options, clock())
     return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)
@@ -75,7 +76,12 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
     found = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.report(cause.find_cause(found.logs), found, base)
-    ranks = {rank: checklist.read_ends(log) for log in logs if (rank := rank_of(log)) is not None}
+    # A log of no rank, or of all of them, answers what does not depend on which rank it is.
+    ranks = {
+        number if number is not None else -1 - place: checklist.read_ends(log)
+        for place, log in enumerate(logs)
+        for number in [rank_of(log)]
+    }
     diagnosis["checklist"] = [answer.as_dict() for answer in checklist.answers(ranks)]
     return _result(diagnosis, found, changed=False)
 

@@ -161,8 +161,8 @@ diagnosis:
       elements: dict
     stall:
       description:
-        - Of a job that stands still its C(age) and the C(median) step time in seconds, the newest C(step), the ranks that
-          are C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message).
+        - Of a job that stands still its C(age) and the C(median) step time in seconds, the newest C(step), the ranks
+          that are C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message).
         - Null of one that makes steps. Of running jobs only.
       type: dict
     facts:

@@ -69,6 +69,11 @@ options:
       - The most seconds between two looks. The first ones follow each other faster.
     type: float
     default: 15.0
+  reconnect_timeout:
+    description:
+      - Seconds during which a lost connection is tried again while the task waits, as for M(rankzero.slurm.job_wait).
+    type: int
+    default: 120
   dest:
     description:
       - Folder on the controller; the files are written to NAME/sweep-KEY in it. Without it none are written.

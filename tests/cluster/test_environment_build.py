@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,20 @@ def test_the_head_builds_and_air_gapped_nodes_run(desk: Desk) -> None:
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
 
 
+def test_a_sealed_environment_is_one_file_that_a_second_task_leaves_alone(desk: Desk) -> None:
+    if shutil.which("mksquashfs") is None:
+        pytest.skip("mksquashfs is not on this machine (package squashfs-tools)")
+    chosen = {"mode": "sealed", "compression": "lz4", "interpreter": "copied"}
+    options = {"project": str(desk.project), "on_host": desk.sources, **chosen}
+    built = desk.result(ENVIRONMENT, **options)
+    folder = desk.store / "environments" / built["ref"]["key"]
+    assert sorted(path.name for path in folder.iterdir()) == ["env.json", "environment.sqsh"]
+    assert built["ref"]["digest"] == built["environment"]["sealed"]["sha256"]
+    assert built["environment"]["sealed"]["compression"] == "lz4"
+    again = desk.result(ENVIRONMENT, **options)
+    assert (again["changed"], again["ref"]) == (False, built["ref"])
+
+
 def test_extras_and_torch_are_other_environments(desk: Desk) -> None:
     make_wheel(desk.wheels, "gamma", "3.0", {"gamma.py": ""})
     make_wheel(desk.wheels, "torch", "2.9.0+cpu", {"torch.py": ""})
@@ -246,6 +261,7 @@ def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
         ({"download": "sometimes"}, "download"),
         ({"store_root": "store"}, "store_root: 'store' is no absolute path on the cluster"),
         ({"extra": ["more"]}, "extra"),
+        ({"mode": "sealed", "compression": "gzip"}, "compression"),
         ({"_request": {"pyproject": "", "uv": "/bin/false"}}, "_request"),
     ],
 )

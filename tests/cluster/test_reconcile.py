@@ -149,9 +149,18 @@ def test_mistakes_stop_everything_before_anything_is_done(repository: Repository
     assert "a.yml and copy.yml have one name" in failed["msg"] and "resources" in failed["msg"]
     # One that Slurm refuses does not hold up the others.
     (repository.folder / "copy.yml").unlink()
+    # Its code would be another one with every change of any job file: that is said.
+    site.write({**site.job("echo e", "e"), "code": {"src": "."}}, "jobs/e.yml")
     site.write({**site.job("x", "d"), "resources": {"partition": "nowhere"}}, "jobs/d.yml")
-    failed, _played = repository.reconcile(rc=2)
+    failed, played = repository.reconcile(rc=2)
+    assert f"the code of {site.job('', 'e')['name']} holds the job files themselves" in played.output
     assert failed["msg"].startswith("1 launch was not possible:") and "nowhere" in failed["msg"]
-    assert {step["name"].split("-")[-2]: step["done"] for step in failed["steps"]} == {"a": True, "d": False}
-    assert len(site.jobs()) == 1
-    site.outcome(next(step for step in failed["steps"] if step["done"]))
+    assert {step["name"].split("-")[-2]: step["done"] for step in failed["steps"]} == {
+        "a": True,
+        "d": False,
+        "e": True,
+    }
+    assert len(site.jobs()) == 2
+    for step in failed["steps"]:
+        if step["done"]:
+            site.outcome(step)

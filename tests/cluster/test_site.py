@@ -145,6 +145,10 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
     assert "(first: task 0 on node0" in waited["message"] and ", Out Of Memory)" in waited["message"], waited
     steps = user(site, "sacct", "--noheader", "--jobs", waited["job_id"], "--format=State%20").split()
     assert "OUT_OF_MEMORY" in steps, steps
+    (why,) = played.results("rankzero.slurm.job_diagnosis", "eats")
+    ends = why["diagnosis"]["facts"]["accounting"]
+    assert why["diagnosis"]["family"] == "host_oom_killed" and len(why["lines"]) <= 15, why
+    assert any(end["state"] == "OUT_OF_MEMORY" and end["asked"] for end in ends), ends
     assert "eats" in rank_logs(site.run_dir(played.launch("eats")))["rank-0000.log"]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,8 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
     assert "+0  name=a, width=4: planned (new)" in checked.output
     assert "+6  name=b's , width=2: planned (failed: the program ended with exit code 3" in checked.output
     mend.touch()
+    # What the cluster allows is remembered for ten minutes.
+    shutil.rmtree(site.host_path(f"{site.state_root}/cache"))
     small = site.fake("scontrol", """/usr/bin/scontrol "$@" | sed 's/^MaxArraySize .*/MaxArraySize = 2/'""")
     played = site.play(job, playbook=PLAYBOOK, wait=True, ansible_shell_executable=small)
     assert played.rc == 0, played.output
@@ -199,3 +202,65 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
     assert stages(planned) == [("job", "planned"), ("sweep", "planned"), ("job", "planned")]
     assert trained["key"] != planned.results(PIPELINE)[-1]["stages"][1]["key"]
     assert json.dumps(tokenised["key"])
+
+
+def test_what_the_modules_take(site: Site) -> None:
+    """In a playbook of the user's own, with a secret."""
+    job = site.job(
+        ["sh", "-c", 'printf \'{"loss": %s, "told": "%s"}\' "$1" "$TOKEN" > result.json', "p", "{lr}"],
+        artifact={},
+        secrets={"TOKEN": {"from_env": "SWEEP_TOKEN"}},
+        sweep={"method": "random", "samples": 3, "parameters": {"lr": {"min": 1, "max": 9}}, "metric": "loss"},
+    )
+    before = site.write(
+        {**site.job("touch done", name="first", artifact={"path": "done", "format": "any"})}, "first.yml"
+    )
+    cluster = site.cluster
+    tasks: list[dict[str, Any]] = [
+        {SWEEP: {"job": job, "cluster": cluster, "overrides": {"time": "00:03:00"}, "relaunch": "always"}},
+        {
+            INFO: {
+                "name": job["name"],
+                "state_root": site.state_root,
+                "wait": True,
+                "wait_timeout": 100,
+                "poll_max": 2,
+                "goal": "max",
+                "metric": "loss",
+                "dest": str(site.folder / "results"),
+            }
+        },
+        {INFO: {"sweep_dir": "/nowhere"}, "ignore_errors": True},
+        {INFO: {"name": job["name"], "key": "9" * 6, "state_root": site.state_root}, "ignore_errors": True},
+        {PIPELINE: {"job": [before], "cluster": cluster, "overrides": {"time": "00:04:00"}, "relaunch": "never"}},
+        *(
+            {SWEEP: {"job": job, "cluster": cluster, internal: {}}, "ignore_errors": True}
+            for internal in ("_request", "_runtime", "_secrets_file")
+        ),
+    ]
+    # The role's part: what is missing is built before.
+    assert site.play(job, playbook=PLAYBOOK, env={"SWEEP_TOKEN": "s3cr3t"}).rc == 0
+    play = site.write([{"hosts": "slurm_login", "gather_facts": False, "tasks": tasks}], "own.yml")  # type: ignore[arg-type]
+    played = site.play(None, playbook=play, env={"SWEEP_TOKEN": "s3cr3t"})
+    assert played.rc == 0, played.output
+    first, *refused = played.results(SWEEP)
+    assert {row["launch_state"] for row in first["elements"]} <= {"submitted", "adopted"}
+    found, nowhere, nobody = played.results(INFO)
+    assert (
+        found["completed"]
+        and found["success"]
+        and found["best"]["metric"] == max(row["metric"] for row in found["elements"])
+    )
+    assert all(row["values"]["told"] == "s3cr3t" for row in found["elements"])
+    assert not any(
+        "s3cr3t" in path.read_text(errors="replace")
+        for path in site.host_path(site.state_root).glob("runs/*/.sweep-*/*/*")
+        if path.is_file()
+    )
+    assert not list(site.host_path(site.state_root).glob("runs/*/*/*/secrets.env"))
+    assert Path(found["files"]["csv"]).exists() and "results" in found["files"]["csv"]
+    assert "holds no sweep.json" in nowhere["msg"] and "no sweep" in nobody["msg"]
+    assert [stage["launch_state"] for stage in played.results(PIPELINE)[-1]["stages"]] == ["submitted"]
+    limits = site.lab.head(["squeue", "--noheader", "--states=all", "--Format=Name:200,TimeLimit:20"]).stdout
+    assert {line.split()[1] for line in limits.splitlines() if site.token in line} == {"10:00", "3:00", "4:00"}
+    assert all("unknown option" in one["msg"] for one in refused)

@@ -72,8 +72,8 @@ def forbidden_imports(path: str) -> list[str]:
             reason = "only ansible.module_utils travels to the cluster"
         elif runtime and f"plugins/runtime/{name}.py" in CLUSTER_SIDE:
             reason = None  # what runs in a job is one folder
-        elif runtime and top == "torch":
-            reason = None  # where the job brings it, the exchange between nodes uses it
+        elif runtime and top in ("torch", "yaml"):
+            reason = None  # where the job brings it: the exchange between nodes, and results in YAML
         elif top not in sys.stdlib_module_names | {"ansible", "ansible_collections"} and (library or module or runtime):
             reason = "the cluster has the standard library only"
         elif top == "ansible" and runtime:

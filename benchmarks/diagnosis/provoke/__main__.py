@@ -31,6 +31,7 @@ from benchmarks.diagnosis.provoke import (
     cases_ranks,
     cases_scheduler,
     cases_second,
+    cases_third,
 )
 from benchmarks.diagnosis.provoke.case import HEALTHY, Case
 from benchmarks.diagnosis.provoke.ground import Ground, scrubbed, shortened
@@ -38,7 +39,7 @@ from benchmarks.diagnosis.provoke.kept import FOLDER, store
 
 CASES = (
     *cases_scheduler.CASES, *cases_packages.CASES, *cases_ranks.CASES, *cases_files.CASES, *cases_healthy.CASES,
-    *cases_second.CASES,
+    *cases_second.CASES, *cases_third.CASES,
 )  # fmt: skip
 
 
@@ -103,10 +104,14 @@ def main(arguments: Sequence[str]) -> int:
                 for said in pool.map(one, some):
                     print(said, flush=True)
     if options.store:
-        second = {case.name for case in cases_second.CASES}
-        kept = store(options.out, {case.name: 2 if case.name in second else 1 for case in CASES})
+        kept = store(options.out, {case.name: batch_of(case) for case in CASES})
         print(f"{kept} cases are kept in {FOLDER}")
     return 0
+
+
+def batch_of(case: Case) -> int:
+    """1, or the later batch that a case was held out with."""
+    return 2 if case in cases_second.CASES else 3 if case in cases_third.CASES else 1
 
 
 def with_tools(case: Case, options: argparse.Namespace) -> Case:

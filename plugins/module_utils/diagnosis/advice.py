@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
     Event,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import Scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import WEAK, Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
 _MARKS = {True: "ok", False: "BAD", None: "?"}
@@ -30,6 +30,7 @@ _STALLED = (
     "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
     "The others wait for it in a collective."
 )
+_LOST = "peer_lost"
 # What a screen is given: cause, where, evidence, remedy, the full story.
 SCREEN_LINES = 15
 # So many of them are the state of a running job where its logs show a failure already.
@@ -153,7 +154,8 @@ def screen(found: dict[str, Any], story: str = "") -> list[str]:
         return running
     if found["healthy"]:
         read = f"{found['files']} log{'s' if found['files'] != 1 else ''} read"
-        return [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        said = [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        return [*said, *_checks(found)][:SCREEN_LINES]
     root = found["root"]
     lines = running[:RUNNING_LINES] + _row(
         "cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2
@@ -176,12 +178,19 @@ def _running(found: dict[str, Any]) -> list[str]:
     if "stall" not in found:
         return []
     lines = _row("state", f"{launch['message']} (job {launch['job_id']}, attempt {launch['attempt'] + 1})", 1)
-    for number, one in enumerate(found["checklist"]):
-        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
-        lines += [f"{'' if number else 'check':<10}{line[10:]}" for line in _row("check", words, 1)]
+    lines += _checks(found)
     if found["stall"]:
         lines += _row("stalled", found["stall"]["message"], 2) + _row("", _STALLED, 2)
     return lines
+
+
+def _checks(found: dict[str, Any]) -> list[str]:
+    """The launch check-list, a line each."""
+    rows = []
+    for number, one in enumerate(found.get("checklist") or []):
+        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
+        rows += _row("" if number else "check", words, 1)
+    return rows
 
 
 def _row(title: str, text: str, most: int) -> list[str]:
@@ -216,6 +225,11 @@ def _where(found: dict[str, Any]) -> str:
 def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
     """What led to what: the root, then each other family once, in order, with how many ranks said it."""
     links = [_link(root.family, [root], families)]
+    # What always follows from something else is the launcher's doing, however it sounds; but who was lost matters.
+    followed = [
+        replace(event, family=LAUNCHER) if event.strength < WEAK and event.family != _LOST else event
+        for event in followed
+    ]
     for family in _unique(event.family for event in followed if event.family != root.family):
         links.append(_link(family, [event for event in followed if event.family == family], families))
     return links
@@ -231,12 +245,14 @@ def _link(family: str, events: Sequence[Event], families: Families) -> str:
 
 
 def _others(root: Event, followed: Sequence[Event]) -> list[Event]:
-    """One event of each other family, the strongest first."""
-    seen = {root.family}
+    """One event of each other family, and what each other witness says, the strongest first."""
+    seen = {root.family, root.file}
     chosen = []
     for event in sorted(followed, key=lambda event: -event.strength):
-        if event.family not in seen:
-            seen.add(event.family)
+        # Accounting and the like have no folder.
+        key = event.family if os.sep in event.file else event.file
+        if key not in seen:
+            seen.add(key)
             chosen.append(event)
     return chosen
 

@@ -9,7 +9,7 @@ A reader of one file holds one open traceback a stream (rank and node) and at mo
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,6 +30,10 @@ KEPT = 12
 # An exception that carries another one counts where that is not to be seen.
 CARRIER = RAISED - 1
 FRAMES_KEPT = 4000
+# So many lines back an event's time is looked for where its own line has none.
+RECENT = 40
+# So many steps in a row without a number, and the loss is lost.
+NAN_LINES = 3
 TEXT_KEPT = 2000
 
 UNEXPLAINED = "exception"
@@ -62,7 +66,7 @@ _ECHOES = re.compile(
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
     r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)|Process group watchdog thread terminated"
-    r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Cc]ommand|[Pp]rocess|"
+    r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
@@ -111,8 +115,11 @@ _IGNORED = re.compile(
 )
 # What follows a complaint at once where the program knows what to do about it.
 _RECOVERS = re.compile(
-    r"\b(?:(?:will )?(?:re-?try|try again)(?:ing)?\b|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)|continu(?:e|ing) without"
-    r"|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)|using (?:the )?(?:default|cpu) instead)",
+    # "Please try again" is advice to a person.
+    r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
+    r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)"
+    r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
+    r"|using (?:the )?(?:default|cpu) instead)",
     re.IGNORECASE,
 )
 RECOVERY_LINES = 3
@@ -126,10 +133,16 @@ _PROGRESS = re.compile(
 )
 # The last step of all that were asked for: an end as good as words.
 _LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
+# A bar of steps, not of loading or downloading.
+_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
 # Fixed strings of which each such line has one: the expression is slow.
 _PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # What may stand on the same line as a step: a message that was glued to a progress bar.
 _BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
+_NAN_LOSS = re.compile(
+    r"(?<![\w-])(?:(?:train|training|lm|total|avg|mean|step)[ _/])?loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]\b"
+)
+_LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
 _DONE = re.compile(
     r"Training (?:is )?(?:completed|complete|finished|done)\b|[Ff]inished training|[Tt]raining (?:has )?ended"
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
@@ -148,6 +161,10 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
     return False
 
 
+# Slurm takes the job back into the queue: what the program says after it is the next attempt's.
+_REQUEUED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)")
+
+
 @dataclass(frozen=True)
 class Event:
     """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it.
@@ -164,6 +181,7 @@ class Event:
     node: str | None = None
     time: float | None = None
     progress: int = 0
+    bars: int = 0
     after: str = ""
     run: int = 0
     captured: tuple[tuple[str, str], ...] = ()
@@ -175,15 +193,18 @@ class Event:
 
 @dataclass
 class FileEvents:
-    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end;
-    `last_step`: the line that says `step N/N`, if nothing was logged after it that counts less."""
+    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end; `bars`: steps
+    that a progress bar showed, which no buffer delays; `last_step`: the line that says `step N/N`, if nothing was
+    logged after it that counts less; `requeued`: Slurm took the job back, and no step was logged since."""
 
     file: str
     events: list[Event] = field(default_factory=list)
     lines: int = 0
     progress: int = 0
+    bars: int = 0
     done: int = 0
     last_step: int = 0
+    requeued: bool = False
     runs: int = 0
     ranks: set[int] = field(default_factory=set)
     last: str = ""
@@ -205,6 +226,25 @@ class _Stream:
     lived_with: bool = False
 
 
+@dataclass
+class _Nan:
+    """The newest row of steps whose loss is no number. One that is skipped (loss scaling) is none."""
+
+    lines: int = 0
+    first: Event | None = None
+
+    def see(self, line: Line, run: int) -> None:
+        if ("nan" in line.text or "NaN" in line.text) and _NAN_LOSS.search(line.text):
+            if not self.lines:
+                text = line.text[:TEXT_KEPT]
+                self.first = Event(
+                    "nan_loss", WEAK + 2, text, line.number, rank=line.rank, node=line.node, time=time_of(text), run=run
+                )
+            self.lines += 1
+        elif self.lines and _LOSS.search(line.text):
+            self.lines = 0
+
+
 class Reader:
     """Reads the lines of one file, in order, into events. `signatures` decide what is an event."""
 
@@ -221,6 +261,8 @@ class Reader:
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         found = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
+        heard: deque[str] = deque(maxlen=RECENT)
+        nan = _Nan()
         kept: Counter[tuple[str, int | None, str | None]] = Counter()
         for line in lines:
             if line is GAP:
@@ -232,6 +274,7 @@ class Reader:
                 found.ranks.add(line.rank)
             if not line.text:
                 continue
+            heard.append(line.stamp or line.text)
             found.last = line.text[:TEXT_KEPT]
             if _BEGIN.match(line.text):
                 found.runs += 1
@@ -241,8 +284,11 @@ class Reader:
             event = self._event(line, stream, found)
             stream.said = line.text
             if event is None:
+                nan.see(line, found.runs)
                 self._recovered(line, stream, found)
                 continue
+            if event.time is None:
+                event = replace(event, time=next(filter(None, map(time_of, reversed(heard))), None))
             key = (event.family, event.rank, event.node)
             kept[key] += 1
             if kept[key] <= KEPT:
@@ -251,11 +297,16 @@ class Reader:
             elif event.strength > ECHO:
                 # The newest one stays known: it says whether the failure was the end.
                 found.events[-1] = event if found.events[-1].family == event.family else found.events[-1]
+        if nan.lines >= NAN_LINES and nan.first is not None:
+            # A loss that is no number, and stays so until the end.
+            where = replace(nan.first, file=file, progress=found.progress)
+            found.events = sorted([*found.events, where], key=lambda event: event.line)
         return found
 
     def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
         """Of a complaint that its writer says at once how to live with only a symptom is left."""
-        if not stream.recent:
+        # Lines of the next traceback do not count: several ranks may complain in a row.
+        if not stream.recent or stream.open_traceback:
             return
         recovers = _RECOVERS.search(line.text)
         for place in stream.recent if recovers else ():
@@ -268,6 +319,8 @@ class Reader:
 
     def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
         text = line.text
+        if "CANCELLED AT" in text and _REQUEUED.search(text):
+            found.requeued = True
         if TRACEBACK in text:
             stream.open_traceback, stream.frames, stream.indented = True, "", False
             stream.lived_with = bool(_RECOVERS.search(stream.said))
@@ -291,9 +344,12 @@ class Reader:
             found.done = line.number
         if _one_of(_PROGRESS_WORDS, text) and _PROGRESS.search(text):
             found.progress += 1
+            found.bars += bool(_BAR.match(text))
             step = _LAST_STEP.search(text)
             if step:
                 found.last_step = line.number if step[1] == step[2] else 0
+            if found.requeued:
+                found.runs, found.requeued = found.runs + 1, False
             if not _one_of(_BESIDE_PROGRESS, text):
                 return None
         return self._exception(line, stream, found) or self._wording(line, found)
@@ -378,6 +434,7 @@ class Reader:
             node=node,
             time=time_of(line.stamp or line.text),
             progress=found.progress,
+            bars=found.bars,
             after=after,
             run=found.runs,
             captured=tuple((name, value) for name, value in groups.items() if value),

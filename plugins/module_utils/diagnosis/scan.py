@@ -157,6 +157,8 @@ def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
             found.lines = parts.numbered(found.lines)
         if found.done >= UNNUMBERED:
             found.done = parts.numbered(found.done)
+        if found.last_step >= UNNUMBERED:
+            found.last_step = parts.numbered(found.last_step)
         found.events = [
             replace(event, line=parts.numbered(event.line)) if event.line >= UNNUMBERED else event
             for event in found.events

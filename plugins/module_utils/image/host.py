@@ -107,12 +107,15 @@ def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
     """The way for a recipe. Raises RankzeroError where something is missing, all of it at once."""
     missing: list[str] = []
     reasons: list[str] = []
-    squash = next((host.tools[name] for name in ("tar2sqfs", "mksquashfs") if name in host.tools), "")
+    # What tar2sqfs 1.2 writes with lz4, unsquashfs 4.5 takes for damaged, and with it enroot.
+    writers = ("mksquashfs",) if made.compression == "lz4" else ("tar2sqfs", "mksquashfs")
+    squash = next((host.tools[name] for name in writers if name in host.tools), "")
     if made.squashfs is None:
         if not squash:
-            missing.append(_lacks("a tool that writes squashfs", "tar2sqfs", "mksquashfs"))
+            missing.append(_lacks("an image", *writers))
         elif squash.endswith("mksquashfs"):
-            reasons.append("mksquashfs: tar2sqfs is not here, so the tree is unpacked first")
+            why = "lz4 by tar2sqfs is not read by all" if made.compression == "lz4" else "tar2sqfs is not here"
+            reasons.append(f"mksquashfs: {why}; the tree is unpacked first")
         else:
             reasons.append("tar2sqfs: reads the layers as a stream, needs neither root nor room for the tree")
     bootstrap = host.tools.get("mmdebstrap")

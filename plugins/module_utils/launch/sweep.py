@@ -144,7 +144,7 @@ class Sweep:
         t.choice("min", "max"), "Whether the best element has the smallest metric or the largest.", "min", key=False
     )
     parallel: int | None = option(
-        t.whole(1), "At most this many elements run at once.", key=False, short="parallel", example=8
+        t.whole(1), "At most this many elements of one submission run at once.", key=False, short="parallel", example=8
     )
 
 

@@ -137,7 +137,7 @@ class SweepLauncher:
                 row.state = "planned" if self.check_mode else "missing"
         elif todo:
             packing.keep(array)
-            for part in self._parts(todo):
+            for part in self._parts(todo, launcher):
                 self._submit_part(part, launcher)
         if not self.check_mode and not missing:
             self._keep_record()
@@ -206,15 +206,16 @@ class SweepLauncher:
         known = generations(self.request.array.runs_dir)
         return known[-1].generation + 1 if known else 1
 
-    def _parts(self, todo: Sequence[_Row]) -> list[list[_Row]]:
+    def _parts(self, todo: Sequence[_Row], launcher: Launcher) -> list[list[_Row]]:
         """The elements of each array: as many as the site's MaxArraySize and max_array_tasks allow."""
-        config = parse.parse_config(self.slurm.call("scontrol", "show", "config").stdout)
-        most = parse.parse_count(config.get("MaxArraySize", "")) or DEFAULT_ARRAY_SIZE
-        for word in config.get("SchedulerParameters", "").split(","):
+        setting = launcher.checks.informed.setting if launcher.checks else lambda _name: None
+        most = parse.parse_count(setting("MaxArraySize") or "")
+        most = DEFAULT_ARRAY_SIZE if most is None else most
+        for word in (setting("SchedulerParameters") or "").split(","):
             name, _equals, value = word.partition("=")
             if name.strip() == "max_array_tasks" and value.isdecimal():
                 most = min(most, int(value))
-        if most < 1:
+        if most == 0:
             raise RankzeroError("sweep: this cluster has no job arrays (MaxArraySize is 0 in slurm.conf)")
         if self.request.parallel and len(todo) > most and "?" in self.request.array.dependency:
             raise RankzeroError(
@@ -242,7 +243,7 @@ class SweepLauncher:
         previous = self.submitted[-1]["job_id"] if self.submitted and self.request.parallel else None
         waits = [*launcher.request.waits_for, *([f"afterany:{previous}"] if previous else [])]
         one = self._launcher(replace(self.request.array, waits_for=waits))
-        one.excluded = launcher.excluded
+        one.excluded, one.checks = launcher.excluded, launcher.checks
         array.record("intent", submitter=self.request.array.submitter, tasks=tasks)
         done = one.submit(array)
         for task, row in enumerate(mine):
@@ -294,7 +295,9 @@ class SweepLauncher:
         run = RunDirectory(os.path.join(request.runs_dir, str(number)))
 
         def intend(made: RunDirectory) -> None:
-            made.record("intent", submitter=request.submitter, array=place, task=task)
+            # A thousand syncs take seconds. Were this host to crash now, the element would be submitted once more, and
+            # its claim would admit one of the two; the array's own journal is synced.
+            made.record("intent", durable=False, submitter=request.submitter, array=place, task=task)
 
         if again:
             folders.renew(request, run, intend)
@@ -326,7 +329,7 @@ class SweepLauncher:
     def _keep_record(self) -> None:
         """What the readers of the results need, beside the arrays; the newest launch's word counts."""
         path = os.path.join(self.request.array.runs_dir, RECORD)
-        text = json.dumps(self.request.record, indent=1, sort_keys=True) + "\n"
+        text = json.dumps(self.request.record, indent=1) + "\n"
         try:
             with open(path, encoding="utf-8") as stream:
                 if stream.read() == text:

@@ -23,6 +23,7 @@ HEAD_BYTES, TAIL_BYTES = 65536, 262144
 # Without a step after so many seconds something is wrong at the start: a download, a rendezvous, a compilation.
 FIRST_STEP = 600
 _BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
+_HOST = re.compile(r"^\[rankzero\] RANK=\d+ .*\bhost=(\S+)", re.MULTILINE)
 # NCCL says this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
 _NETWORK = re.compile(r"NCCL INFO (?:NET/(\w+) ?: Using|Using network (\w+))")
 _SAVED = re.compile(
@@ -112,6 +113,12 @@ def read_ends(path: str) -> RankLog:
     except OSError:
         return RankLog("", "", 0.0)
     return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), status.st_mtime)
+
+
+def host_of(head: str) -> str | None:
+    """The node that a rank says it is on."""
+    found = _HOST.search(head)
+    return found[1] if found else None
 
 
 def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
@@ -222,8 +229,11 @@ def answers(
     now: float | None = None,
     proven: bool | None = None,
 ) -> list[Answer]:
-    """The check-list. `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs;
-    `proven`: whether its artifact is valid. What the logs do not tell is not answered."""
+    """The check-list. Logs that belong to no rank alone have numbers below 0. What the logs do not tell is not answered.
+
+    `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs; `proven`: whether its
+    artifact is valid.
+    """
     heads = {rank: log.head for rank, log in logs.items()}
     said, silent = started(heads)
     found = []
@@ -241,7 +251,7 @@ def answers(
     found += _steps(logs, begun, now)
     saved = next((rank for rank, log in sorted(logs.items()) if _SAVED.search(log.tail)), None)
     if saved is not None:
-        found.append(Answer("model saved", f"rank {saved} says so", True))
+        found.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} says so", True))
     elif proven is not None:
         found.append(Answer("model saved", "no rank says so", None if proven or now else False))
     return found

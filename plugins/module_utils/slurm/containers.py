@@ -113,7 +113,7 @@ def _pyxis(slurm: Slurm, options: Sequence[str], level: str) -> list[str]:
             (
                 f"container.runtime: pyxis is not on this cluster (srun on {socket.gethostname()} has no "
                 f"--container-image).{_seen(slurm) or ' No other can be seen from here.'} Use container.runtime "
-                "apptainer with a .sif or oci with a folder where the nodes have apptainer or crun, or none with an "
+                "apptainer with a .sif or oci with a .sqsh where the nodes have apptainer or crun, or none with an "
                 "environment."
             )
         ]

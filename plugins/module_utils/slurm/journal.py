@@ -55,8 +55,8 @@ class RunDirectory:
     def file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def record(self, event: str, **details: object) -> None:
-        """Append one event to the journal. Raises OSError."""
+    def record(self, event: str, *, durable: bool = True, **details: object) -> None:
+        """Append one event to the journal. Raises OSError. `durable`: it outlives a crash of this host."""
         line = json.dumps({"time": time.time(), "event": event, **details}, sort_keys=True) + "\n"
         descriptor = os.open(self.file(JOURNAL), os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -64,7 +64,8 @@ class RunDirectory:
             # A half line of somebody who was killed must not swallow this one.
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + line.encode())
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

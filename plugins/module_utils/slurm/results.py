@@ -45,6 +45,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
     "wait": {"type": "bool", "default": False},
     "wait_timeout": {"type": "int", "default": 0},
     "poll_max": {"type": "float", "default": 15.0},
+    "reconnect_timeout": {"type": "int", "default": 120},
     "dest": {"type": "path"},
 }
 

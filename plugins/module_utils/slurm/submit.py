@@ -71,7 +71,7 @@ class Launcher:
         self.clock = clock
         self.inside = Inside(request, slurm, sleep, clock)
         self.excluded: list[exclusions.Exclusion] = []
-        self._checks: precheck.Checks | None = None
+        self.checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
@@ -211,9 +211,9 @@ class Launcher:
             precheck.raise_for(checked.problems)
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
-        self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+        self.checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
         options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
-        checked = self._checks.run(script, building=building, options=options)
+        checked = self.checks.run(script, building=building, options=options)
         precheck.raise_for(checked.problems)
         return checked
 
@@ -233,13 +233,13 @@ class Launcher:
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
-            if self._checks:
-                self._checks.informed.keep()
+            if self.checks:
+                self.checks.informed.keep()
             return self._result("submitted", run, previous, job_id=submitted.job_id)
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            reasons = self._checks.reasons() if self._checks else ""
+            reasons = self.checks.reasons() if self.checks else ""
             raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.

@@ -294,6 +294,152 @@ build | torch._inductor.exc.InductorError: CalledProcessError: Command '['/usr/b
 build | RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set triton.knobs.build.impl.
 script_error |   File "train.py", line 3#SyntaxError: invalid syntax
 script_error | IndentationError: unexpected indent
+cuda_oom | RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`
+cuda_oom | torch.cuda.OutOfMemoryError: Caught OutOfMemoryError in replica 1 on device 1.
+cuda_oom | RuntimeError: Failed to allocate GPU memory for optimizer states
+cuda_oom | ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.
+cuda_oom | RuntimeError: CUDA out of memory. Try setting max_split_size_mb
+host_oom_killed | numpy.core._exceptions.MemoryError: Unable to allocate 7.45 GiB for an array
+host_oom_killed/nccl_shm | RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed.
+import_error | ModuleNotFoundError: No module named 'transformer_engine'
+import_error/cuda_mismatch | ImportError: libcusparseLt.so.0: cannot open shared object file: No such file or directory
+import_error | ImportError: Please install the deepspeed package
+import_error | ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: flash attention 2 is not installed.
+import_error | ImportError: cannot import name 'build_dataset' from 'data' (/home/me/project/data/__init__.py)
+import_error | RuntimeError: Please install apex from https://www.example.org/apex to use FusedAdam
+import_error | ModuleNotFoundError: No module named 'fused_layer_norm_cuda'
+import_error/exception | NameError: name 'flash_attn_varlen_func' is not defined
+abi_conflict/cuda_mismatch | ImportError: /x/torch/lib/libtorch_cuda.so: undefined symbol: ncclMemFree
+abi_conflict | RuntimeError: Detected that PyTorch and torchvision were compiled with different CUDA major versions.
+abi_conflict | ImportError: cannot import name 'Cache' from 'transformers' (/x/transformers/__init__.py)
+abi_conflict | AttributeError: module 'torch.library' has no attribute 'register_fake'
+abi_conflict | AttributeError: module 'pkgutil' has no attribute 'ImpImporter'. Did you mean: 'zipimporter'?
+import_error/abi_conflict | ImportError: tokenizers>=0.14,<0.15 is required for a normal functioning of this module, but found tokenizers==0.19.1.
+abi_conflict | TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'
+abi_conflict | TypeError: GRPOConfig.__init__() got an unexpected keyword argument 'max_prompt_length'
+exception | TypeError: train() got an unexpected keyword argument 'foo'
+exception | AttributeError: 'Qwen2Config' object has no attribute 'foo'
+exception | AttributeError: 'list' object has no attribute 'to'
+exception | AttributeError: 'DistributedDataParallel' object has no attribute 'generate'
+exception | RuntimeError: Tensor on device meta is not on the expected device cuda:0!
+exception/shape_or_divisibility | RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.FloatTensor instead (while checking arguments for embedding)
+exception | RuntimeError: result type Float can't be cast to the desired output type long int
+exception | RuntimeError: "nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for 'Int'
+exception | RuntimeError: grad can be implicitly created only for scalar outputs
+exception | RuntimeError: view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.
+exception | RuntimeError: a leaf Variable that requires grad is being used in an in-place operation.
+exception | RuntimeError: Inplace update to inference tensor outside InferenceMode is not allowed.
+exception | TypeError: Cannot interpret '<attribute 'dtype' of 'numpy.generic' objects>' as a data type
+exception | KeyError: 'validation_loss'
+exception | IndexError: too many indices for tensor of dimension 1
+exception | IndexError: tuple index out of range
+exception | StopIteration
+exception | FileExistsError: [Errno 17] File exists: 'out/run1'
+exception | AssertionError: assert loss is not None
+exception | TypeError: '<' not supported between instances of 'NoneType' and 'int'
+exception | TypeError: string indices must be integers
+exception | OverflowError: math range error
+exception | ValueError: math domain error
+exception | torch._dynamo.exc.InternalTorchDynamoError: RuntimeError: x
+exception | RuntimeError: Trying to resize storage that is not resizable
+exception/usage | ValueError: Object arrays cannot be loaded when allow_pickle=False
+exception | AttributeError: Can't get attribute 'Foo' on <module '__main__' from 'x.py'>
+exception | multiprocessing.context.TimeoutError
+shape_or_divisibility | RuntimeError: size mismatch, m1: [32 x 512], m2: [256 x 10] at /x/THCTensorMathBlas.cu:290
+shape_or_divisibility | ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 64])
+shape_or_divisibility | RuntimeError: Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be greater than actual input size
+shape_or_divisibility | RuntimeError: Expected 4-dimensional input for 4-dimensional weight [64, 3, 7, 7], but got 3-dimensional input of size [3, 224, 224] instead
+shape_or_divisibility | RuntimeError: input.size(-1) must be equal to input_size. Expected 128, got 64
+shape_or_divisibility | ValueError: setting an array element with a sequence. The requested array has an inhomogeneous shape after 1 dimensions.
+shape_or_divisibility | RuntimeError: The shape of the mask [4, 512] at index 1 does not match the shape of the indexed tensor [4, 256] at index 1
+shape_or_divisibility | IndexError: The shape of the mask [4, 512] at index 1 does not match the shape of the indexed tensor [4, 256] at index 1
+shape_or_divisibility | ValueError: Shapes must be equal rank, but are 2 and 1
+shape_or_divisibility | TypeError: add got incompatible shapes for broadcasting: (4,), (5,).
+shape_or_divisibility | AssertionError: hidden_size (1000) must be divisible by num_attention_heads (12)
+shape_or_divisibility | ValueError: `hidden_size` must be divisible by `num_heads` (got 1024 and 12).
+shape_or_divisibility | AssertionError: number of GPUs (6) should be a multiple of tensor parallel size
+shape_or_divisibility | ValueError: The global train batch size (8 x 3) must be evenly divisible by the number of generations per prompt (16).
+exception | RuntimeError: Index put requires the source and destination dtypes match
+shape_or_divisibility/data_error | RuntimeError: The tensor has size 10 but index 12 is out of bounds
+file_missing | FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.cache/huggingface/token'
+file_missing | OSError: [Errno 2] No such file or directory
+file_missing | FileNotFoundError: Couldn't find a dataset script at /x/foo/foo.py or any data file in the same directory.
+file_missing | huggingface_hub.errors.EntryNotFoundError: 404 Client Error. (Request ID: x)
+file_missing/offline | huggingface_hub.utils._errors.LocalEntryNotFoundError: Entry not found
+file_missing | OSError: ./model does not appear to have a file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack.
+file_missing | RuntimeError: [enforce fail] file /data/x.bin not found
+file_missing | AssertionError: Dataset path /data/imagenet/train does not exist!
+file_missing | ValueError: Unable to locate the file /x/vocab.txt
+file_missing | NotADirectoryError: [Errno 20] Not a directory: '/x/y.tar'
+file_missing | ValueError: tokenizer not found at path
+file_missing | soundfile.LibsndfileError: Error opening 'a.wav': System error.
+data_error | decord._ffi.base.DECORDError: [00:00:00] /x/video_reader.cc:151: Check failed: st_nb >= 0 (-1381258232 vs. 0) ERROR cannot find video stream with wanted index: -1
+hub_auth | huggingface_hub.errors.HfHubHTTPError: 401 Client Error: Unauthorized for url: https://x
+hub_auth | huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: You must be authenticated
+hub_auth | OSError: foo/bar is not a local folder and is not a valid model identifier listed on 'https://x/models'. If this is a private repository, make sure to pass a token having permission to this repo
+hub_auth | wandb.errors.AuthenticationError: The API key you provided is either invalid or missing.
+hub_auth | wandb.errors.errors.UsageError: No API key configured. Use `wandb login` to log in.
+hub_auth | datasets.exceptions.DatasetNotFoundError: Dataset 'x/y' is a gated dataset on the Hub. You must be authenticated to access it.
+offline | requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPSConnectionPool(host='x', port=443): Read timed out. (read timeout=10)"), '(Request ID: x)')
+offline | urllib3.exceptions.MaxRetryError: HTTPSConnectionPool(host='x', port=443): Max retries exceeded with url: /x (Caused by NameResolutionError)
+offline | requests.exceptions.HTTPError: 504 Server Error: Gateway Time-out for url: https://x
+offline | OSError: We couldn't connect to 'https://x' to load the files, and couldn't find them in the cached files.
+offline | aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected
+disk_full | RuntimeError: [enforce fail at inline_container.cc:778] . PytorchStreamWriter failed writing file data/1: file write failed
+disk_full | sqlite3.OperationalError: database or disk is full
+disk_full | h5py.h5.H5Error: No space left on device
+permission_denied | PermissionError: [Errno 13] Permission denied
+permission_denied | OSError: PermissionError at /home/me/.cache when downloading x. Check cache directory permissions.
+permission_denied | RuntimeError: Parent directory /x is not writable
+checkpoint | RuntimeError: PytorchStreamReader failed reading zip archive: invalid header or archive is corrupted
+checkpoint | EOFError: Ran out of input
+checkpoint | ValueError: optimizer state dict does not match: loaded state dict contains a parameter group that doesn't match
+checkpoint/file_missing | OSError: Error no file named model.safetensors found in directory ckpt.
+checkpoint | safetensors_rust.SafetensorError: Error while deserializing header: InvalidHeaderDeserialization
+checkpoint | RuntimeError: unexpected EOF, expected 12345 more bytes. The file might be corrupted.
+data_error | ValueError: Couldn't cast
+data_error | pyarrow.lib.ArrowTypeError: Expected bytes, got a 'int' object
+data_error | TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>
+data_error | ValueError: expected sequence of length 512 at dim 1 (got 300)
+data_error | ValueError: Unable to create tensor, you should probably activate truncation and/or padding with 'padding=True' 'truncation=True' to have batched tensors with the same length.
+data_error | PIL.Image.DecompressionBombError: Image size (300000000 pixels) exceeds limit
+data_error | OSError: broken data stream when reading image file
+data_error | ValueError: The train dataset is empty
+data_error | csv.Error: line contains NUL
+nan_loss | AssertionError: NaN detected in loss
+nan_loss | RuntimeError: Gradient contains NaN or Inf
+nan_loss | ValueError: loss is NaN at step 12
+usage | ValueError: Unrecognized configuration class <class 'transformers.x'> for this kind of AutoModel: AutoModelForCausalLM.
+usage | ValueError: Unknown scheduler: foo
+usage | ValueError: `pad_token_id` must be set
+usage | ValueError: Attention implementation flash_attention_3 is not supported
+usage | ValueError: invalid choice: 'foo'
+usage | NotImplementedError: FSDP does not support x
+usage | AssertionError: --seq-length should be set
+exception | RuntimeError: Only Tensors of floating point and complex dtype can require gradients
+usage | KeyError: 'Unknown model name: foo'
+data_error | ValueError: You should supply an encoding or a list of encodings to this method that includes input_ids, but you provided ['label']
+usage | ValueError: `batch_size` cannot be zero
+usage | omegaconf.errors.InterpolationKeyError: Interpolation key 'x' not found
+exception | RuntimeError: Found dtype BFloat16 but expected Float
+usage/abi_conflict | AttributeError: 'Namespace' object has no attribute 'local_rank'
+cuda_device | RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized
+cuda_device | RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`
+cuda_device | RuntimeError: CUDA error: device-side assert triggered
+cuda_device | RuntimeError: Attempting to deserialize object on CUDA device 7 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.
+cuda_device | AssertionError: CUDA is not available
+cuda_device | pynvml.NVMLError_DriverNotLoaded: Driver Not Loaded
+cuda_mismatch | RuntimeError: Tensor Core FP8 requires compute capability 8.9 or higher
+cuda_mismatch | RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version
+cuda_mismatch | RuntimeError: Failed to find nvcc
+cuda_mismatch | RuntimeError: FlashAttention only supports Ampere GPUs or newer.
+build | RuntimeError: Ninja build failed
+build | distutils.errors.CompileError: command '/usr/bin/g++' failed with exit code 1
+rendezvous_failure | RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:1 (world_size=8, worker_count=4, timeout=0:30:00)
+rendezvous_failure/collective_timeout | torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /worker/attempt_0/default/0
+rendezvous_failure | ConnectionRefusedError: [Errno 111] Connection refused
+nccl_shm | RuntimeError: unable to open shared memory object </torch_1_2_3> in read-write mode: Too many open files (24)
+nccl_shm | RuntimeError: Too many open files. Communication with the workers is no longer possible. Please increase the limit using `ulimit -n` in the shell or change the sharing strategy
 """
 
 PRINTED = r"""

@@ -120,6 +120,7 @@ def test_other_compressions(ensure: Ensure, rootfs: Path, compression: str) -> N
     made = ensure(rootfs=str(rootfs), compression=compression)
     shown = subprocess.run(["unsquashfs", "-s", made["files"]["sqsh"]], capture_output=True, text=True, check=True)
     assert f"Compression {compression}" in shown.stdout
+    assert "squashfs-root/data" in listing(made["files"]["sqsh"])
 
 
 def test_an_image_that_was_damaged_is_made_anew(ensure: Ensure, rootfs: Path) -> None:

@@ -89,6 +89,10 @@ def test_all_that_is_missing_is_named_with_its_package(host: Host, recipe: Recip
 
 def test_what_is_taken_as_it_is_needs_no_tool() -> None:
     assert choose(replace(ROOT, tools={}), Recipe(squashfs="/x.sqsh")).squash == ""
+    both = replace(ROOT, tools={**TOOLS, "mksquashfs": "/usr/bin/mksquashfs"})
+    assert choose(both, Recipe(rootfs="/a", compression="lz4")).squash == "/usr/bin/mksquashfs"
+    with pytest.raises(RankzeroError, match="an image needs mksquashfs: install package squashfs-tools"):
+        choose(ROOT, Recipe(rootfs="/a", compression="lz4"))
     other = choose(replace(without(ROOT, "tar2sqfs"), tools={"mksquashfs": "/usr/bin/mksquashfs"}), Recipe(rootfs="/a"))
     assert other.squash == "/usr/bin/mksquashfs" and other.reasons[0].startswith("mksquashfs: tar2sqfs is not here")
 

@@ -153,3 +153,29 @@ def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.M
     bench.modules = [known(completed=True, finished_at=990.0), known(completed=True, success=True, state="COMPLETED")]
     assert bench.run()["success"] is True
     assert bench.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"until": "pattern"}, "until: pattern needs one"),
+        ({"pattern": "x"}, "pattern: goes with until: pattern"),
+        ({"until": "pattern", "pattern": "("}, "'(' is not a regular expression"),
+        ({"log": "../secrets.env"}, "must be the name of a log file such as rank-0003.log"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], said: str
+) -> None:
+    bench = Bench(monkeypatch, **options)
+    result = bench.run()
+    assert result["failed"] and said in result["msg"] and bench.asked == 0
+
+
+def test_a_host_that_asks_for_a_login_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.polls = [{"started.json": STARTED}, AnsibleConnectionFailure("Permission denied (keyboard-interactive).")]
+    bench.modules = [known()]
+    result = bench.run()
+    assert result["failed"] and result["completed"] is False and bench.asked == 2
+    assert "the host asks for a login" in result["msg"] and "rankzero.slurm.attach" in result["msg"]

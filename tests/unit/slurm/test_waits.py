@@ -27,7 +27,10 @@ def waits(count: int) -> Waits:
 
 
 def queue(*states: str) -> dict[str, JobRecord]:
-    return {str(number): JobRecord(str(number), "gpt", state, reason="Priority") for number, state in enumerate(states)}
+    return {
+        str(number): JobRecord(str(number), f"gpt-{number}.0123456789abcdef.1", state, reason="Priority")
+        for number, state in enumerate(states)
+    }
 
 
 class Cluster:

@@ -114,6 +114,27 @@ def gone(result: Mapping[str, Any]) -> set[str]:
 KEY = "0123456789abcdef"
 
 
+def test_images_go_with_their_content_unless_a_launch_names_them(place: Place) -> None:
+    ours, other, shared = "e" * 32, "f" * 32, place.store / "images" / "sha256" / f"{'9' * 64}.sqsh"
+    place.run(f"gpt/{KEY}/1", uses=ours, ended=None)
+    place.jobs["7"] = (f"gpt.{KEY}.1", "PENDING")
+    kept, going = place.thing(f"images/{ours}"), place.thing(f"images/{other}")
+    shared.parent.mkdir(parents=True)
+    os.link(going / "file", shared)
+    known = shared.with_name(f"{'8' * 64}.sqsh")
+    os.link(kept / "file", known)
+    names = place.thing("images/names")
+    assert gone(place.prune(check_mode=True)) == {str(going)} and shared.exists()
+    result = place.prune()
+    assert gone(result) == {str(going)} and str(shared) in result["swept"]
+    assert kept.exists() and known.exists() and names.exists() and not shared.exists()
+    place.jobs.clear()
+    (place.state / "runs" / "gpt" / KEY / "1" / "outcome.json").write_text(
+        json.dumps({"success": True, "time": OLD, "attempt": 0, "ended_by": "program"})
+    )
+    assert str(kept) in gone(place.prune()) and not known.exists()
+
+
 def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None:
     run = place.run(f"gpt/{KEY}/1", uses=CODE)
     code = place.thing(f"code/{CODE}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,150 +16,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import (
-    SweepLauncher,
-    SweepRequest,
-    active_ids,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import tasks_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import results
-from tests.unit.submit.bench import SILENT, Bench, Cluster
-
-SWEEP = "5" * 16
-TASKS = "TASKS-" + "0" * 24
-
-
-class Arrays(Cluster):
-    """A Slurm that knows arrays: each task is a job of its own, named ARRAY_TASK."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.size = 1001
-        self.more_config = ""
-        self.numbers = 100
-        self.options: list[list[str]] = []
-
-    def submit(self, argv: Sequence[str]) -> tuple[int, str, str]:
-        script = Path(next(word for word in argv if word.endswith("job.sbatch"))).read_text(encoding="utf-8")
-        name = re.findall("--job-name=(.*)", script)[0]
-        tasks = re.findall("--array=(.*)", script)[0]
-        self.numbers += 1
-        self.options.append([word for word in argv if word.startswith("--")])
-        for job_id in tasks_of(f"{self.numbers}_[{tasks}]"):
-            self.jobs[job_id] = {"name": name, "state": "PENDING", "squeue": True, "exit": 0, "submit": 4_000_000_000}
-        return 0, f"{self.numbers}\n", ""
-
-    def _chosen(self, argv: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-        ids = next((word.split("=", 1)[1].split(",") for word in argv if word.startswith("--jobs=")), None)
-        names = next((word.split("=", 1)[1].split(",") for word in argv if word.startswith("--name=")), None)
-        return [
-            (number, job)
-            for number, job in self.jobs.items()
-            if (ids is None or number in ids or number.split("_")[0] in ids) and (names is None or job["name"] in names)
-        ]
-
-    def _scontrol(self, argv: Sequence[str]) -> tuple[int, str, str]:
-        if argv[-1] == "config":
-            return 0, f"MaxArraySize            = {self.size}\n{self.more_config}", ""
-        return super()._scontrol(argv)
-
-    def _scancel(self, argv: Sequence[str]) -> tuple[int, str, str]:
-        for job_id in argv:
-            self.jobs[job_id]["state"] = "CANCELLED"
-        return 0, "", ""
-
-
-class Grid:
-    """A sweep of some numbers, asked for as often as a test wants."""
-
-    def __init__(self, root: Path) -> None:
-        self.bench = Bench(root)
-        self.cluster = Arrays()
-        self.bench.cluster = self.cluster
-        self.runs = root / "state" / "runs" / "job"
-        self.wanted = [0, 1, 2]
-        self.parallel: int | None = None
-        self.key = SWEEP
-
-    def launcher(self, check_mode: bool = False, **changes: Any) -> SweepLauncher:
-        only = changes.pop("only", ())
-        array = replace(
-            self.bench.request,
-            key=self.key + "0" * 48,
-            runs_dir=str(self.runs / f".sweep-{self.key}"),
-            job_name=f"job.{self.key}.{self.bench.request.token}",
-            files={
-                "job.sbatch": f"#SBATCH --job-name=job.{self.key}.{self.bench.request.token}\n#SBATCH --array={TASKS}\n"
-            },
-            **changes,
-        )
-        elements = [
-            Element(place, f"{number:02x}" * 32, {"lr": str(number)}, f"export LR={number}")
-            for place, number in enumerate(self.wanted)
-        ]
-        record = {
-            "name": "job",
-            "key": array.key,
-            "artifact": "result.json",
-            "metric": "loss",
-            "goal": "min",
-            "elements": [{"number": one.number, "key": one.key, "parameters": dict(one.point)} for one in elements],
-        }
-        request = SweepRequest(
-            array=array,
-            elements=elements,
-            tasks_token=TASKS,
-            spec={"name": "job", "command": ["train.py", "{lr}"], "sweep": {}},
-            manifest={"rankzero_launch": 1, "name": "job"},
-            contract='{"artifact": null}\n',
-            record=record,
-            parallel=self.parallel,
-            only=only,
-        )
-        return SweepLauncher(request, self.slurm(), check_mode, self.sleep, lambda: self.bench.time)
-
-    def slurm(self) -> Slurm:
-        return Slurm(self.cluster, environment={"PATH": "/bin"}, which=lambda name, _path: f"/usr/bin/{name}")
-
-    def sleep(self, seconds: float) -> None:
-        self.bench.time += seconds
-
-    def launch(self, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
-        return self.launcher(check_mode, **changes).launch()
-
-    def states(self, result: dict[str, Any]) -> list[str]:
-        return [row["launch_state"] for row in result["elements"]]
-
-    def run(self, number: int, generation: int = 1) -> RunDirectory:
-        return RunDirectory(str(self.runs / (f"{number:02x}" * 8) / str(generation)))
-
-    def array(self, number: int = 1) -> RunDirectory:
-        return RunDirectory(str(self.runs / f".sweep-{self.key}" / str(number)))
-
-    def ends(self, number: int, success: bool, generation: int = 1, **values: Any) -> None:
-        """What the element's task leaves, and that it leaves Slurm."""
-        run = self.run(number, generation)
-        job_id = str(run.job_id())
-        Path(run.file("claim")).write_text(f"{generation} lab {job_id}\n", encoding="utf-8")
-        outcome = {
-            "success": success,
-            "ended_by": "program",
-            "attempt": 0,
-            "message": "so it ended",
-            "job_id": job_id,
-            "started": 10.0 + number,
-            "time": 20.0 - number,
-            "artifact": {"values": values},
-        }
-        Path(run.file("outcome.json")).write_text(json.dumps(outcome), encoding="utf-8")
-        self.cluster.jobs[job_id]["state"] = "COMPLETED" if success else "FAILED"
-
-    def results(self, **options: Any) -> dict[str, Any]:
-        return results(self.slurm(), {"sweep_dir": str(self.runs / f".sweep-{self.key}"), **options})
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
+from tests.unit.submit.bench import SILENT, Cluster
+from tests.unit.submit.grid import Grid
 
 
 @pytest.fixture
@@ -234,6 +92,10 @@ def test_a_sweep_over_max_array_size_becomes_several_arrays_one_after_the_other_
     assert [one["tasks"] for one in grid.launch(dependency="singleton")["arrays"]] == ["0-2%2", "0-0%2"]
     assert "--dependency=afterany:104,singleton" in grid.cluster.options[-1]
     grid.wanted, grid.key = [9, 10, 11, 12], "7" * 16
+    grid.cluster.size = 0
+    with pytest.raises(RankzeroError, match="this cluster has no job arrays"):
+        grid.launch()
+    grid.cluster.size = 3
     with pytest.raises(RankzeroError, match=r"one after the other, and resources\.dependency a\?b cannot"):
         grid.launch(dependency="a?b")
 
@@ -380,54 +242,3 @@ def test_missing_code_submits_nothing(grid: Grid) -> None:
     result = grid.launch(refs=refs)
     assert (grid.states(result), result["missing"], result["changed"]) == (["missing"] * 3, refs, False)
     assert not grid.runs.exists() and "sbatch" not in grid.cluster.commands
-
-
-def test_results_and_the_best(grid: Grid) -> None:
-    grid.launch()
-    assert (grid.results()["completed"], grid.results()["best"]) == (False, None)
-    grid.ends(0, True, loss=2.5, step=3, note="x")
-    grid.ends(1, True, loss=1.5, ok=True)
-    grid.ends(2, False)
-    found = grid.results()
-    assert (found["completed"], found["success"], found["counts"]) == (True, False, {"succeeded": 2, "failed": 1})
-    assert [row["metric"] for row in found["elements"]] == [2.5, 1.5, None]
-    assert found["best"]["parameters"] == {"lr": "1"} and grid.results(goal="max")["best"]["number"] == 0
-    assert found["first_failed"]["number"] == 2
-    with pytest.raises(RankzeroError, match="'lss'; did you mean loss\\?; they have loss, step\\. Change"):
-        grid.results(metric="lss")
-    # Below the top of the artifact.
-    Path(grid.run(1).file("work")).mkdir()
-    Path(grid.run(1).file("work/result.json")).write_text('{"eval": {"acc": 0.5}}')
-    assert grid.results(metric="eval.acc")["best"]["number"] == 1
-    by_name = {"sweep_dir": None, "name": "job", "state_root": str(grid.runs.parents[1]), "key": None}
-    assert results(grid.slurm(), by_name)["key"] == grid.key + "0" * 48
-    for wrong, said in (
-        ({"key": "9"}, "no sweep job with key 9 is recorded"),
-        ({"name": "other"}, "no sweep other is recorded in .*; sweeps there: none"),
-        ({"name": None}, "which sweep\\?"),
-        ({"sweep_dir": "/nowhere"}, "holds no sweep.json on this host"),
-    ):
-        with pytest.raises(RankzeroError, match=said):
-            results(grid.slurm(), {**by_name, **wrong})
-
-
-def test_job_info_finds_the_elements_of_an_array_by_its_number(grid: Grid) -> None:
-    grid.launch()
-    options = {"state_root": str(grid.runs.parents[1]), "job_id": "101"}
-    found = job_info(grid.slurm(), options)["launches"]
-    assert [one["job_id"] for one in found] == ["101_0", "101_1", "101_2"]
-    (one,) = job_info(grid.slurm(), {**options, "job_id": "101_2"})["launches"]
-    assert (one["job_id"], one["state"], one["key"]) == ("101_2", "PENDING", "02" * 8)
-
-
-@pytest.mark.parametrize(
-    ("row", "ids"),
-    [
-        ("13_[2,4-5%3]", ["13_2", "13_4", "13_5"]),
-        ("13_[0-8:4]", ["13_0", "13_4", "13_8"]),
-        ("13_7", ["13_7"]),
-        ("20+1", ["20+1"]),
-    ],
-)
-def test_what_a_row_of_an_array_stands_for(row: str, ids: list[str]) -> None:
-    assert tasks_of(row) == ids

@@ -69,6 +69,7 @@ SIGNATURE = Signature(
             r"(?:\.__init__|\.\w+)?\(\) got an unexpected keyword argument",
             strength=CAUSE - 4,
         ),
+        raises("has no attribute 'ImpImporter'"),
     ),
     examples=(
         "ImportError: /x/fused.cpython-311-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda20example",

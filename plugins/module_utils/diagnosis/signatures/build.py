@@ -29,7 +29,8 @@ SIGNATURE = Signature(
             "Distribution `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|"
             "build|prepare|"
             r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
-            "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|Unable to find lockfile|"
+            "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
+            r"Unable to find lockfile|"
             r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound|CMake Error|"
             r"collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
             "ERROR: ",
@@ -66,6 +67,7 @@ SIGNATURE = Signature(
         # A carrier: what it ran says more.
         raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
+        raises("Ninja build failed"),
     ),
     examples=(
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",

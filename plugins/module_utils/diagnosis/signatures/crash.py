@@ -56,9 +56,9 @@ SIGNATURE = Signature(
             strength=WEAK + 4,
         ),
         says(
-            "terminate called after throwing an instance of '(?P<kind>(?!c10::|gloo::)[^']+)'|"
+            "terminate called (?:after throwing an instance of '(?P<kind>(?!c10::|gloo::)[^']+)'|without an active)|"
             r"double free or corruption|malloc\(\): |free\(\): invalid|corrupted size vs|stack smashing",
-            "terminate called after",
+            "terminate called ",
             "double free",
             "malloc(): ",
             "free(): invalid",

@@ -64,6 +64,7 @@ SIGNATURE = Signature(
             strength=CAUSE + 1,
         ),
         says(r"Unable to determine the device handle for", "determine the device handle", strength=WEAK + 6),
+        raises(r"CUBLAS_STATUS_NOT_INITIALIZED|on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
     ),
     examples=(
         "RuntimeError: CUDA error: an illegal memory access was encountered",

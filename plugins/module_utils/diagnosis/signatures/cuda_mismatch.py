@@ -64,6 +64,7 @@ SIGNATURE = Signature(
             strength=CAUSE + 2,
         ),
         raises(r"not supported on CUDA arch|[Uu]nsupported (?:CUDA|GPU) (?:arch|capab)", strength=CAUSE + 2),
+        raises("Failed to find nvcc"),
     ),
     examples=(
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",

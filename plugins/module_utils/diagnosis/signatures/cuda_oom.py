@@ -57,6 +57,7 @@ SIGNATURE = Signature(
             "larger than the available KV cache memory|cannot fit in the available KV cache",
         ),
         raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),
+        raises("Failed to allocate (?:GPU|device|CUDA) memory"),
     ),
     examples=(
         (

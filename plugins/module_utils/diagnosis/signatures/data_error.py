@@ -21,7 +21,8 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
-            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|BadGzipFile|zlib\.error"
+            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|"
+            r"BadGzipFile|zlib\.error"
         ),
         raises(
             r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
@@ -51,6 +52,11 @@ SIGNATURE = Signature(
             strength=CAUSE,
         ),
         raises("Cannot find sufficient samples|not enough (?:samples|data)"),
+        raises(
+            r"ValueError: Couldn't cast|default_collate: batch must contain|expected sequence of length \d+ at dim|"
+            r"Unable to create tensor, you should probably|DecompressionBombError|broken data stream|csv\.Error|"
+            r"cannot find video stream|You should supply an encoding"
+        ),
     ),
     examples=(
         "RuntimeError: generator raised StopIteration",

@@ -69,6 +69,7 @@ SIGNATURE = Signature(
             "does not exist",
             strength=WEAK,
         ),
+        raises(r"Error opening '[^']+\.\w{2,4}'", strength=CAUSE - 2),
     ),
     examples=(
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'",

@@ -38,7 +38,7 @@ SIGNATURE = Signature(
             r"unable to lock file|\[Errno (?:108|110|512)\] .*(?:transport|/)|disk I/O error|"
             r"database is locked|Remote I/O"
         ),
-        raises(r"\\[Errno 95\\]"),
+        raises(r"\[Errno 95\]"),
     ),
     examples=(
         "OSError: [Errno 5] Input/output error: '/data/x'",

@@ -53,6 +53,11 @@ SIGNATURE = Signature(
             "fatal: ",
             strength=WEAK + 4,
         ),
+        raises(
+            r"[Mm]ust be authenticated|40[13] (?:Forbidden|Unauthorized)|"
+            r"No API key configured|is a gated (?:dataset|repo|model)",
+            strength=CAUSE + 2,
+        ),
     ),
     examples=(
         "wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])",

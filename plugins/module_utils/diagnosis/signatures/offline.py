@@ -52,6 +52,7 @@ SIGNATURE = Signature(
             "Network is unreachable",
             strength=WEAK + 5,
         ),
+        raises("ServerDisconnectedError|RemoteDisconnected", strength=CAUSE - 2),
     ),
     examples=(
         "curl: (6) Could not resolve host: data.example",

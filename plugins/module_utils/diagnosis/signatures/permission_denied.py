@@ -32,6 +32,7 @@ SIGNATURE = Signature(
             "Read-only file system",
             strength=WEAK + 2,
         ),
+        raises(r"is not writ(?:e)?able\b|[Nn]o write permission|not have (?:write )?permission to (?:write|access)"),
     ),
     examples=(
         "PermissionError: [Errno 13] Permission denied: '/results/run1'",

@@ -57,6 +57,10 @@ SIGNATURE = Signature(
             r"calculated padded input size|\bWORLD_SIZE\b.*(?:!=|must)|(?:!=|"
             r"must equal) *(?:WORLD_SIZE|world[_ ]size)"
         ),
+        raises(
+            r"Kernel size can't be greater|[Ee]xpected \d+-?[Dd](?:imensional)?\b.*(?:but got|got)|inhomogeneous shape|"
+            r"Shapes must be equal|incompatible shapes|must be equal rank"
+        ),
     ),
     examples=(
         "AssertionError: 30 is not divisible by 4",
