@@ -20,6 +20,7 @@ LONG_FILES = {
     "COPYING": "the text of the licence",
     "tests/unit/pyenv/test_build.py": "the builder's faults share one stand-in for uv",
     "tests/unit/diagnosis/wordings.py": "a table: one row a wording",
+    "tests/unit/diagnosis/unseen.py": "a table: one row a wording",
 }
 GENERATED_OR_DATA = re.compile(r"^(tests/golden/|tests/.*/recorded/|.*\.(txt|json)$|docs/docsite/rst/.*reference)")
 
