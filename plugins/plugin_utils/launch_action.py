@@ -14,18 +14,21 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
+display = Display()
 RELAUNCH = ("on_failure", "always", "never")
 
 
@@ -229,7 +232,13 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             extra = load_extra_vars(self._loader)
         except AnsibleError as error:
             raise RankzeroError(f"the extra variables cannot be read: {error}") from error
-        return {name: plain(extra[name]) for name in short_names() if name in extra}
+        names = short_names()
+        for name in extra:
+            # A playbook may have variables of its own: only what is nearly one of the list is told.
+            meant = None if name in names else nearest(str(name), list(names), likeness=0.8)
+            if meant and meant not in extra:
+                display.warning(f"-e {name}: is no setting of a launch and changes nothing here; did you mean {meant}?")
+        return {name: plain(extra[name]) for name in names if name in extra}
 
     def _roots(self, job: Job) -> list[str]:
         """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""

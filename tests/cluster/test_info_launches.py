@@ -60,6 +60,9 @@ def test_job_info_of_a_life(bench: Bench) -> None:
     assert (found["state"], found["active"], found["completed"], found["success"]) == ("RUNNING", True, False, False)
     assert found["nodes"] == bench.started(run)["nodes"]
     assert (found["job_id"], found["run_dir"], found["generation"]) == (run.job_id, run.path, 1)
+    listed = bench.task("job_info", state_root=bench.state_root, newest=True, active=True)
+    assert [one["job_id"] for one in listed["launches"]] == [run.job_id]
+    assert run.name in listed["lines"][1] and "RUNNING" in listed["lines"][1]
 
     (run.here / "go").touch()
     bench.ended(run)
