@@ -121,6 +121,10 @@ def reference() -> str:
     for attribute in dataclasses.fields(LaunchSpec):
         if attribute.metadata.get("section"):
             lines += ["", f"## {attribute.name}", "", attribute.metadata["doc"], "", *rows(LaunchSpec, attribute.name)]
+            for inner in dataclasses.fields(attribute.metadata["section"]):
+                if inner.metadata.get("section"):
+                    name = f"{attribute.name}.{inner.name}"
+                    lines += ["", f"### {name}", "", inner.metadata["doc"], "", *rows(LaunchSpec, name)]
     lines += [
         "",
         "## launch_cluster",

@@ -10,8 +10,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.repository import CACHE, ROOT, run
+
+# On a busy machine an example takes as long as it takes: no test of this repository judges times.
+settings.register_profile("rankzero", deadline=None)
+settings.load_profile("rankzero")
 
 #: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. The longest prefix decides.
 ORDER = (
@@ -36,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test may find a cluster, or settings of one, in the environment of the person who runs it."""
     for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "ANSIBLE_"))]:
         del os.environ[name]
+    # Launches detach in CI by default: what a test sees must not depend on where it runs.
+    os.environ.pop("CI", None)
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
     os.environ["ANSIBLE_NOCOLOR"] = "1"
     # A run that a shell has put into the background ignores SIGINT, and so would all that it starts. With a handler

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
 
 #: What the ranks' wrapper needs, what the tests look with, and a Python.
 PROGRAMS = ("bash", "sh", "base64", "cat", "env", "id", "ls", "sleep", "stat", "touch", "uname")
@@ -67,14 +70,16 @@ def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
     return root
 
 
-def bundle(folder: Path, environment: Mapping[str, str]) -> Path:
-    """An OCI bundle: a root file system and what `umoci unpack` or the like writes beside it, as far as it matters."""
-    folder.mkdir(parents=True)
-    root_folder(folder / "rootfs")
-    config = {
-        "ociVersion": "1.0.2",
-        "process": {"args": ["sh"], "cwd": "/", "env": [f"{name}={value}" for name, value in environment.items()]},
-        "root": {"path": "rootfs"},
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+def built(folder: Path, environment: Mapping[str, str], *kinds: str) -> dict[str, str]:
+    """An image of such a root as the module `image` makes it, below `folder`: its path by format.
+
+    Skips where this machine has nothing that writes squashfs files.
+    """
+    if not shutil.which("tar2sqfs") and not shutil.which("mksquashfs"):
+        pytest.skip("nothing here writes squashfs files (package squashfs-tools-ng or squashfs-tools)")
+    root = folder / "root"
+    if not root.exists():
+        root_folder(root)
+    options = {"store_root": str(folder / "store"), "rootfs": str(root), "env": environment, "formats": list(kinds)}
+    made = ensure_image({**options, "state": "present", "work_dir": str(folder)}, {})
+    return dict(made["files"])

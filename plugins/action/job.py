@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from ansible.utils.display import Display
@@ -15,8 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.explain impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, secret_lines
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
 
 display = Display()
 
@@ -38,49 +36,15 @@ class ActionModule(LaunchAction):
         state = arguments.get("state", "present")
         explained = self._task.check_mode or _asked(arguments.get("explain"))
         host = task_vars.get("inventory_hostname", "localhost")
-        request = dict(prepared.arguments)
-        lines = b""
-        if state == "present":
-            lines = secret_lines(job.spec, os.environ, lambda name: self._variable(name, task_vars))
-
-        def ask(**more: Any) -> dict[str, Any]:
-            if lines and not self._task.check_mode:
-                request["secrets_file"] = self._ship_secrets(lines)
-            module_args = {"job": arguments["job"], "state": state, "_request": request, **more}
-            return self.call("rankzero.slurm.job", module_args, task_vars)
-
-        result = ask()
-        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
-            # Once on each cluster and version: bring the job runtime, and ask again.
-            result = ask(_runtime=prepared.runtime)
-        completed = self._completed(result, prepared, job)
+        result = self.launched(job, prepared, {"job": arguments["job"], "state": state}, task_vars)
+        completed = self.completed(result, prepared, job, prepared.lines)
+        if not completed.get("failed"):
+            completed["variables"] = prepared.variables
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         for line in _told(completed, prepared):
             display.display(f"{host}: {line}")
         return completed
-
-    def _completed(self, result: dict[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
-        """The module's result with what only the controller knows: the plan, and how to build what is missing."""
-        result.pop("invocation", None)
-        if result.get("failed"):
-            return result
-        result.update(self.producers(result, prepared, job))
-        result["plan"] = prepared.lines
-        result["variables"] = prepared.variables
-        return result
-
-    def _variable(self, name: str, task_vars: dict[str, Any]) -> Any:
-        return self._templar.template(task_vars[name]) if name in task_vars else None
-
-    def _ship_secrets(self, lines: bytes) -> str:
-        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
-        if not self._connection._shell.tmpdir:
-            self._make_tmp_path()
-        path = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
-        self._transfer_data(path, lines)
-        self._fixup_perms2([self._connection._shell.tmpdir, path])
-        return path
 
 
 def _asked(value: Any) -> bool:

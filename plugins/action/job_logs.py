@@ -10,6 +10,7 @@ import io
 import os
 import shlex
 import tempfile
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -19,8 +20,13 @@ from ansible.utils.display import Display
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import ROUND_BYTES, Part, holdings, unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, identity
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.merged import Tail, merge
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
 
 display = Display()
+# Following: seconds between two fetches, growing while nothing comes; and how often Slurm is asked whether it is over.
+FOLLOW_MIN, FOLLOW_MAX = 1.0, 10.0
+ASK_SECONDS = 60.0
 # Under become the archive travels as text through the command's output, which is held in memory.
 BECOME_ROUND_BYTES = 16 * 1024 * 1024
 
@@ -39,6 +45,11 @@ class ActionModule(ActionBase):
             return self._fetch(options)
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
+        except ConnectionLost as error:
+            return {
+                "failed": True,
+                "msg": f"the connection was lost, and {error}. The job is not affected; run it again.",
+            }
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
@@ -52,11 +63,56 @@ class ActionModule(ActionBase):
         who = identity(run_dir)
         dest = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation), "logs"))
         result: dict[str, Any] = {"dest": dest, "files": [], "bytes": 0, "archive_bytes": 0, "rounds": 0}
+        failed = self._rounds(dest, options, result)
+        if failed:
+            return failed
+        if options["follow"] and not self._task.check_mode:
+            failed = self._follow(dest, options, result)
+            if failed:
+                return failed
+        if options["merge"] and not self._task.check_mode:
+            result["merged"] = merge(dest)
+        return {**result, "changed": result["bytes"] > 0}
+
+    def _follow(self, dest: str, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any] | None:
+        """Fetch again and again, and show what comes, until the launch is over or the time is up."""
+        host = str(self._task_vars.get("inventory_hostname", "localhost"))
+
+        def show(lines: list[str]) -> None:
+            for line in lines:
+                display.display(f"{host}: {line}")
+
+        tail = Tail(dest)
+        show(tail.begin())
+        began = asked = time.monotonic()
+        pause = FOLLOW_MIN
+        while not result["over"]:
+            if options["follow_timeout"] and time.monotonic() - began >= options["follow_timeout"]:
+                break
+            time.sleep(pause)
+            ask = time.monotonic() - asked >= ASK_SECONDS
+            asked = time.monotonic() if ask else asked
+            before = len(result["files"])
+            failed = self._rounds(dest, options, result, ask=ask)
+            if failed:
+                return failed
+            grown = {file["path"]: file["restart"] for file in result["files"][before:]}
+            show(tail.news(grown))
+            pause = FOLLOW_MIN if grown else min(pause * 1.5, FOLLOW_MAX)
+        show(tail.rest())
+        return None
+
+    def _rounds(
+        self, dest: str, options: dict[str, Any], result: dict[str, Any], *, ask: bool = True
+    ) -> dict[str, Any] | None:
+        """Fetch what is new, in as many archives as it takes, and add it to `result`. A failure, or None."""
         budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
         while True:
-            found = self._round({path: asdict(held) for path, held in holdings(dest).items()}, budget, options)
+            have = {path: asdict(held) for path, held in holdings(dest).items()}
+            found = self._round(have, budget, options, ask=ask)
             if found.get("failed"):
                 return found
+            result["over"] = found["over"]
             for note in found["notes"]:
                 display.warning(note)
             parts = [Part(**part) for part in found["parts"]]
@@ -71,23 +127,36 @@ class ActionModule(ActionBase):
                 result["bytes"] += self._carry(found["archive"], parts, dest)
             if not found["more"]:
                 break
-        return {**result, "changed": result["bytes"] > 0}
+        return None
 
     def _becomes(self) -> bool:
         return bool(self._play_context.become)
 
-    def _round(self, have: dict[str, Any], budget: int, options: dict[str, Any]) -> dict[str, Any]:
+    def _round(
+        self, have: dict[str, Any], budget: int, options: dict[str, Any], *, ask: bool = False
+    ) -> dict[str, Any]:
         """One module call. With a budget of 0 it only finds the run directory."""
         # The task's own remote folder belongs to the login user; another user's module could not write to it.
         folder = None if self._becomes() else self._connection._shell.tmpdir
         # Check mode plans everything at once: nothing of it is moved.
         budget = 2**62 if self._task.check_mode and budget else budget
-        request = {"have": have, "tail_bytes": options["tail_bytes"], "budget": budget, "folder": folder}
-        result: dict[str, Any] = self._execute_module(
-            "rankzero.slurm.job_logs",
-            module_args={**self._task.args, "_request": request},
-            task_vars=self._task_vars,
-        )
+        bounds = {"tail_bytes": options["tail_bytes"], "head_bytes": options["head_bytes"]}
+        request = {"have": have, **bounds, "budget": budget, "folder": folder, "ask": ask and options["follow"]}
+
+        def call() -> dict[str, Any]:
+            found: dict[str, Any] = self._execute_module(
+                "rankzero.slurm.job_logs",
+                module_args={**self._task.args, "_request": request},
+                task_vars=self._task_vars,
+            )
+            return found
+
+        if options["follow"]:
+            host = self._task_vars.get("inventory_hostname", "localhost")
+            say = lambda line, color: display.display(f"{host}: {line}", color=color)  # noqa: E731
+            result = retried(call, say, options["reconnect_timeout"], self._connection)
+        else:
+            result = call()
         result.pop("invocation", None)
         return result
 

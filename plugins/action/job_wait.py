@@ -5,26 +5,36 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+import shutil
+import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import parse_poll, poll_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.waits import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import Progress
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import PACE, Progress
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
 
 display = Display()
 # Slurm needs a moment to close a job whose outcome is there already.
 SETTLE = 3.0
+# With many launches: at most one line on how many are over in so many seconds, and step lines far apart.
+SUMMARY_SECONDS = 10.0
+MANY_PACE = 30.0
+# Workers of newer cores have no terminal. This line runs in the process that has one.
+AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
+WIDTH = shutil.get_terminal_size().columns
 
-
-class ConnectionLost(Exception):
-    """The host could not be reached for as long as the task allows."""
+Record = dict[str, Any]
 
 
 class ActionModule(ActionBase):
@@ -34,120 +44,208 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         public = {name: spec for name, spec in WAIT_SPEC.items() if not name.startswith("_")}
-        _checked, options = self.validate_argument_spec(public)
+        _checked, self._options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
-        host = self._task_vars.get("inventory_hostname", "localhost")
-        began = time.monotonic()
-        first = self._record()
-        if self._task.check_mode or _nothing_to_wait_for(first, options["outcome_grace"]):
-            return first
-        progress = Progress(lambda line, color: display.display(line, color=color), host, time.monotonic)
-        progress.job_id = first["job_id"]
-        progress.say("waiting; Ctrl-C leaves the job alone, and the same command attaches to it again")
-        watch = Watch(
-            first["run_dir"],
-            first["job_id"],
-            until=options["until"],
-            poll_min=max(0.05, options["poll_min"]),
-            poll_max=max(0.05, options["poll_max"]),
-            outcome_grace=options["outcome_grace"],
-        )
-        timeout = options["wait_timeout"]
+        self._host = self._task_vars.get("inventory_hostname", "localhost")
         try:
-            polls, asked = self._watch(watch, progress, began + timeout if timeout else None, options)
-            last = self._retried(lambda: self._record(SETTLE if watch.done else 0.0), progress, options)
+            return self._wait(_pattern(self._options))
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+
+    def _wait(self, pattern: re.Pattern[str] | None) -> dict[str, Any]:
+        began = time.monotonic()
+        options = self._options
+        many = options["run_dirs"] is not None
+        first = self._record()
+        records: list[Record] = first.get("launches", []) if many else [first]
+        if first.get("failed"):
+            return first
+        proofs = [record.pop("_proof", {}) for record in records]
+        open_ = [
+            index
+            for index, record in enumerate(records)
+            if not _nothing_to_wait_for(record, options["outcome_grace"], pattern is not None)
+        ]
+        if self._task.check_mode or not open_:
+            return _together(first, records) if many else first
+        waits = Waits([self._watch(records[index], pattern, proofs[index]) for index in open_])
+        screens = [self._screen(records[index]["job_id"], len(open_)) for index in open_]
+        timeout = options["wait_timeout"]
+        self._report(screens, many)
+        try:
+            polls, asked = self._poll(waits, screens, began + timeout if timeout else None)
+            settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
+            last = self._retried(lambda: self._record(settle), screens[0])
         except ConnectionLost as error:
-            return {**first, "failed": True, "completed": False, "msg": _lost(host, watch, options, str(error))}
+            return {
+                **(_together(first, records) if many else first),
+                "failed": True,
+                "completed": False,
+                "msg": _lost(self._host, waits, str(error), many),
+            }
         if last.get("failed"):
             return last
         last.update(polls=polls, waited=time.monotonic() - began, slurm_commands=last["slurm_commands"] + asked)
-        if watch.metrics is not None:
-            last["progress"] = vars(watch.metrics)
-        if watch.hopeless is not None:
-            last["message"] = f"it can never start: {watch.hopeless.sentence}"
-        elif not watch.done:
-            last["message"] = f"not finished after {timeout} s (wait_timeout); the job goes on: {last['message']}"
-        progress.say(_ending(last, watch))
-        return last
+        ends = last["launches"] if many else [last]
+        for index, watch, screen in zip(open_, waits.watches, screens):
+            _completed(ends[index], watch, timeout)
+            screen.say(_ending(ends[index], watch))
+        for record in ends:
+            record.pop("_proof", None)
+        return _together(last, ends) if many else last
 
-    def _record(self, settle: float = 0.0) -> dict[str, Any]:
+    def _record(self, settle: float = 0.0) -> Record:
         """What the module knows now."""
         arguments = {**self._task.args, "_settle": settle}
-        result: dict[str, Any] = self._execute_module(
+        result: Record = self._execute_module(
             "rankzero.slurm.job_wait", module_args=arguments, task_vars=self._task_vars
         )
         result.pop("invocation", None)
         return result
 
-    def _watch(
-        self, watch: Watch, progress: Progress, deadline: float | None, options: dict[str, Any]
-    ) -> tuple[int, int]:
-        """Poll until the watch is done or the deadline has come. Returns how many polls and squeues it took."""
+    def _retried(self, command: Callable[[], Record], screen: Progress) -> Record:
+        timeout = self._options["reconnect_timeout"]
+        return retried(command, screen.say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
+
+    def _watch(self, record: Record, pattern: re.Pattern[str] | None, proof: dict[str, str]) -> Watch:
+        options = self._options
+        return Watch(
+            record["run_dir"],
+            record["job_id"],
+            until=options["until"],
+            poll_min=max(0.05, options["poll_min"]),
+            poll_max=max(0.05, options["poll_max"]),
+            outcome_grace=options["outcome_grace"],
+            pattern=pattern,
+            log=options["log"],
+            **proof,
+        )
+
+    def _screen(self, job_id: str, count: int) -> Progress:
+        alone = count == 1 and AT_TERMINAL and len(self._task_vars.get("ansible_play_hosts_all") or [self._host]) == 1
+        made = Progress(
+            lambda line, color: display.display(line, color=color),
+            self._host,
+            time.monotonic,
+            pace=PACE if count == 1 else MANY_PACE,
+            bar=(lambda text: display.display(f"\r{text}", newline=False)) if alone else None,
+            width=WIDTH,
+        )
+        made.job_id = job_id
+        return made
+
+    def _report(self, screens: list[Progress], many: bool) -> None:
+        text = "waiting; Ctrl-C leaves the job alone, and the same command attaches to it again"
+        if many:
+            text = "Ctrl-C leaves the jobs alone, and the same command attaches again"
+            display.display(f"{self._host}: waiting for {len(screens)} launches; {text}")
+        else:
+            screens[0].say(text)
+
+    def _poll(self, waits: Waits, screens: list[Progress], deadline: float | None) -> tuple[int, int]:
+        """Poll until every watch is done or the deadline has come. Returns how many polls and squeues it took."""
         polls = asked = 0
-        while not watch.done:
-            ask = watch.ask_queue(time.monotonic())
-            marker = f"@@rankzero-{secrets.token_hex(8)}"
-            script = poll_script([watch.target()], marker=marker, ask_queue=ask)
-            sent = time.monotonic()
-            answer = self._retried(lambda script=script: self._low_level_execute_command(script), progress, options)
-            polls += 1
-            asked += ask
+        told = time.monotonic()
+        summary = ""
+        while not waits.done:
             now = time.monotonic()
-            progress.events(watch.feed(parse_poll(answer["stdout"], 1, marker), now))
-            progress.job_id = watch.job_id
+            ask = waits.ask_queue(now)
+            marker = f"@@rankzero-{secrets.token_hex(8)}"
+            targets = waits.targets(now)
+            script = poll_script(
+                targets, marker=marker, ask_queue=ask, jobs=waits.jobs(), budget=self._options["queue_budget"]
+            )
+            answer = self._retried(lambda script=script: self._low_level_execute_command(script), screens[0])
+            polls += 1
+            seen = parse_poll(answer["stdout"], len(targets), marker)
+            asked += seen.asked
+            sent, now = now, time.monotonic()
+            for index, event in waits.feed(seen, now):
+                screens[index].events([event])
+                screens[index].job_id = waits.watches[index].job_id
+            for screen in screens if len(screens) == 1 else ():
+                screen.events([])
+            if len(screens) > 1 and now - told >= SUMMARY_SECONDS and waits.summary() != summary:
+                told, summary = now, waits.summary()
+                display.display(f"{self._host}: {summary}")
             left = None if deadline is None else deadline - time.monotonic()
-            if watch.done or (left is not None and left <= 0):
+            if waits.done or (left is not None and left <= 0):
                 break
-            delay = watch.delay(now - sent)
+            delay = waits.delay(now - sent)
             time.sleep(delay if left is None else min(delay, left))
-        progress.flush()
+        for screen in screens:
+            screen.flush()
         return polls, asked
 
-    def _retried(self, command: Any, progress: Progress, options: dict[str, Any]) -> dict[str, Any]:
-        """Run `command`; while the connection is lost, try again ever more slowly, for a bounded time."""
-        until, pause = time.monotonic() + options["reconnect_timeout"], 1.0
-        told = False
-        while True:
-            try:
-                result: dict[str, Any] = command()
-            except AnsibleConnectionFailure as error:
-                reason = str(error)
-            else:
-                if not result.get("unreachable"):
-                    if told:
-                        progress.say("the connection is back")
-                    return result
-                reason = str(result.get("msg", ""))
-            if not told:
-                progress.say(f"the connection is lost ({reason}); the job is not affected, trying again", "yellow")
-                told = True
-            if time.monotonic() + pause > until:
-                raise ConnectionLost(reason)
-            time.sleep(pause)
-            pause = min(pause * 2, 30.0)
+
+def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:
+    """The compiled pattern of a wait for one. Raises RankzeroError where the options do not go together."""
+    if options["log"] and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", options["log"]):
+        raise RankzeroError(f"log: must be the name of a log file such as rank-0003.log, not {options['log']!r}")
+    if (options["until"] == "pattern") != bool(options["pattern"]):
+        raise RankzeroError("pattern: goes with until: pattern, and until: pattern needs one")
+    try:
+        return re.compile(options["pattern"]) if options["pattern"] else None
+    except re.error as error:
+        raise RankzeroError(f"pattern: {options['pattern']!r} is not a regular expression: {error}") from error
 
 
-def _nothing_to_wait_for(record: dict[str, Any], grace: float) -> bool:
-    if record.get("failed") or record["job_id"] is None:
+def _nothing_to_wait_for(record: Record, grace: float, reads: bool) -> bool:
+    """Whether the first look is all there is to say. `reads`: a log is to be read, which may be there after the end."""
+    if record["job_id"] is None:
         return True
     # An outcome that is not here may be hidden by a network file system for a while after the end.
     ended = record["finished_at"]
     hidden = record["outcome"] is None and ended is not None and time.time() - ended < grace
-    return bool(record["completed"]) and not hidden
+    return bool(record["completed"]) and not hidden and not reads
 
 
-def _ending(last: dict[str, Any], watch: Watch) -> str:
+def _completed(record: Record, watch: Watch, timeout: int) -> None:
+    """What only the wait knows, put into the module's word on a launch."""
+    if watch.metrics is not None:
+        record["progress"] = vars(watch.metrics)
+    record["matched"] = watch.matched
+    record["proven"] = watch.proven or record["success"]
+    if watch.hopeless is not None:
+        record["message"] = f"it can never start: {watch.hopeless.sentence}"
+    elif watch.matched is None and watch.pattern is not None and record["completed"]:
+        record["message"] = f"it ended, and no line of its log matches {watch.pattern.pattern}: {record['message']}"
+    elif not watch.done:
+        record["message"] = f"not finished after {timeout} s (wait_timeout); the job goes on: {record['message']}"
+
+
+def _together(result: Record, records: list[Record]) -> Record:
+    """The word on several launches."""
+    good = sum(bool(record["success"]) for record in records)
+    over = sum(bool(record["completed"]) for record in records)
+    bad = [record for record in records if record["completed"] and not record["success"]]
+    message = f"{good} of {len(records)} proven, {len(bad)} failed, {len(records) - over} not over"
+    shown = "; ".join(f"{record['name']} (job {record['job_id']}): {record['message']}" for record in bad[:5])
+    more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
+    return {
+        **result,
+        "launches": records,
+        "completed": over == len(records),
+        "success": good == len(records),
+        "message": f"{message}{': ' if shown else ''}{shown}{more}",
+    }
+
+
+def _ending(last: Record, watch: Watch) -> str:
     if last["completed"]:
         took = "" if last["wall_time"] is None else f" after {last['wall_time']:.0f} s"
         return f"{last['state']}{took}: {last['message']}"
-    if watch.until == "started" and watch.done and watch.hopeless is None:
-        return "started; not waiting for its end"
+    if watch.done and watch.hopeless is None:
+        said = {"started": "started", "artifact": "the artifact is valid", "pattern": "the line is there"}
+        return f"{said[watch.until]}; not waiting for its end"
     return str(last["message"])
 
 
-def _lost(host: str, watch: Watch, options: dict[str, Any], reason: str) -> str:
+def _lost(host: str, waits: Waits, reason: str, many: bool) -> str:
+    jobs = waits.jobs()
+    which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"
+    by_hand = "" if many else f", or with: ansible-playbook rankzero.slurm.attach -e run_dir={waits.watches[0].run_dir}"
     return (
-        f"the connection to {host} was lost and could not be made again within {options['reconnect_timeout']} s "
-        f"({reason}). Job {watch.job_id} is not affected. Attach to it again by running the same command, or with: "
-        f"ansible {host} -m rankzero.slurm.job_wait -a run_dir={watch.run_dir}"
+        f"the connection to {host} was lost, and {reason}. {which} not affected. Attach again by running the same "
+        f"command{by_hand}"
     )

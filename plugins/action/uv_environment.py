@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import asdict
 from typing import Any
 
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, own_uv
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, uv_place
 
 display = Display()
 
@@ -24,6 +29,12 @@ class ActionModule(Producer):
         "extras": {"type": "list", "elements": "str", "default": []},
         "python": {"type": "str"},
         "torch": {"type": "str", "default": "auto"},
+        "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse", "conda"], "default": "venv"},
+        "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
+        "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
+        "platform": {"type": "str"},
+        "file": {"type": "str"},
+        "source": {"type": "str"},
         "store_root": {"type": "str", "default": "~/.rankzero/store"},
         "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
         "uv": {"type": "str"},
@@ -36,19 +47,31 @@ class ActionModule(Producer):
         if key is not None:
             where = {"store_root": options["store_root"], "state": options["state"]}
             return self.without_source(key, options["state"], where)
-        wanted = project_recipe(options.pop("project"), options["extras"], options["python"], options["torch"])
-        controller = own_uv()
+        if options["mode"] != "conda" and options["file"] is not None:
+            raise RankzeroError(f"file: goes with mode conda, not with {options['mode']}.")
+        if options["mode"] in KINDS:
+            return self._packages(options)
+        if options["mode"] == "conda":
+            return self._conda(options)
+        options.pop("file")
+        for name in ("platform", "source"):
+            if options.pop(name) is not None:
+                raise RankzeroError(
+                    f"{name}: goes with mode {' or '.join(KINDS)}, which holds packages for other hosts; not with "
+                    f"{options['mode']}."
+                )
+        wanted = project_recipe(options.pop("project"), options)
         request = {
             "pyproject": wanted.pyproject,
             "uv_lock": wanted.lock,
-            "uv": controller.path if controller else None,
+            "uv": uv_place(),
             "sources": own_sources(),
         }
         result = self.call(**options, _request=request)
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             display.display(
-                f"{self._task_host()}: environment {wanted.key[:12]}: the host reaches no package source; "
+                f"{self.host()}: environment {wanted.key[:12]}: the host reaches no package source; "
                 "fetching the wheels here"
             )
             brought = collect(wanted, needs)
@@ -61,13 +84,39 @@ class ActionModule(Producer):
                     raise RankzeroError("environment: wheels were damaged on their way; run again.")
         return result
 
+    def _packages(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What each node of a job makes its environment from is a set of packages."""
+        self.MODULE = "rankzero.slurm.uv_cache"
+        kind = options.pop("mode")
+        given = {name: value for name, value in options.items() if name not in ("compression", "interpreter", "file")}
+        return supply(self, {**given, "kind": kind, "verify": True})
+
+    def _conda(self, options: dict[str, Any]) -> dict[str, Any]:
+        """A conda environment; an archive that the host does not see at our path is sent."""
+        if options["file"] is None:
+            raise RankzeroError(
+                "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
+                "archive."
+            )
+        given = [name for name in ("extras", "python", "platform", "source") if options[name]]
+        given += ["torch"] if options["torch"] != "auto" else []
+        if given:
+            raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}.")
+        made = conda_recipe(os.path.join(options.pop("project"), options["file"]))
+        result = self.call(**options, _request={"conda": asdict(made)})
+        needs = result.pop("needs", None)
+        if needs and not result.get("failed"):
+            display.display(f"{self.host()}: sending {made.path}, {made.size / 1e6:.0f} MB")
+            sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
+            result = self.call(**options, _request={"conda": asdict(made), "sent": sent})
+            if result.pop("needs", None):
+                raise RankzeroError(f"file: {made.path} was damaged on its way; run again.")
+        return result
+
     def _send(self, brought: dict[str, Any], lacking: set[str]) -> str:
         """Send the wheels that the host does not see at the controller's paths; returns their folder there."""
         wheels = [*brought["wheels"], *([brought["tool"]] if brought["tool"] else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
-        display.display(f"{self._task_host()}: sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
+        display.display(f"{self.host()}: sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
         return self.send(wheel["path"] for wheel in wheels)
-
-    def _task_host(self) -> str:
-        return str(self._variables.get("inventory_hostname", "host"))

@@ -18,7 +18,8 @@ options:
       - >-
         Its keys are V(name), V(command), V(shell), V(resources), V(launcher), V(setup), V(code), V(environment),
         V(container), V(fabric), V(parallelism), V(env), V(secrets), V(offline), V(seed), V(debug), V(preflight),
-        V(checkpoint), V(monitor), V(logs), V(artifact); the job spec's reference page describes each.
+        V(checkpoint), V(monitor), V(logs), V(artifact), V(after), V(sweep); the job spec's reference page describes
+        each.
       - >-
         A launch manifest (launch.json) of an earlier run is a job file too.
     type: raw
@@ -27,7 +28,8 @@ options:
     description:
       - >-
         What belongs to the cluster: V(state_root), V(store_root), V(store_shared), V(local_dir), V(caches),
-        V(min_free), V(fabrics), V(templates). Every other key is a layer of the spec below the job.
+        V(min_free), V(fabrics), V(templates), V(diagnosis_families). Every other key is a layer of the spec below
+        the job.
     type: dict
     default: {}
   overrides:
@@ -36,9 +38,9 @@ options:
         Values over the job's, by short name or dotted path (V(resources.nodes)).
       - >-
         Short names: V(account), V(attach), V(cp), V(cpus_per_rank), V(debug), V(ep), V(fabric), V(gbs),
-        V(gpus_per_node), V(launcher), V(mbs), V(memory), V(nodes), V(offline), V(partition), V(pp), V(preflight),
-        V(qos), V(ranks_per_node), V(seed), V(spares), V(time), V(tp). The same names given on the command line
-        (C(-e nodes=8)) win over all.
+        V(gpus_per_node), V(launcher), V(mbs), V(memory), V(nodes), V(offline), V(parallel), V(partition), V(pp),
+        V(preflight), V(qos), V(ranks_per_node), V(samples), V(seed), V(spares), V(time), V(tp). The same names
+        given on the command line (C(-e nodes=8)) win over all.
     type: dict
     default: {}
 """

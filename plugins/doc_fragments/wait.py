@@ -39,6 +39,14 @@ options:
     description:
       - Seconds during which a lost connection to the host is tried again, ever more slowly. After that the task fails
         and says how to attach to the job again.
+      - It fails at once, without another try, where the host asks for a login that nobody answers here. A second factor
+        is asked for once, by the person who opens the connection, and never by a wait.
     type: int
     default: 120
+  queue_budget:
+    description:
+      - Most questions to Slurm in a minute from this host by this user, all waits together; V(0) is no limit. Where
+        they are used up, waits go on by what the jobs write, and ask again when the minute is over.
+    type: int
+    default: 60
 """

@@ -1,35 +1,26 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a launch failed: its logs' word (room `diagnosis`) joined with its job's and Slurm's (room `slurm`).
+"""Why a launch failed, does not start or stands still: its logs' word (room `diagnosis`) joined with its job's and
+Slurm's (room `slurm`).
 
 Here and not in a room, because neither room may know the other.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
-    ARTIFACT,
-    LAUNCHER,
-    SETUP,
-    Event,
-    FileEvents,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
-    CAUSE,
-    DECISIVE,
-    ECHO,
-    LIMIT,
-    WEAK,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from ansible_collections.rankzero.slurm.plugins.module_utils import witnesses
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan, site_families
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import checklist, samples, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_report
@@ -43,62 +34,121 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
     "path": {"type": "path"},
     "write": {"type": "bool", "default": True},
     "processes": {"type": "int", "default": 0},
-}
-# Slurm's word for an end -> the family, and how much it proves.
-_STATES = {
-    "OUT_OF_MEMORY": ("host_oom_killed", DECISIVE),
-    "NODE_FAIL": ("node_failure", DECISIVE),
-    "BOOT_FAIL": ("node_failure", DECISIVE),
-    "TIMEOUT": ("time_limit", LIMIT),
-    "DEADLINE": ("time_limit", LIMIT),
-    "PREEMPTED": ("preempted_or_cancelled", LIMIT),
-    "CANCELLED": ("preempted_or_cancelled", LIMIT),
-    "REJECTED": ("sbatch_rejected", CAUSE),
+    "stall_factor": {"type": "float", "default": 10.0},
+    "stall_seconds": {"type": "float", "default": 60.0},
+    "families": {"type": "list", "elements": "str", "default": []},
+    "_families": {"type": "list", "elements": "dict", "default": []},
 }
 
 
-def diagnose(slurm: Slurm, options: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+def diagnose(
+    slurm: Slurm,
+    options: Mapping[str, Any],
+    *,
+    check_mode: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> dict[str, Any]:
     """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where there is nothing to read."""
+    signatures = site_families.with_own(options["_families"])
     processes = options["processes"] or min(4, os.cpu_count() or 1)
     if options.get("path"):
-        return _of_path(os.path.expanduser(options["path"]), processes)
+        return _of_path(os.path.expanduser(options["path"]), processes, signatures)
     run = one_run(options)
-    return _of_run(slurm, run, processes, write=options["write"], check_mode=check_mode)
+    launch = final_report(slurm, run)
+    if states.is_pending(launch["state"]) and not launch["completed"]:
+        return _of_pending(run, launch)
+    found = scan.scan(newest_logs(run.file("logs"), launch["attempt"]), processes, signatures)
+    for log in found.logs:
+        rank = rank_of(log.file)
+        node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
+        log.events = [advice.with_rank(event, rank, node) for event in log.events]
+    if not launch["completed"]:
+        return _of_running(run, launch, found, options, clock())
+    return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)
 
 
-def _of_path(path: str, processes: int) -> dict[str, Any]:
+def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict[str, Any]:
     if not os.path.exists(path):
         raise RankzeroError(f"path: {path} does not exist on this host. Name a log or a folder of logs.")
     logs = scan.find_logs(path)
     if not logs:
         raise RankzeroError(f"path: {path} holds no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
-    found = scan.scan(logs, processes)
+    found = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
-    return _result(advice.report(cause.find_cause(found.logs), found, base), changed=False)
+    diagnosis = advice.report(cause.find_cause(found.logs), found, base)
+    # A log of no rank, or of all of them, answers what does not depend on which rank it is.
+    ranks = {
+        number if number is not None else -1 - place: checklist.read_ends(log)
+        for place, log in enumerate(logs)
+        for number in [rank_of(log)]
+    }
+    diagnosis["checklist"] = [answer.as_dict() for answer in checklist.answers(ranks)]
+    return _result(diagnosis, found, changed=False)
 
 
-def _of_run(slurm: Slurm, run: RunDirectory, processes: int, *, write: bool, check_mode: bool) -> dict[str, Any]:
-    launch = final_report(slurm, run)
-    found = scan.scan(newest_logs(run.file("logs"), launch["attempt"]), processes)
-    for log in found.logs:
-        rank = rank_of(log.file)
-        log.events = [advice.with_rank(event, rank) for event in log.events]
+def _of_pending(run: RunDirectory, launch: Mapping[str, Any]) -> dict[str, Any]:
+    """A job that does not start: the scheduler's reason is all there is, and enough."""
+    found = scan.Scan()
+    told = witnesses.of_pending(launch, launch["reason_code"])
+    diagnosis = advice.report(cause.find_cause(told.logs), found, run.path)
+    diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[])
+    return _result(diagnosis, found, changed=False)
+
+
+def _of_running(
+    run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, options: Mapping[str, Any], now: float
+) -> dict[str, Any]:
+    """A job that runs: the check-list (R7), whether it stands still, and what its logs show already."""
+    started = run.started() or {}
+    begun = started.get("time")
+    ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
+    # The clock of the file system may be ahead of this host's.
+    now = max([now, *(log.modified for log in ranks.values())])
+    nodes = samples.read_samples(run.file(os.path.join("monitor", str(launch["attempt"]))))
+    steps = checklist.all_progress(ranks, begun)
+    stall = checklist.find_stall(steps, ranks, now, options["stall_factor"], options["stall_seconds"])
+    if stall is not None:
+        stall = dataclasses.replace(stall, nodes=tuple(samples.idle_nodes(nodes)))
+    diagnosis = advice.report(cause.find_cause(found.logs), found, run.path)
+    answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
+    diagnosis.update(
+        launch=_launch(launch),
+        checklist=[answer.as_dict() for answer in answers],
+        stall=stall.as_dict() if stall else None,
+        facts={"samples": [one.as_dict() for one in nodes.values()]},
+    )
+    return _result(diagnosis, found, changed=False, story=run.file("logs"))
+
+
+def _of_end(
+    slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, *, write: bool, check_mode: bool
+) -> dict[str, Any]:
+    told = witnesses.Testimony()
+    chosen = cause.Cause(cause.HEALTHY, None, "high")
     if not launch["success"]:
-        found.logs += job_words(launch, run.rejected())
-    chosen = cause.Cause(cause.HEALTHY, None, "high") if launch["success"] else cause.find_cause(found.logs)
+        told = witnesses.of_end(slurm, run, launch, found.signatures)
+        found.logs += told.logs
+        chosen = cause.find_cause(found.logs)
     diagnosis = advice.report(chosen, found, run.path)
-    keys = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
-    diagnosis["launch"] = {key: launch[key] for key in keys}
+    ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
+    started = run.started() or {}
+    answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch["success"])
+    diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[answer.as_dict() for answer in answers])
     changed = False
-    if write and launch["completed"]:
+    if write:
         text = json.dumps(diagnosis, indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
-    return _result(diagnosis, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+    return _result(diagnosis, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 
 
-def _result(diagnosis: dict[str, Any], *, changed: bool, story: str = "") -> dict[str, Any]:
+def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
+    return {key: launch[key] for key in keys}
+
+
+def _result(diagnosis: dict[str, Any], found: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:
     lines = advice.screen(diagnosis, story)
-    return {"changed": changed, "families": len(SIGNATURES), "diagnosis": diagnosis, "lines": lines}
+    return {"changed": changed, "families": len(found.signatures), "diagnosis": diagnosis, "lines": lines}
 
 
 def newest_logs(logs_dir: str, attempt: int) -> list[str]:
@@ -111,23 +161,3 @@ def newest_logs(logs_dir: str, attempt: int) -> list[str]:
         shared = []
     ranks = sorted((path for path in own if rank_of(path) is not None), key=lambda path: rank_of(path) or 0)
     return [*ranks, *(path for path in own if rank_of(path) is None), *(p for p in shared if os.path.isfile(p))]
-
-
-def job_words(launch: Mapping[str, Any], rejected: str | None) -> list[FileEvents]:
-    """What the job and Slurm themselves say, as one more log of one line."""
-    family, strength = _STATES.get(str(launch["state"]), ("", 0))
-    text = str(launch["message"] or "")
-    if rejected is not None:
-        family, strength = _STATES["REJECTED"]
-    if not family and launch["completed"]:
-        # The batch script's own verdict: it names what no log of a rank can say.
-        if (launch["outcome"] or {}).get("ended_by") == "setup":
-            family, strength = SETUP, DECISIVE
-        elif launch["exit_code"] == 0:
-            family, strength = ARTIFACT, WEAK
-        else:
-            family, strength = LAUNCHER, ECHO
-    if not family:
-        return []
-    event = Event(family, strength, f"{launch['state']}: {text}", 1, file="Slurm", run=0)
-    return [FileEvents("Slurm", [event], lines=1)]

@@ -16,6 +16,8 @@ def is_present(ref: Mapping[str, str]) -> bool:
     """An environment must be whole and its Python still be there; the others got their name when they were whole."""
     if ref["kind"] == "environment":
         return present(ref["path"]) is not None
+    if ref["kind"] == "image":  # of which a runtime needs one file, made with the rest or later
+        return os.path.isfile(os.path.join(ref["path"], ref["file"]))
     return os.path.isdir(ref["path"])
 
 

@@ -17,6 +17,10 @@ description:
   - The cause is chosen by evidence, not by the last or the loudest line. An exception of one rank goes before what the
     others say because of it, such as watchdog timeouts, lost connections and launchers' summaries.
   - With O(path) it reads a file or a folder of logs that any launcher wrote.
+  - Besides the logs it asks accounting (state, exit codes, memory), the preflight's table and the monitors' samples.
+  - Of a job that waits it says why in words, and what to change. Of a job that runs it answers the launch check-list,
+    and says whether it stands still and which rank is behind.
+  - A site's own programs may be known by families of its own, see O(families).
   - Logs may be of any size, packed with gzip or zstd, and hold any bytes. A file that cannot be read is named, and the
     rest is analysed. Logs without a failure are called healthy.
 extends_documentation_fragment:
@@ -40,6 +44,22 @@ options:
     description: Whether to keep the diagnosis of a finished launch as C(diagnosis.json) in its run directory.
     type: bool
     default: true
+  families:
+    description:
+      - YAML files on the controller, or folders of them, with a site's own families of failures. They are data, checked
+        on the controller, and can run nothing. What they hold is described in C(docs/diagnosis.md).
+      - The role and the playbooks take them from C(launch_cluster.diagnosis_families).
+    type: list
+    elements: str
+    default: []
+  stall_factor:
+    description: A running job stands still when it makes no step for so many times the median step time.
+    type: float
+    default: 10.0
+  stall_seconds:
+    description: Nothing shorter than this is called standing still, in seconds.
+    type: float
+    default: 60.0
   processes:
     description: How many processes read many or big logs. V(0) takes as many as there are processors, at most four.
     type: int
@@ -58,6 +78,12 @@ EXAMPLES = r"""
 - name: Show it
   ansible.builtin.debug:
     msg: "{{ why.lines }}"
+
+- name: Is it alive, and who is behind?
+  rankzero.slurm.job_diagnosis:
+    job_id: "1234"
+    stall_factor: 20
+    families: diagnosis/families
 
 - name: Logs that another launcher wrote
   rankzero.slurm.job_diagnosis:
@@ -126,6 +152,23 @@ diagnosis:
       elements: dict
     launch:
       description: Which launch it is; without O(path) only.
+      type: dict
+    checklist:
+      description:
+        - The launch check-list. Each C(question) with its C(answer), and C(ok), null where nothing can be said.
+        - Did all ranks start, is the world size right, which network has NCCL, do steps come, was the model saved.
+      type: list
+      elements: dict
+    stall:
+      description:
+        - Of a job that stands still its C(age) and the C(median) step time in seconds, the newest C(step), the ranks
+          that are C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message).
+        - Null of one that makes steps. Of running jobs only.
+      type: dict
+    facts:
+      description:
+        - What speaks besides the logs. C(accounting) by step, C(exit_code), C(preflight) of nodes that were not fit,
+          C(samples) of the monitors by node, and C(reason) of a job that waits. Without O(path) only.
       type: dict
 lines:
   description: The diagnosis for a screen, at most 15 lines.

@@ -28,6 +28,15 @@ attributes:
       - Never changes anything.
   diff_mode:
     support: none
+options:
+  newest:
+    description: Only the newest generation of each key.
+    type: bool
+    default: false
+  active:
+    description: Only launches whose job waits, runs or may be requeued.
+    type: bool
+    default: false
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_wait
@@ -89,6 +98,9 @@ launches:
     reason:
       description: Why it is pending and what would help, or how it ended, in words.
       type: str
+    reason_code:
+      description: Slurm's own code for that. Empty where Slurm no longer knows the job.
+      type: str
     message:
       description: What became of the launch, in a sentence.
       type: str
@@ -138,6 +150,11 @@ launches:
     source:
       description: Which command knew the job, V(squeue), V(scontrol) or V(sacct); null where none did.
       type: str
+lines:
+  description: The launches as aligned lines for people, the active ones first, then the newest.
+  returned: success
+  type: list
+  elements: str
 message:
   description: Why nothing was found.
   returned: when there is no launch
@@ -148,6 +165,7 @@ slurm_commands:
   type: int
 """
 
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -155,7 +173,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import RUN_ARGUMENTS
+
+ARGUMENT_SPEC = {
+    **RUN_ARGUMENTS,
+    "newest": {"type": "bool", "default": False},
+    "active": {"type": "bool", "default": False},
+}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -163,11 +188,12 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     found = job_info(slurm, module.params)
     for note in slurm.notes:
         module.warn(note)
-    return {"changed": False, **found}
+    lines = listing(found["launches"], time.time()) or [found.get("message", "")]
+    return {"changed": False, **found, "lines": lines}
 
 
 def main() -> None:
-    run_module(RUN_ARGUMENTS, logic, supports_check_mode=True)
+    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

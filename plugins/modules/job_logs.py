@@ -17,6 +17,8 @@ description:
   - Moves new bytes only, in one compressed archive a round trip. A log that was truncated, rotated or rewritten, or
     whose copy was edited, is fetched anew.
   - Content is bytes; binary data and invalid UTF-8 are kept as they are.
+  - Secrets are replaced by stars before anything leaves the cluster (O(redact)).
+  - Shows new lines while the launch runs (O(follow)), and puts all ranks' lines into one file by time (O(merge)).
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.attributes
@@ -41,6 +43,40 @@ options:
         fetches all.
     type: int
     default: 0
+  head_bytes:
+    description:
+      - Where O(tail_bytes) leaves out the beginning of a log, this many of its first bytes are fetched too, into a file
+        beside it whose name ends in C(.head). V(0) fetches none.
+    type: int
+    default: 0
+  redact:
+    description:
+      - Replace secrets by as many stars. These are the values that the launch itself was given, as long as it has not
+        ended; tokens of Hugging Face, GitHub, OpenAI, Slack and AWS, JSON web tokens; what is assigned to a variable
+        that is named like a secret (C(HF_TOKEN=...)), and passwords in addresses.
+      - No rule finds every secret. A program should not print them.
+    type: bool
+    default: true
+  merge:
+    description:
+      - Write C(merged.log) beside the folder of the logs, with every line of the newest attempt, the name of its rank
+        before it, in the order of the times that the lines state. A line without one stays behind the line before it.
+    type: bool
+    default: false
+  follow:
+    description:
+      - Go on fetching until the launch has ended, and show each new line with its rank. Ctrl-C ends that, and not the
+        job.
+    type: bool
+    default: false
+  follow_timeout:
+    description: Seconds after which O(follow) ends; V(0) is when the launch does.
+    type: int
+    default: 0
+  reconnect_timeout:
+    description: As in M(rankzero.slurm.job_wait), for O(follow).
+    type: int
+    default: 120
   _request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
@@ -53,6 +89,12 @@ EXAMPLES = r"""
   rankzero.slurm.job_logs:
     run_dir: "{{ launch.run_dir }}"
   register: logs
+
+- name: Show what the ranks write, until the end
+  rankzero.slurm.job_logs:
+    name: gpt-small
+    follow: true
+    merge: true
 
 - name: The last MiB of each log of a Slurm job
   rankzero.slurm.job_logs:
@@ -92,6 +134,14 @@ files:
     restart:
       description: Whether it replaced what was fetched before.
       type: bool
+merged:
+  description: The file with the lines of all ranks by time.
+  returned: with O(merge)
+  type: str
+over:
+  description: Whether the launch has ended, so that no more is to come.
+  returned: success
+  type: bool
 bytes:
   description: Bytes of logs that were fetched.
   returned: success
@@ -111,15 +161,22 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import LOOK, fetch_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import is_over
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import LOOK, PLAIN, fetch_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, one_run
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round: says what is new and packs it. The action plugin of the same name fetches and unpacks the archive."""
     run = one_run(module.params)
-    found = fetch_plan(run.file("logs"), module.params["_request"] or LOOK, write=not module.check_mode)
-    return {"changed": False, "run_dir": run.path, **found}
+    request = module.params["_request"] or LOOK
+    # Asked before the logs are looked at: what is written until the end is then still fetched.
+    over = is_over(run, Slurm() if request.get("ask") else None)
+    redactor = redactor_of(run.path) if module.params["redact"] else PLAIN
+    found = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
+    return {"changed": False, "run_dir": run.path, "over": over, **found}
 
 
 def main() -> None:

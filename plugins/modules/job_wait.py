@@ -12,10 +12,14 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Waits until a launch has started or finished. Meanwhile it shows, as it happens, why the job is pending and what
-    would help, the nodes that it got, the step and loss lines of rank 0, restarts.
-  - Looks at what the job itself writes about every second, and asks Slurm ever more rarely; one command over the
-    connection each time.
+  - Waits until a launch has started, has left a valid artifact, has written a certain line, or has ended. Meanwhile it
+    shows, as it happens, why the job is pending, what would help and when Slurm expects it to start, the nodes that it
+    got, the step and loss lines of rank 0 with the time that is left, restarts.
+  - Waits for many launches as for one (O(run_dirs)). Each poll is one command over the connection with at most one
+    question to Slurm for all of them.
+  - Looks at what the job itself writes about every second, and asks Slurm ever more rarely. All waits of one user on
+    one host share a budget of questions (O(queue_budget)).
+  - On a terminal, with one launch of one host, steps are shown as a bar.
   - The wait ends when the job's own outcome says success, or when Slurm says that the job has ended. A job that ended
     without writing its outcome has failed, whatever state Slurm gives it. While Slurm does not answer, waiting goes on.
   - Does not fail for a job that failed. RV(success) and RV(message) tell, and M(rankzero.slurm.job_report) fails for
@@ -35,12 +39,31 @@ attributes:
   diff_mode:
     support: none
 options:
+  run_dirs:
+    description:
+      - The run directories of several launches to wait for together. O(run_dir), O(name), O(key), O(generation) and
+        O(job_id) are left away then.
+    type: list
+    elements: path
   until:
     description:
-      - V(started) waits until the ranks are being started, V(finished) until the launch has ended.
+      - What to wait for. The wait ends in any case when the launch has ended.
+      - V(started) until the ranks are being started.
+      - V(artifact) until the artifact is there and valid, as the job's own program finds it, also while it runs on.
+      - V(pattern) until a line of a log matches O(pattern).
+      - V(finished) until the launch has ended.
     type: str
-    choices: [started, finished]
+    choices: [started, artifact, pattern, finished]
     default: finished
+  pattern:
+    description: A Python regular expression that is searched for in every line of the log. Goes with O(until=pattern).
+    type: str
+  log:
+    description:
+      - The log to read, by its file name, in place of the one that the job names (rank 0's), for example
+        V(rank-0003.log).
+    type: str
+    default: ""
   _settle:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: float
@@ -64,6 +87,18 @@ EXAMPLES = r"""
   register: result
   failed_when: not result.success
 
+- name: Wait for the first checkpoint
+  rankzero.slurm.job_wait:
+    run_dir: "{{ launch.run_dir }}"
+    until: pattern
+    pattern: 'saved checkpoint at iteration \d+'
+
+- name: Wait for all of them
+  rankzero.slurm.job_wait:
+    run_dirs: "{{ launches | map(attribute='run_dir') }}"
+  register: results
+  failed_when: not results.success
+
 - name: Wait ten minutes for the start of a job
   rankzero.slurm.job_wait:
     job_id: "1234"
@@ -72,12 +107,25 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+launches:
+  description: With O(run_dirs), one element a launch, of the shape that follows. The rest is then about all of them.
+  returned: with O(run_dirs)
+  type: list
+  elements: dict
+matched:
+  description: The first line that matched O(pattern), as it may be shown; null where none did.
+  returned: success
+  type: str
+proven:
+  description: Whether the wait saw a valid artifact (O(until=artifact)), or the launch has succeeded.
+  returned: success
+  type: bool
 completed:
-  description: Whether the launch has ended for good.
+  description: Whether the launch has ended for good; whether all have.
   returned: success
   type: bool
 success:
-  description: Whether the newest attempt's outcome says so.
+  description: Whether the newest attempt's outcome says so; whether every launch's does.
   returned: success
   type: bool
 state:
@@ -94,6 +142,10 @@ message:
   sample: the artifact is proven
 reason:
   description: Why it is pending and what would help, or how it ended, in words.
+  returned: success
+  type: str
+reason_code:
+  description: Slurm's own code for that. Empty where Slurm no longer knows the job.
   returned: success
   type: str
 active:
@@ -211,17 +263,26 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_report
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_reports
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.proof import proof_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC, chosen_runs
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
-    result = final_report(slurm, one_run(module.params), settle=module.params["_settle"])
+    runs = chosen_runs(module.params)
+    found = final_reports(slurm, runs, settle=module.params["_settle"])
+    for one, run in zip(found, runs):
+        one.update(progress=None, matched=None, proven=one["success"])
+        if module.params["until"] == "artifact" and not one["completed"]:
+            one["_proof"] = proof_of(run)
     for note in slurm.notes:
         module.warn(note)
-    return {"changed": False, **result, "progress": None, "waited": 0.0, "polls": 0, "slurm_commands": slurm.commands}
+    counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands}
+    if module.params["run_dirs"] is None:
+        return {"changed": False, **found[0], **counts}
+    return {"changed": False, "launches": found, **counts}
 
 
 def main() -> None:

@@ -63,6 +63,49 @@ options:
       - Has no effect with a C(uv.lock), which decides alone.
     type: str
     default: auto
+  mode:
+    description:
+      - How the environment lies in the store. V(venv) is a folder, C(environments/KEY), with its interpreter as
+        C(bin/python).
+      - V(sealed) is one read-only file in that folder, C(environment.sqsh), which a job mounts on each of its nodes. A
+        node then opens one file of the shared storage, where every rank would open thousands.
+      - V(cache) and V(wheelhouse) are sets of packages, C(packages/KEY), from which each node of a job makes the
+        environment on its own disk. This is M(rankzero.slurm.uv_cache) with that kind, and returns the same.
+      - V(conda) is a conda environment, C(environments/KEY), made from O(file) by micromamba, mamba or conda, whichever
+        the host has (C(PATH), C(MAMBA_EXE), C(CONDA_EXE)). Every file is compared with its package's record. From an
+        archive no such program is needed.
+    type: str
+    choices: [venv, sealed, cache, wheelhouse, conda]
+    default: venv
+  compression:
+    description:
+      - How a sealed environment is compressed. V(lz4) is read faster and is larger.
+    type: str
+    choices: [zstd, lz4]
+    default: zstd
+  interpreter:
+    description:
+      - Where the Python of a sealed environment comes from. V(copied) puts the interpreter of this host and its
+        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none
+        that fits. V(node) puts none in; every node has to have the same one at the same place, which the job checks.
+      - V(auto) takes a managed one that uv has already, else a copy, else the nodes' own where a copy would not run.
+    type: str
+    choices: [auto, managed, copied, node]
+    default: auto
+  platform:
+    description:
+      - With O(mode=cache) or O(mode=wheelhouse), machine and C library of the nodes, as for M(rankzero.slurm.uv_cache).
+    type: str
+  file:
+    description:
+      - With O(mode=conda), what the environment is made from, in the folder O(project). That is an C(environment.yml),
+        an explicit lock in which every package has its hash (C(conda list --explicit --md5)), or an archive that
+        conda-pack has made. An archive that the host does not see at the controller's path is sent.
+    type: str
+  source:
+    description:
+      - With O(mode=cache) or O(mode=wheelhouse), a set that was carried to the host, as for M(rankzero.slurm.uv_cache).
+    type: str
   store_root:
     description:
       - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
@@ -100,6 +143,7 @@ notes:
     a wheel.
   - Jobs that use an environment lose it when it is removed.
 seealso:
+  - module: rankzero.slurm.uv_cache
   - module: rankzero.slurm.code_snapshot
   - module: rankzero.slurm.job
 """
@@ -133,7 +177,7 @@ ref:
   type: dict
   contains:
     kind:
-      description: Always V(environment).
+      description: V(environment); V(packages) for O(mode=cache) and O(mode=wheelhouse).
       type: str
     key:
       description: Key of the recipe.
@@ -178,8 +222,18 @@ environment:
       type: float
 """
 
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    ensure = ensure_conda if module.params["mode"] == "conda" else ensure_environment
+    return ensure(module.params, module.params["_request"] or {}, check_mode=module.check_mode)
 
 
 def main() -> None:
@@ -189,6 +243,12 @@ def main() -> None:
             "extras": {"type": "list", "elements": "str", "default": []},
             "python": {"type": "str"},
             "torch": {"type": "str", "default": "auto"},
+            "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse", "conda"], "default": "venv"},
+            "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
+            "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
+            "platform": {"type": "str"},
+            "file": {"type": "str"},
+            "source": {"type": "str"},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
             "uv": {"type": "str"},
@@ -196,7 +256,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "_request": {"type": "dict"},
         },
-        lambda module: ensure_environment(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
+        logic,
         supports_check_mode=True,
     )
 

@@ -1,28 +1,34 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions `job` and `job_script` share: from the task's options and the connection to a prepared launch."""
+"""What the actions that launch share: from the task's options and the connection to a prepared launch, and its call."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, python_too_old
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
+display = Display()
 RELAUNCH = ("on_failure", "always", "never")
 
 
@@ -63,7 +69,15 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             os.getcwd(),
         )
 
-    def prepared(self, job: Job, relaunch: str) -> Prepared:
+    def prepared(
+        self,
+        job: Job,
+        relaunch: str,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        container_places: tuple[str, str | None] | None = None,
+        after: Sequence[Upstream] | None = None,
+    ) -> Prepared:
         state_root, store_root, *caches = self._roots(job)
         return prepare(
             job,
@@ -73,7 +87,80 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             adopted=self._adopted(job),
             relaunch=relaunch,
             version=collection_version(),
+            facts=facts,
+            container_places=container_places,
+            after=after,
         )
+
+    def prepared_sweep(self, job: Job, relaunch: str, after: Sequence[Upstream] | None = None) -> PreparedSweep:
+        """The launches of a job with a section `sweep`."""
+
+        def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
+            return self.prepared(one, relaunch, container_places=container_places, after=after)
+
+        return prepare_sweep(job, self._roots(job)[0], prepared)
+
+    def launched(
+        self, job: Job, prepared: Prepared, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
+
+        arguments: the module's `job` and `state`.
+        """
+        request = dict(prepared.arguments)
+        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
+
+        def ask(**more: Any) -> dict[str, Any]:
+            if lines and not self._task.check_mode:
+                request["secrets_file"] = self._ship_secrets(lines)
+            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
+
+        return self._with_runtime(ask, prepared.runtime)
+
+    def launched_sweep(
+        self, job: Job, sweep: PreparedSweep, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
+        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
+
+        def ask(**more: Any) -> dict[str, Any]:
+            shipped = {"_secrets_file": self._ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            given = {**arguments, "_request": sweep.arguments, **shipped, **more}
+            return self.call("rankzero.slurm.job_sweep", given, task_vars)
+
+        return self._with_runtime(ask, sweep.first.runtime)
+
+    def completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
+        """A module's result with what only the controller knows: the plan, and how to build what is missing."""
+        if not result.get("failed"):
+            result.update(self.producers(result, prepared, job))
+            result["plan"] = lines
+        return result
+
+    def _with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
+        """Ask the module; once on each cluster and version bring the job runtime, and ask again."""
+        result = ask()
+        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
+            result = ask(_runtime=runtime)
+        result.pop("invocation", None)
+        return result
+
+    def _secrets(self, job: Job, task_vars: dict[str, Any]) -> bytes:
+        """The lines of the secrets whose values the controller holds."""
+
+        def variable(name: str) -> Any:
+            return self._templar.template(task_vars[name]) if name in task_vars else None
+
+        return secret_lines(job.spec, os.environ, variable)
+
+    def _ship_secrets(self, lines: bytes) -> str:
+        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
+        self._transfer_data(path, lines)
+        self._fixup_perms2([self._connection._shell.tmpdir, path])
+        return path
 
     def _adopted(self, job: Job) -> Adopted | None:
         """The environment that the site has already, where the job names one."""
@@ -93,8 +180,29 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
                 "extras": list(environment.extras),
                 "python": environment.python,
                 "torch": environment.torch,
+                "mode": environment.mode,
+                "compression": environment.compression,
+                "interpreter": environment.interpreter,
+                "file": environment.file,
+            },
+            "packages": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "platform": environment.platform,
+                "torch": environment.torch,
+                "kind_of_set": environment.mode,
             },
         }
+        build = job.spec.container.build
+        if build is not None:
+            sources["image"] = {
+                **asdict(build),
+                "name": job.spec.name,
+                "containerfile": job.containerfile,
+                "context": job.context,
+                "formats": ["sqsh", *(["sif"] if job.spec.container.runtime == "apptainer" else [])],
+            }
         return {
             "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
             "store_root": os.path.dirname(os.path.dirname(prepared.plan.refs[0].path)),
@@ -124,7 +232,13 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             extra = load_extra_vars(self._loader)
         except AnsibleError as error:
             raise RankzeroError(f"the extra variables cannot be read: {error}") from error
-        return {name: plain(extra[name]) for name in short_names() if name in extra}
+        names = short_names()
+        for name in extra:
+            # A playbook may have variables of its own: only what is nearly one of the list is told.
+            meant = None if name in names else nearest(str(name), list(names), likeness=0.8)
+            if meant and meant not in extra:
+                display.warning(f"-e {name}: is no setting of a launch and changes nothing here; did you mean {meant}?")
+        return {name: plain(extra[name]) for name in names if name in extra}
 
     def _roots(self, job: Job) -> list[str]:
         """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""

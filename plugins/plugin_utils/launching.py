@@ -9,28 +9,43 @@ Reads the project's files (code snapshot, pyproject.toml); talks to no cluster.
 from __future__ import annotations
 
 import base64
+import functools
 import getpass
 import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, explain, staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, manifest, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import (
+    Plan,
+    Upstream,
+    contract,
+    manifest,
+    plan,
+    summary,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
@@ -39,6 +54,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Sna
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime")
 RUNTIME_FILES = (
     "adopt.sh",
+    "array.sh",
     "attach.sh",
     "background.sh",
     "binding.py",
@@ -47,8 +63,12 @@ RUNTIME_FILES = (
     "container.sh",
     "disk.py",
     "enter.sh",
+    "formats.py",
+    "holding.py",
     "inside.py",
     "inside.sh",
+    "install.py",
+    "install.sh",
     "job.sh",
     "node.sh",
     "oci.py",
@@ -65,6 +85,11 @@ RUNTIME_FILES = (
     "rank.sh",
     "restart.sh",
     "rootfs.py",
+    "sealed.py",
+    "sealed.sh",
+    "sealed_file.py",
+    "sealed_mount.py",
+    "squashfs.py",
     "spare.sh",
     "stage.py",
     "stage.sh",
@@ -82,6 +107,8 @@ class Prepared:
     arguments: dict[str, Any]
     lines: list[str]
     variables: list[dict[str, str]]
+    # The same launch with another spec: for the elements of a sweep.
+    plan_of: Callable[[LaunchSpec, Merged], Plan]
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
@@ -115,34 +142,65 @@ def prepare(
     version: str,
     caches: str | None = None,
     adopted: Adopted | None = None,
+    facts: Mapping[str, Any] | None = None,
+    container_places: tuple[str, str | None] | None = None,
+    after: Sequence[Upstream] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster."""
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest.
+    `container_places` and `after` as in plan.
+    """
     spec = job.spec
+    if spec.sweep is not None:
+        raise RankzeroError(
+            f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
+        )
+    if spec.after and after is None:
+        raise RankzeroError(
+            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
+            "rankzero.slurm.pipeline (module job_pipeline)"
+        )
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
     wanted = spec.environment
-    built = None
-    if wanted.mode == "venv":
-        built = project_recipe(job.project, wanted.extras, wanted.python, wanted.torch)
+    built: Recipe | Wanted | CondaRecipe | None = None
+    image = image_key(job)
+    if wanted.mode in MODES:
+        built = project_recipe(job.project, vars(wanted))
+    elif wanted.mode in ON_NODES:
+        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"})
+        built = Wanted(made_from, wanted.mode, wanted.platform)
+    elif wanted.mode == "conda":
+        built = conda_recipe(os.path.join(job.project, str(wanted.file)))
     runtime_key, runtime = runtime_bundle()
-    made = plan(
-        spec,
-        job.merged,
+    plan_of = functools.partial(
+        plan,
         code_key=snapshot.digest,
-        environment_key=built.key if built else None,
+        environment_key=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
+        packages_key=built.key if isinstance(built, Wanted) else None,
         runtime_key=runtime_key,
         state_root=state_root,
         store_root=store_root,
         settings=job.settings,
         caches=caches,
         adopted_key=adopted.key if adopted else None,
-        conda=adopted is not None and adopted.kind == "conda",
+        conda=wanted.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
+        image_key=image,
+        container_places=container_places,
+        after=after or (),
     )
-    facts = {"code": snapshot.facts(), "collection": version, "submitted_by": f"{getpass.getuser()}@{platform.node()}"}
-    record = manifest(made, job.merged, facts)
-    record["spec"] = _with_absolute_paths(record["spec"], job)
+    made = plan_of(spec, job.merged)
+    known: dict[str, Any] = {
+        "code": {**snapshot.facts(), "repository": provenance.repository(snapshot.src)["repository"]},
+        "collection": version,
+        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
+    }
+    if after:
+        # Also so that they stay while this launch does (store_prune).
+        known["after"] = [asdict(upstream) for upstream in after]
+    record = manifest(made, job.merged, {**known, **(facts or {})})
+    record["spec"] = with_absolute_paths(record["spec"], job)
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
         "launch.json": _json(record),
@@ -151,7 +209,11 @@ def prepare(
     changes = provenance.diff(snapshot)
     if changes:
         files[provenance.DIFF_FILE] = changes
-    refs = [asdict(ref) for ref in made.refs] + [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
+    refs = [asdict(ref) for ref in made.refs]
+    for ref in refs:
+        if ref["kind"] == "image":
+            ref["file"] = built_file(spec.container.runtime)
+    refs += [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
     arguments = {
         "name": made.name,
         "key": made.key,
@@ -186,13 +248,37 @@ def prepare(
         "placement": _placement(spec),
         "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         "archives": staging.kept(refs, spec, job.settings, state_root),
+        "dependency": str(dict(made.header).get("dependency") or ""),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     lines = summary(made) + _sources(snapshot, built, job)
+    lines += [f"image {image[:12]}"] if image else []
     lines += [adopted.line()] if adopted else []
     chosen = fabric(spec.fabric, job.settings.fabrics)
     lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
-    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged))
+    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged), plan_of)
+
+
+def image_key(job: Job) -> str | None:
+    """The key of the image that the job has built; None where it builds none. Raises RankzeroError."""
+    build = job.spec.container.build
+    if build is None:
+        return None
+    try:
+        read = None
+        if job.containerfile:
+            read = read_build(job.containerfile, job.context, build.build_args, build.target)
+        elif job.context:
+            raise RankzeroError("context: has no effect without containerfile.")
+        wanted = recipe(asdict(build), read.text if read else None, read.listed() if read else ())
+        if wanted.local_path:
+            raise RankzeroError(
+                f"reference: {wanted.reference} lies on the cluster, so its key cannot be known here. Build the image "
+                "with the role or the module image, and name its file with container.image."
+            )
+    except RankzeroError as error:
+        raise RankzeroError(f"container.build.{error.message}") from error
+    return key_of(inputs(wanted))
 
 
 def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
@@ -243,20 +329,26 @@ def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
         )
 
 
-def _sources(snapshot: Snapshot, built: Recipe | None, job: Job) -> list[str]:
+def _sources(snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None, job: Job) -> list[str]:
     state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
     if snapshot.dirty:
         state += f" + {len(snapshot.changed)} uncommitted changes"
+    what = built.kind if isinstance(built, Wanted) else "environment"
+    file = job.spec.environment.file or "pyproject.toml"
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
-    return [
-        code + (f"; environment {built.key[:12]} from {os.path.relpath(job.project)}/pyproject.toml" if built else "")
-    ]
+    return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else "")]
 
 
-def _with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """A spec that means the same wherever it lies."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode == "venv":
+    if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):
         result["environment"] = {**data.get("environment", {}), "project": job.project}
+    located = {"containerfile": job.containerfile, "context": job.context}
+    located = {name: path for name, path in located.items() if path}
+    if located:
+        container = data.get("container", {})
+        result["container"] = {**container, "build": {**container.get("build", {}), **located}}
     return result
 
 

@@ -130,13 +130,18 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """A launch as its layers say it: the spec, who set what, the cluster's settings, and where paths start."""
+    """A launch as its layers say it: the spec, who set what, the cluster's settings, and where paths start; `folder` is
+    the job file's.
+    """
 
     spec: LaunchSpec
     merged: Merged
     settings: ClusterSettings
     code_src: str
     project: str
+    folder: str
+    containerfile: str | None = None
+    context: str | None = None
 
 
 def read_job(
@@ -178,10 +183,17 @@ def read_job(
         start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
 
+    def build_path(name: str) -> str | None:
+        path = getattr(spec.container.build, name, None)
+        return located(path, f"container.build.{name}") if path else None
+
     return Job(
         spec,
         merged,
         settings,
         code_src=located(spec.code.src, "code.src"),
         project=located(spec.environment.project, "environment.project"),
+        folder=base,
+        containerfile=build_path("containerfile"),
+        context=build_path("context"),
     )

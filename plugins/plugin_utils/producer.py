@@ -52,6 +52,10 @@ class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
         result.pop("invocation", None)  # it repeats whole files
         return result
 
+    def host(self) -> str:
+        """The host of the task, as the inventory calls it."""
+        return str(self._variables.get("inventory_hostname", "host"))
+
     def send(self, paths: Iterable[str]) -> str:
         """Transfer local files to this task's folder on the host, which Ansible removes; returns that folder."""
         folder: str = self._connection._shell.tmpdir or self._make_tmp_path()

@@ -12,21 +12,43 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import 
 #: At most one step line in this many seconds: people read them, logs keep them all.
 PACE = 1.0
 COLORS = {"stuck": "yellow", "silent": "yellow", "requeued": "yellow", "followed": "yellow"}
+BAR_WIDTH = 24
 
 
 class Progress:
-    """Shows events through `show(line, color)`. `clock` gives seconds that only grow."""
+    """Shows events through `show(line, color)`. `clock` gives seconds that only grow.
 
-    def __init__(self, show: Callable[[str, str | None], None], host: str, clock: Callable[[], float]) -> None:
+    `pace`: seconds between two step lines. `bar(text)`: writes at the beginning of the terminal's current line, without
+    ending it; where it is given, steps of which the end is known are a bar there.
+    """
+
+    def __init__(
+        self,
+        show: Callable[[str, str | None], None],
+        host: str,
+        clock: Callable[[], float],
+        *,
+        pace: float = PACE,
+        bar: Callable[[str], None] | None = None,
+        width: int = 80,
+    ) -> None:
         self._show = show
         self._host = host
         self._clock = clock
-        self._held = ""
+        self._pace = pace
+        self._bar = bar
+        self._width = width
+        self._drawn = 0
+        self._held: Event | None = None
         self._shown_at: float | None = None
         self.job_id = ""
 
     def say(self, text: str, color: str | None = None) -> None:
         """One line: "host: job 7: text"."""
+        if self._bar and self._drawn:
+            self._bar(" " * self._drawn)
+            self._bar("")
+            self._drawn = 0
         job = f"job {self.job_id}: " if self.job_id else ""
         self._show(f"{self._host}: {job}{text}", color)
 
@@ -34,15 +56,26 @@ class Progress:
         """Show what a poll brought. Of step lines that come too fast the newest is held back, never lost."""
         for event in events:
             if event.kind == "metrics":
-                self._held = event.text
+                self._held = event
             else:
                 self.flush()
                 self.say(event.text, COLORS.get(event.kind))
-        if self._held and (self._shown_at is None or self._clock() - self._shown_at >= PACE):
-            self.flush()
+        if self._held and (self._shown_at is None or self._clock() - self._shown_at >= self._pace):
+            self._step()
 
     def flush(self) -> None:
         """Show the step line that is held back: the last one is always seen."""
         if self._held:
-            self.say(self._held)
-            self._held, self._shown_at = "", self._clock()
+            self.say(self._held.text)
+            self._held, self._shown_at = None, self._clock()
+
+    def _step(self) -> None:
+        """The held step, as a bar where that can be. It stays held then: a line of its own ends it."""
+        if self._bar is None or self._held is None or self._held.fraction is None:
+            self.flush()
+            return
+        filled = round(self._held.fraction * BAR_WIDTH)
+        bar = f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {self._held.fraction:4.0%}"
+        line = f"{self._host}: job {self.job_id}: {bar} {self._held.text}"[: max(20, self._width - 1)]
+        self._bar(line.ljust(self._drawn))
+        self._drawn, self._shown_at = len(line), self._clock()

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
 
 
-def project_recipe(folder: str, extras: Sequence[str] = (), python: str | None = None, torch: str = "auto") -> Recipe:
+def project_recipe(folder: str, wanted: Mapping[str, Any]) -> Recipe:
     """The recipe of the environment for the project in `folder`: its pyproject.toml, and its uv.lock if it has one.
 
+    `wanted`: extras, python, torch, mode and the settings of the mode, as `recipe` takes them.
     Raises RankzeroError for a folder without pyproject.toml and for values that cannot be meant.
     """
     pyproject = _read(os.path.join(folder, "pyproject.toml"))
@@ -23,7 +25,8 @@ def project_recipe(folder: str, extras: Sequence[str] = (), python: str | None =
             f"environment.project: there is no pyproject.toml in {os.path.abspath(folder)}. "
             "Name the folder that has it, or set environment.mode to none."
         )
-    return recipe(pyproject, _read(os.path.join(folder, "uv.lock")), extras, python, torch)
+    lock = _read(os.path.join(folder, "uv.lock"))
+    return recipe(pyproject, lock, wanted["extras"], wanted["python"], wanted["torch"], wanted["mode"], wanted)
 
 
 def _read(path: str) -> str | None:

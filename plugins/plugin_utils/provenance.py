@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Uncommitted changes of a snapshot: refused, or kept as a diff beside the run (`code.dirty`)."""
+"""Where code and specs come from: the repository, and uncommitted changes, refused or kept as a diff (`code.dirty`)."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, git
 
 # The file of the run directory. The snapshot holds the files themselves; a longer diff is cut.
@@ -91,3 +92,38 @@ def _repository(src: str, path: str) -> str:
             return f"{folder}/"
         folder = os.path.dirname(folder)
     return ""
+
+
+def repository(folder: str) -> dict[str, object]:
+    """Which git repository a folder is in: {"repository": address of origin, "commit", "branch", "dirty", "folder"}.
+
+    An address may hold a user and a token: they stay out. All null, and `dirty` false, where git knows nothing of it.
+    """
+    nothing: dict[str, object] = {
+        "repository": None,
+        "commit": None,
+        "branch": None,
+        "dirty": False,
+        "folder": None,
+    }
+
+    def said(*arguments: str) -> str:
+        return os.fsdecode(git(folder, *arguments, allowed=(0, 1, 2, 128))).strip()
+
+    try:
+        if said("rev-parse", "--is-inside-work-tree") != "true":
+            return nothing
+    except (RankzeroError, OSError):
+        return nothing
+    return {
+        "repository": _public(said("remote", "get-url", "origin")) or None,
+        "commit": said("rev-parse", "--verify", "--quiet", "HEAD") or None,
+        "branch": said("symbolic-ref", "--quiet", "--short", "HEAD") or None,
+        "dirty": bool(said("status", "--porcelain", "--", ".")),
+        "folder": said("rev-parse", "--show-prefix").rstrip("/") or ".",
+    }
+
+
+def _public(address: str) -> str:
+    """A repository's address without user, password and query. `git@host:path` is how a host is written, and stays."""
+    return re.sub(r"^([a-z][a-z0-9+.-]*://)[^/@]*@", r"\1", address.partition("?")[0], flags=re.IGNORECASE)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.evidence import attempts, evidence, rank_logs
 
 TAIL_LINES = 8
@@ -18,18 +19,6 @@ VALUES_SHOWN = 12
 _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:?\s*)?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)|Killed|Segmentation fault)\b"
 )
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people say them: `42 s`, `3 min 05 s`, `2 h 07 min`."""
-    if seconds is None:
-        return "unknown"
-    total = round(seconds)
-    if total < 60:
-        return f"{total} s"
-    if total < 3600:
-        return f"{total // 60} min {total % 60:02d} s"
-    return f"{total // 3600} h {total % 3600 // 60:02d} min"
 
 
 def shown_value(value: object) -> str:

@@ -6,11 +6,11 @@
 # Enters an environment that the site has already. Sourced by job.sh and by an interactive session, which both have
 # rankzero_refuse.
 
-# An environment that the site has already ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
+# An environment that the site has already, or a conda environment that we have made ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
 # scripts in it, which `conda activate` would source: the variables of the job come after them and win (L12).
 rankzero_adopt() {
     local rankzero_script
-    [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 (environment.path) is not on $(uname -n)"
+    [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 is not on $(uname -n)"
     [ -d "$1/conda-meta" ] || return 0
     export CONDA_PREFIX=$1 CONDA_DEFAULT_ENV=$1 CONDA_SHLVL=1
     set +u

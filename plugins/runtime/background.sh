@@ -25,7 +25,7 @@ rankzero_cpu_time() {
     rankzero_total=$((rankzero_busy + idle + iowait))
 }
 
-# Appends a line of the node's load, used memory and CPUs to file $1.
+# Appends a line of the node's load, used memory, CPUs and memory in all to file $1.
 rankzero_sample_host() {
     local load key value total=0 free=0 busy=$rankzero_busy all=$rankzero_total
     read -r load _ < /proc/loadavg
@@ -35,8 +35,8 @@ rankzero_sample_host() {
     rankzero_cpu_time
     all=$((rankzero_total - all))
     [ "$all" -gt 0 ] || all=1
-    printf '%(%Y-%m-%dT%H:%M:%S%z)T,%s,%s,%s\n' -1 "$load" $(((total - free) / 1024)) \
-        $((100 * (rankzero_busy - busy) / all)) >> "$1"
+    printf '%(%Y-%m-%dT%H:%M:%S%z)T,%s,%s,%s,%s\n' -1 "$load" $(((total - free) / 1024)) \
+        $((100 * (rankzero_busy - busy) / all)) $((total / 1024)) >> "$1"
 }
 
 # Appends a line for each GPU to file $1. nvidia-smi is asked anew each time: one that went on by itself (--loop) could
@@ -78,7 +78,7 @@ rankzero_sampler() {
     mkdir "$rankzero_series" 2> /dev/null
     rankzero_series="$rankzero_series/${SLURMD_NODENAME:-$(uname -n)}"
     if [ "${RANKZERO_MONITOR_HOST:-0}" != 0 ]; then
-        { printf 'time,load1,mem_used_mb,cpu_percent\n' > "$rankzero_series.host.csv"; } 2> /dev/null || return 0
+        { printf 'time,load1,mem_used_mb,cpu_percent,mem_total_mb\n' > "$rankzero_series.host.csv"; } 2> /dev/null || return 0
     fi
     (rankzero_sample "$$" "$rankzero_series" < /dev/null > /dev/null 2>&1 &)
 }

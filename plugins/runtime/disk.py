@@ -16,6 +16,7 @@ import glob
 import os
 import shutil
 import stat
+import subprocess
 import time
 import zlib
 
@@ -81,7 +82,7 @@ def room(path, limit):
         return 0, -1, "no folder that may be written"
     kind, free = file_system(path), os.statvfs(path)
     size, files = free.f_bavail * free.f_frsize, free.f_favail if free.f_files else -1
-    if kind in NETWORK or (kind.startswith("fuse.") and "overlay" not in kind):
+    if on_network(path):
         return 0, files, f"{kind}, which is no disk of the node"
     if kind in MEMORY:
         return min(size, memory_room(limit)), files, f"{kind}: memory of the job, half of it at most"
@@ -90,6 +91,12 @@ def room(path, limit):
 
 def gigabytes(size):
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def on_network(path):
+    """Whether a path lies on a file system that other machines serve."""
+    kind = file_system(path)
+    return kind in NETWORK or (kind.startswith("fuse.") and "overlay" not in kind)
 
 
 def choose(places, size, files, limit):
@@ -154,8 +161,41 @@ class Home:
             os.close(self.lock)
 
 
+def link(target, path):
+    """Make a link, or lead it elsewhere; it is never away meanwhile."""
+    fresh = f"{path}.{os.getpid()}"
+    os.symlink(target, fresh)
+    os.replace(fresh, path)
+
+
+def mounts(folder):
+    """(path, file system) of what is mounted below a folder, the innermost first (proc(5), mountinfo)."""
+    found = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+        for line in stream:
+            before, _dash, after = line.partition(" - ")
+            point = before.split(" ")[4].encode("latin-1", "replace").decode("unicode_escape")
+            if point.startswith(os.path.realpath(folder) + "/"):
+                found.append((point, after.split(" ")[0]))
+    return found[::-1]
+
+
+def unmount(folder):
+    """Take away what is mounted below a folder: also a mount whose process was killed, which nothing else ends."""
+    for point, kind in mounts(folder):
+        ways = [["umount", point], ["umount", "-l", point]] if os.geteuid() == 0 else []
+        if kind.startswith("fuse"):
+            tool = next((name for name in ("fusermount3", "fusermount") if shutil.which(name)), "fusermount3")
+            ways = [[tool, "-u", point], [tool, "-u", "-z", point], *ways]
+        for words in ways:
+            with contextlib.suppress(OSError):
+                if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+                    break
+
+
 def empty(folder):
     """Remove what lies in a folder, all but its lock."""
+    unmount(folder)
     for entry in os.scandir(folder):
         if entry.name == "lock":
             continue
@@ -166,7 +206,10 @@ def empty(folder):
 
 
 def remove(folder):
-    """Remove a folder, also one in which a program has taken the right to write away."""
+    """Remove a folder, also one in which a program has taken the right to write away. Never through a mount."""
+    unmount(folder)
+    if mounts(folder):
+        raise OSError(f"{folder}: something is mounted there")
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
         for below, _folders, _files in os.walk(folder):

@@ -9,13 +9,19 @@
 . "$RANKZERO_RUNTIME/adopt.sh"
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/chain.sh"
+. "$RANKZERO_RUNTIME/install.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
+. "$RANKZERO_RUNTIME/sealed.sh"
 . "$RANKZERO_RUNTIME/spare.sh"
 . "$RANKZERO_RUNTIME/stage.sh"
 
+# The job as Slurm's commands want it named. For a task of an array that is ARRAY_TASK: the last task to start has the
+# array's own number as its job id, and a command on that would mean all of them.
+rankzero_slurm_job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+rankzero_slurm_job=${rankzero_slurm_job:-$SLURM_JOB_ID}
 # What runs the script: the job, or inside another job (attach.sh) the step, as JOB.STEP.
-rankzero_job=${RANKZERO_ATTACHED:-$SLURM_JOB_ID}
+rankzero_job=${RANKZERO_ATTACHED:-$rankzero_slurm_job}
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
@@ -66,23 +72,23 @@ rankzero_by_hand() {
     local runs generation line made
     runs=$(dirname "$RANKZERO_RUN_DIR")
     for line in "$runs"/*/claim; do
-        if [ -f "$line" ] && grep -q " ${SLURM_CLUSTER_NAME:-cluster} $SLURM_JOB_ID\$" "$line"; then
+        if [ -f "$line" ] && grep -q " ${SLURM_CLUSTER_NAME:-cluster} $rankzero_job\$" "$line"; then
             RANKZERO_RUN_DIR=$(dirname "$line")
             RANKZERO_GENERATION=$(basename "$RANKZERO_RUN_DIR")
             return 0
         fi
     done
-    made="$runs/.new-$SLURM_JOB_ID.$$"
+    made="$runs/.new-$rankzero_job.$$"
     mkdir -p "$made/logs" || return 1
     for line in job.sbatch launch.json contract.json secrets.env; do
         [ ! -f "$RANKZERO_RUN_DIR/$line" ] || cp -p "$RANKZERO_RUN_DIR/$line" "$made/" || return 1
     done
     printf '{"time": %s, "event": "submitted", "job_id": "%s", "message": "submitted by hand"}\n' \
-        "$(date +%s)" "$SLURM_JOB_ID" > "$made/journal.jsonl" || return 1
+        "$(date +%s)" "$rankzero_job" > "$made/journal.jsonl" || return 1
     generation=$RANKZERO_GENERATION
     while :; do
         generation=$((generation + 1))
-        printf '%s %s %s\n' "$generation" "${SLURM_CLUSTER_NAME:-cluster}" "$SLURM_JOB_ID" > "$made/claim" || return 1
+        printf '%s %s %s\n' "$generation" "${SLURM_CLUSTER_NAME:-cluster}" "$rankzero_job" > "$made/claim" || return 1
         mv -T "$made" "$runs/$generation" 2>/dev/null && break
         [ -d "$runs/$generation" ] || { rm -rf "$made"; return 1; }
     done
@@ -232,6 +238,7 @@ rankzero_begin() {
     RANKZERO_ATTEMPT=$((RANKZERO_ATTEMPT + $(rankzero_uncounted)))
     # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself goes on.
     unset SLURM_NO_KILL
+    [ -z "${RANKZERO_ARRAY_DIR:-}" ] || rankzero_element_log
     if [ -f "$RANKZERO_RUN_DIR/outcome.json" ]; then
         mv -f "$RANKZERO_RUN_DIR/outcome.json" "$RANKZERO_RUN_DIR/outcome.before-attempt-$RANKZERO_ATTEMPT.json"
     fi
@@ -363,6 +370,6 @@ rankzero_end() {
     [ -z "$rankzero_again" ] || rankzero_requeue
     # After a signal the job may be requeued and need them again; then the controller removes them at the final state. A
     # step is not requeued.
-    [ "$rankzero_ended_by$rankzero_job" = "signal$SLURM_JOB_ID" ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
+    [ "$rankzero_ended_by${RANKZERO_ATTACHED:-}" = signal ] || rm -f "$RANKZERO_RUN_DIR/secrets.env"
     exit "$rankzero_verdict"
 }

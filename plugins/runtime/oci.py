@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs a program of a Slurm task inside an OCI image, by crun, in an ordinary step (C1).
 
-    oci.py --image FOLDER --scratch FOLDER [--bind SOURCE:TARGET[:FLAGS] ...] [--pwd DIR] [--home] [--writable]
+    oci.py --image IMAGE --scratch FOLDER [--bind SOURCE:TARGET[:FLAGS] ...] [--pwd DIR] [--home] [--writable]
            [--remap-root] [--nvidia] -- PROGRAM [ARG ...]
+
+IMAGE is a folder (an OCI bundle or a root) or a squashfs file.
 
 One container for a node and step, which all its tasks share, as pyxis has it. The first task of the node lets crun make
 it around a shell that only waits; every task then enters its namespaces and *becomes* the program. So signals and exit
@@ -32,6 +34,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rootfs  # noqa: E402
+import squashfs  # noqa: E402
 from rootfs import DEFAULT_PATH, Failure, say, tool_environment  # noqa: E402
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
@@ -111,12 +114,14 @@ def overlay(merged, layers):
         mount("overlay", merged, "overlay", 0, layers)
 
 
-def prepare(options):
-    """In a child: lay the image's root out in memory and write the bundle. Returns crun's words."""
+def prepare(options, served=None):
+    """In a child: lay the image's root out in memory and write the bundle. Returns crun's words.
+
+    `served`: an image that is a file, to be mounted first.
+    """
     crun = shutil.which("crun", path=tool_environment()["PATH"])
     if crun is None:
         raise Failure("the command crun is not on this node")
-    root = options.root
     isolate(*options.user)
     scratch = options.scratch
     try:
@@ -129,10 +134,14 @@ def prepare(options):
     scratch = os.path.join(scratch, "own")
     os.mkdir(scratch)
     mount("rankzero", scratch, "tmpfs", 0, "mode=0755")
-    names = ("skeleton", "upper", "work", "root", "oci", "state", "sys")
-    skeleton, upper, work, merged, bundle, state, sys_folder = (os.path.join(scratch, name) for name in names)
+    names = ("skeleton", "upper", "work", "root", "oci", "state", "sys", "image")
+    skeleton, upper, work, merged, bundle, state, sys_folder, image = (os.path.join(scratch, name) for name in names)
     for name in names:
         os.mkdir(os.path.join(scratch, name))
+    root = options.root
+    if served:
+        served.mount(mount, image)
+        root = image
     # crun looks at the kind of the node's cgroups even where it may not touch them, and refuses a mixed one.
     mount("/sys", sys_folder, None, MS_BIND | MS_REC)
     if os.path.isdir("/sys/fs/cgroup"):
@@ -160,12 +169,13 @@ class Container:
     def __init__(self, options):
         standard, self.hold = os.pipe()
         ready, told = os.pipe()
+        served = None if options.root else squashfs.Served(options.image)
         self.maker = os.fork()
         if self.maker == 0:
             try:
                 os.dup2(standard, 0)
                 os.dup2(told, 1)
-                words = prepare(options)
+                words = prepare(options, served)
                 os.execve(words[0], words, tool_environment())
             except (Failure, OSError) as error:
                 say(error)
@@ -173,6 +183,8 @@ class Container:
                 os._exit(FAILED)
         os.close(standard)
         os.close(told)
+        if served:
+            served.serve()
         with os.fdopen(ready) as stream:
             answer = stream.readline().strip()
         if not answer.isdigit():
@@ -285,8 +297,10 @@ def main():
     # Asked before the namespaces, in which they are others.
     options.user = os.getuid(), os.getgid()
     try:
-        options.root, variables = rootfs.image_of(options.image)
+        is_file = os.path.isfile(options.image)
+        options.root, variables = (None, {}) if is_file else rootfs.image_of(options.image)
         go_inside(options, os.environ)
+        variables = squashfs.variables() if is_file else variables
         # What the image says wins, as with the other runtimes; the job's own values are set once more after this.
         environment = {**os.environ, "PATH": DEFAULT_PATH, **variables}
         if options.nvidia:

@@ -7,14 +7,14 @@
     outcome.py proven RUN_DIR                  exits 0 if the artifact is valid now
     outcome.py finish RUN_DIR --ended-by ...   writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
 
-The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "require", "then", "grace"}}.
+The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "complete", "require", "then",
+"grace"}}. Of a directory the completeness file is what is watched, dated and digested.
 Standard library only; runs under the job's own Python or the node's.
 """
 
 import argparse
 import hashlib
 import json
-import math
 import operator
 import os
 import re
@@ -22,6 +22,9 @@ import signal
 import stat
 import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import formats
 
 POLL_SECONDS = 0.25
 REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
@@ -78,18 +81,6 @@ def compare(name, value, operand):
         return False
 
 
-def refuse_constant(name):
-    raise ValueError(f"{name} is not JSON")
-
-
-def finite(text):
-    """A JSON number. One too large for a float would become infinite, and prove as little as NaN."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is too large for a number")
-    return number
-
-
 def listed(path):
     """Whether a file's folder names it."""
     try:
@@ -122,6 +113,12 @@ def read(path, keep):
     return b"".join(chunks) if keep else None, digest.hexdigest(), size
 
 
+def evidence_of(run_dir, artifact):
+    """The file that decides: the artifact itself, or the completeness file of a directory."""
+    path = os.path.join(run_dir, "work", artifact["path"])
+    return os.path.join(path, artifact["complete"]) if artifact["format"] == "directory" else path
+
+
 def settled(run_dir, artifact):
     """`inspect`, sure of what it says. A network file system may show the file as it was some time ago: what seems
     invalid is looked at once more under a name that nobody has asked for yet. And where somebody on this node has asked
@@ -130,7 +127,7 @@ def settled(run_dir, artifact):
     report = inspect(run_dir, artifact)
     if report["valid"]:
         return report
-    path = report["path"]
+    path = evidence_of(run_dir, artifact)
     deadline = time.monotonic() + REMEMBERED_SECONDS
     while listed(path) and not os.path.lexists(path) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -140,22 +137,29 @@ def settled(run_dir, artifact):
     except OSError:
         return report
     try:
-        return {**inspect(run_dir, artifact, other), "path": path}
+        return {**inspect(run_dir, artifact, other), "path": report["path"]}
     finally:
         os.unlink(other)
 
 
 def inspect(run_dir, artifact, path=None):
-    """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors."""
-    path = path or os.path.join(run_dir, "work", artifact["path"])
-    report = {"path": path, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
+    """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors.
+
+    `path`: another name of the file that decides.
+    """
+    kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
+    whole = os.path.join(run_dir, "work", artifact["path"])
+    report = {"path": whole, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
     before = look(path)
+    if kind == "directory" and before is None and os.path.isdir(whole):
+        report["errors"].append(f"is not complete: it holds no {artifact['complete']}")
+        return report
     try:
         # Opening a pipe would wait for a writer, and a folder has no content to prove anything.
         if not stat.S_ISREG(os.stat(path).st_mode):
             report["errors"].append("is not a regular file")
             return report
-        content, report["sha256"], report["bytes"] = read(path, keep=artifact["format"] == "json")
+        content, report["sha256"], report["bytes"] = read(path, keep=kind not in ("any", "safetensors"))
         started = os.stat(os.path.join(run_dir, ".attempt")).st_mtime_ns
     except OSError as error:
         report["errors"].append(f"cannot be read: {error.strerror}")
@@ -165,32 +169,29 @@ def inspect(run_dir, artifact, path=None):
         report["errors"].append("is older than this attempt")
     if before != after or after is None or after[1] != report["bytes"]:
         report["errors"].append("is still being written")
-    if not report["bytes"]:
+    # The completeness file of a directory may be an empty mark.
+    if not report["bytes"] and kind != "directory":
         report["errors"].append("is empty")
-    elif content is not None:
-        inspect_json(content, artifact["require"], report)
+    elif kind != "any":
+        inspect_values(kind, path, content, artifact["require"], report)
     report["valid"] = not report["errors"]
     return report
 
 
-def inspect_json(content, require, report):
+def inspect_values(kind, path, content, require, report):
     try:
-        # NaN and Infinity are Python's own extension: a NaN loss would pass as a number and prove nothing.
-        document = json.loads(content.decode("utf-8"), parse_constant=refuse_constant, parse_float=finite)
-    except (ValueError, RecursionError) as error:
-        report["errors"].append(f"is not valid JSON: {error}")
-        return
-    if not isinstance(document, dict):
-        report["errors"].append(f"must be a JSON object, not a {type(document).__name__}")
+        document = formats.document_of(kind, path, content)
+    except (OSError, ValueError) as error:
+        report["errors"].append(str(error))
         return
     scalars = {key: value for key, value in document.items() if isinstance(value, (str, int, float, bool))}
-    report["values"] = {key: value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
+    report["values"] = {str(key): value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
     report["errors"].extend(violations(document, require))
 
 
 def watch(arguments):
     artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
-    path = os.path.join(arguments.run_dir, "work", artifact["path"])
+    path = evidence_of(arguments.run_dir, artifact)
     seen = judged = None
     while True:
         now = look(path)

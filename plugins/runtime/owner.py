@@ -34,13 +34,20 @@ FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL
 SAME_JOB = ("cluster", "job_id", "run_dir")
 
 
+def own_job(environ):
+    """The id by which Slurm knows this job alone: ARRAY_TASK for a task of an array."""
+    if environ.get("SLURM_ARRAY_JOB_ID"):
+        return "{SLURM_ARRAY_JOB_ID}_{SLURM_ARRAY_TASK_ID}".format(**environ)
+    return environ["SLURM_JOB_ID"]
+
+
 def myself():
     """This job and attempt, as an owner is written down. The moment tells two of one number apart."""
     return {
         "generation": int(os.environ["RANKZERO_GENERATION"]),
         "cluster": os.environ.get("SLURM_CLUSTER_NAME", "cluster"),
         # A launch inside another job is a step of it: JOB.STEP.
-        "job_id": os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"],
+        "job_id": os.environ.get("RANKZERO_ATTACHED") or own_job(os.environ),
         "job_name": os.environ.get("SLURM_JOB_NAME", ""),
         "attempt": int(os.environ["RANKZERO_ATTEMPT"]),
         "run_dir": os.environ["RANKZERO_RUN_DIR"],

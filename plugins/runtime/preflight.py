@@ -93,10 +93,10 @@ def image_trouble(path, runtime):
         return "is not here"
     if not os.access(path, os.R_OK):
         return "may not be read here"
-    if runtime == "pyxis":
+    if runtime == "pyxis" or (runtime == "oci" and os.path.isfile(path)):
         try:
             with open(path, "rb") as stream:
-                return None if stream.read(4) == b"hsqs" else "is no squashfs, which pyxis needs"
+                return None if stream.read(4) == b"hsqs" else f"is no squashfs, which {runtime} needs"
         except OSError as error:
             return f"cannot be read here: {error.strerror}"
     return None
@@ -158,7 +158,7 @@ def room(path, least):
 def lacking(arguments):
     """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself (P5)."""
     parts = {"code": arguments.code}
-    if os.path.isabs(arguments.python):
+    if not arguments.sealed and os.path.isabs(arguments.python):
         parts["environment"] = os.path.dirname(os.path.dirname(arguments.python))
     sees = [kind for kind, path in parts.items() if path and os.path.isdir(path)]
     if arguments.stage == "never":
@@ -168,6 +168,12 @@ def lacking(arguments):
         for kind, path in parts.items()
         if path and (arguments.stage == "always" or kind not in sees)
     }, sees
+
+
+def unsealed(folder, name):
+    """Why this node does not have the sealed environment (sealed.py), or None."""
+    word = read(os.path.join(folder, name + ".json")) or {"problem": "no word from this node"}
+    return None if word.get("how") else word.get("problem") or "the file is not on this node"
 
 
 def examine(arguments, own, lacks=(), memory=None):
@@ -194,11 +200,15 @@ def examine(arguments, own, lacks=(), memory=None):
         check("proj", os.path.isdir(arguments.code), f"the code {arguments.code} is not here")
     if "environment" in lacks:
         columns["env"] = "missing"
+    elif arguments.sealed and (trouble := unsealed(arguments.sealed, this_node(arguments))):
+        check("env", False, f"environment: {trouble}")
     else:
         # Where the node can look into the container it does, and only there: an environment may not fit the node.
         imports = [] if arguments.enter else arguments.imports.split()
         found, torch, trouble, remembered = probed(arguments.python, imports, memory)
         check("env", trouble is None, f"environment: {trouble}")
+        if arguments.sealed and trouble is None:
+            columns["env"] = "made" if os.environ.get("RANKZERO_PACKAGES") else "sealed"
     if arguments.image:
         trouble = image_trouble(arguments.image, arguments.runtime)
         check("image", trouble is None, f"the image {arguments.image} {trouble}")
@@ -237,10 +247,13 @@ def examine(arguments, own, lacks=(), memory=None):
     return {"columns": columns, "problems": problems, "ailments": ailments, "torch": torch}
 
 
+def this_node(arguments):
+    return arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
+
+
 def node(arguments):
     unbound()
-    names = arguments.nodes.split(",")
-    name, own = names[int(os.environ["SLURM_NODEID"])], interfaces()
+    names, name, own = arguments.nodes.split(","), this_node(arguments), interfaces()
     # With spare nodes, any of the first few may become the first one of the ranks.
     heads = names[: max(1, len(names) - arguments.wanted + 1)]
     if name in heads:
@@ -278,6 +291,7 @@ def main():
     parser.add_argument("--slow", choices=["warn", "fail"], default="warn")
     parser.add_argument("--code", default="")
     parser.add_argument("--python", default="python3")
+    parser.add_argument("--sealed", default="")
     parser.add_argument("--imports", default="")
     parser.add_argument("--stage", choices=["missing", "never", "always"], default="never")
     parser.add_argument("--local-dir", default="")

@@ -65,7 +65,7 @@ rankzero_preflight() {
         --gpus "$RANKZERO_GPUS_PER_NODE" --gpu-health "${RANKZERO_GPU_HEALTH:-off}" \
         --image "${RANKZERO_IMAGE:-}" --mounts "${RANKZERO_MOUNTS:-}" --runtime "${RANKZERO_CONTAINER:-}" \
         --free-run "$RANKZERO_FREE_RUN" --free-tmp "$RANKZERO_FREE_TMP" \
-        --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}" \
+        --sealed "${rankzero_sealing:-}" --stage "${RANKZERO_STAGE:-never}" --local-dir "${RANKZERO_LOCAL_DIR:-}" \
         ${rankzero_enter[@]+--enter "${rankzero_enter[@]}"}
     [ -z "${RANKZERO_STAGE:-}" ] || rankzero_stage
     [ -z "${RANKZERO_ALL_REDUCE:-}" ] || rankzero_exchange

@@ -22,7 +22,7 @@ rankzero_on_early() {
     rankzero_early=yes
     rankzero_say "$RANKZERO_EARLY_SECONDS s or a little more before the time limit: the ranks get $RANKZERO_EARLY_SIGNAL"
     [ -n "${rankzero_ended_by:-}" ] && [ -n "$rankzero_step" ] || return 0
-    scancel --signal="$RANKZERO_EARLY_SIGNAL" "$SLURM_JOB_ID" || kill -TERM "$rankzero_step" 2>/dev/null
+    scancel --signal="$RANKZERO_EARLY_SIGNAL" "$rankzero_slurm_job" || kill -TERM "$rankzero_step" 2>/dev/null
 }
 
 # After the ranks have ended: what the early signal means for the end. Sets rankzero_ended_by, rankzero_message, and
@@ -88,7 +88,7 @@ rankzero_after_preemption() {
 rankzero_preempted() {
     local since preempted
     [ -z "${RANKZERO_ATTACHED:-}" ] || return 1
-    rankzero_shown=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$SLURM_JOB_ID" 2> /dev/null) || return 1
+    rankzero_shown=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$rankzero_slurm_job" 2> /dev/null) || return 1
     preempted=${rankzero_shown#* PreemptTime=} since=${rankzero_shown#* StartTime=}
     # An attempt before this one may have been the preempted one. Times are written so that text compares.
     [[ ${preempted%% *} == [0-9]* && ! ${preempted%% *} < ${since%% *} ]]
@@ -121,12 +121,12 @@ rankzero_stands_still() {
 # another job goes on; where Slurm does not answer, there is none: a job that is requeued later would be a second one.
 rankzero_requeue() {
     local said
-    if said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1); then
+    if said=$(scontrol requeue "$rankzero_slurm_job" 2>&1); then
         return 0
     fi
     rankzero_again=''
     said="Slurm did not requeue the job: $said"
-    if [[ $(scontrol show job --oneliner "$SLURM_JOB_ID" 2> /dev/null) == *" Requeue=0 "* ]]; then
+    if [[ $(scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null) == *" Requeue=0 "* ]]; then
         if rankzero_chain "$rankzero_why; $said"; then
             rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
                 "$rankzero_why; job $rankzero_next goes on: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_MAX_RESTARTS + 1)) follows"
@@ -143,7 +143,7 @@ rankzero_requeue_without() {
     # From here on Slurm tells this script to end. A job cannot start anew while its last script runs, and only one that
     # waits can be told what to leave out: so the nodes are excluded between the two.
     trap '' TERM INT USR1 USR2
-    said=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>&1)
+    said=$(scontrol show job --oneliner "$rankzero_slurm_job" 2>&1)
     known=$(rankzero_field ExcNodeList "$said") asked=$(rankzero_field ReqNodeList "$said")
     known=${known:+$known,}$1
     if [ "$RANKZERO_ATTEMPT" -ge "$RANKZERO_PREFLIGHT_RESTARTS" ]; then
@@ -163,11 +163,11 @@ rankzero_requeue_without() {
     # Before the requeue: Slurm may end this script at any moment after it.
     rankzero_outcome requeue 69 \
         "$2; requeued without $1: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) follows"
-    said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1) \
+    said=$(scontrol requeue "$rankzero_slurm_job" 2>&1) \
         || rankzero_refuse setup 69 "$2; Slurm did not requeue the job: $said"
-    if ! said=$(scontrol update "JobId=$SLURM_JOB_ID" "ExcNodeList=$known" 2>&1); then
+    if ! said=$(scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$known" 2>&1); then
         rankzero_outcome setup 69 "$2; cancelled: Slurm requeued the job, but did not exclude $1: $said"
-        scancel "$SLURM_JOB_ID"
+        scancel "$rankzero_slurm_job"
     fi
     exit 69
 }

@@ -20,10 +20,8 @@ import argparse
 import contextlib
 import fcntl
 import os
-import select
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -32,12 +30,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import disk  # noqa: E402
+import holding  # noqa: E402
 import pack  # noqa: E402
 import preflight  # noqa: E402
 
 POLL_SECONDS = 0.2
-# After SIGTERM without a word from the batch script: how long ranks have to show up before there are none.
-RANKS_SECONDS = 1.0
 COLUMNS = {"code": "proj", "environment": "env"}
 
 
@@ -120,12 +117,7 @@ def plan(stage, arguments):
 
 def hold(stage):
     """Make this node's folders, look for room where a copy is to come, and clean up when the job is over."""
-    ending = []
-    # A program may be told to save itself by any of them, and every step hears it. The end comes by TERM or INT.
-    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
-        signal.signal(number, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.append(time.monotonic()))
+    end = holding.End()
     homes, transfers = [], stage.hear("plan")
     name, waiting, problem = stage.name, [], None
     try:
@@ -133,13 +125,12 @@ def hold(stage):
             disk.sweep(stage.places)
             homes.append(disk.Home(disk.COMMON))
             for kind, transfer in transfers.items():
-                link(transfer["path"], os.path.join(stage.view, kind))
+                disk.link(transfer["path"], os.path.join(stage.view, kind))
                 if name in transfer["nodes"]:
                     waiting.append(kind)
         except (OSError, disk.Trouble) as error:
             problem = str(error)
         stage.say(f"{name}.held", problem=problem)
-        seen = False
         while True:
             for kind in list(waiting):
                 offer = stage.hear(f"{kind}.offer")
@@ -147,41 +138,11 @@ def hold(stage):
                     waiting.remove(kind)
                     if not offer["problem"]:
                         stage.say(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
-            if over():
+            if end.came(POLL_SECONDS):
                 return
-            if ending:
-                alive = ranks_alive()
-                seen = seen or alive
-                if not alive and (seen or time.monotonic() - ending[0] > RANKS_SECONDS):
-                    return
     finally:
         for home in reversed(homes):
             home.leave()
-
-
-def over():
-    """Waits a moment; whether the batch script has closed our standard input: its word that the job is over."""
-    return bool(select.select([0], [], [], POLL_SECONDS)[0]) and not os.read(0, 4096)
-
-
-def ranks_alive():
-    """Whether a process of another step of this run is here, as this user. Other runs may be in the job, too."""
-    own, job = os.environ.get("SLURM_STEP_ID"), os.environ["SLURM_JOB_ID"]
-    run = os.environb.get(b"RANKZERO_RUN_DIR")
-    for number in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{number}/environ", "rb") as stream:
-                found = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
-        except OSError:
-            continue
-        if found.get(b"RANKZERO_RUN_DIR", run) != run:
-            continue
-        if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (
-            None,
-            os.fsencode(own or ""),
-        ):
-            return True
-    return False
 
 
 def room(stage, kind, offer, homes):
@@ -193,17 +154,10 @@ def room(stage, kind, offer, homes):
         folder = os.path.join(home.path, f"{kind}.copy")
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-        link(folder, os.path.join(stage.view, f"{kind}.in"))
+        disk.link(folder, os.path.join(stage.view, f"{kind}.in"))
     except (OSError, disk.Trouble) as error:
         return str(error)
     return None
-
-
-def link(target, path):
-    """Make a link, or lead it elsewhere; it is never away meanwhile."""
-    fresh = f"{path}.{os.getpid()}"
-    os.symlink(target, fresh)
-    os.replace(fresh, path)
 
 
 def send(stage, kind):
@@ -302,7 +256,7 @@ def unpacked(stage, kind, offer):
                 readdress(tree + ".new", offer["path"], os.path.join(stage.view, kind))
                 os.rename(tree + ".new", tree)
                 os.unlink(archive)
-            link(os.path.realpath(tree), os.path.join(stage.view, kind))
+            disk.link(os.path.realpath(tree), os.path.join(stage.view, kind))
     except (OSError, pack.Damaged) as error:
         return f"it cannot be unpacked: {error}"
     return None

@@ -13,15 +13,25 @@
 # command, $3: nodes; the rest: options of stage.py. Words and not the step itself: what is started in the background has
 # to be the program, or a signal would end a shell in its place.
 rankzero_stage_step() {
-    local nodes
-    nodes=${3//[!,]/}
+    rankzero_node_step "$3" 1 stage.py "$2" "${@:4}"
+    rankzero_words=(timeout -k 5 "$1" "${rankzero_words[@]}")
+}
+
+# Sets rankzero_words to a step of one task on each of the nodes $1, beside whatever else runs in the job. $2: CPUs of a
+# task, $3: the program of the runtime, $4: its command; the rest: its options.
+rankzero_node_step() {
+    local nodes=${1//[!,]/}
     nodes=$((${#nodes} + 1))
+    if [ -z "${rankzero_memory:-}" ]; then
+        rankzero_slurm_tmp=$(scontrol show config 2> /dev/null | sed -n 's/^TmpFS *= *//p')
+        rankzero_memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
+    fi
     rankzero_words=(
-        timeout -k 5 "$1" srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task=1 --mem=0
-        --gres=none --nodelist="$3" --kill-on-bad-exit=0 --export=ALL
-        --output="$rankzero_checks/stage.log" --open-mode=append
-        python3 -I "$RANKZERO_RUNTIME/stage.py" "$2" "$rankzero_checks" "$3"
-        --local-dir "${RANKZERO_LOCAL_DIR:-}" --slurm-tmp "$rankzero_slurm_tmp" --memory "$rankzero_memory" "${@:4}"
+        srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task="$2" --mem=0
+        --gres=none --nodelist="$1" --kill-on-bad-exit=0 --export=ALL
+        --output="$rankzero_checks/${3%.py}.log" --open-mode=append
+        env RANKZERO_HOLDS=1 python3 -I "$RANKZERO_RUNTIME/$3" "$4" "$rankzero_checks" "$1"
+        --local-dir "${RANKZERO_LOCAL_DIR:-}" --slurm-tmp "$rankzero_slurm_tmp" --memory "$rankzero_memory" "${@:5}"
     )
 }
 
@@ -33,8 +43,6 @@ rankzero_stage() {
         "$rankzero_names" --code "$RANKZERO_CODE" --python "$RANKZERO_PYTHON" --archives "${RANKZERO_ARCHIVES:-}")
     [ "${#plan[@]}" -gt 0 ] || return 0
     rankzero_held=${plan[0]#hold } rankzero_view=${plan[1]#view }
-    rankzero_slurm_tmp=$(scontrol show config 2> /dev/null | sed -n 's/^TmpFS *= *//p')
-    rankzero_memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
     rankzero_hold || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
     for line in "${plan[@]:2}"; do
         kind=${line%% *}
@@ -67,14 +75,29 @@ rankzero_wait_for() {
 
 # Starts the step that holds the job's folders on the nodes as long as we hold its standard input open.
 rankzero_hold() {
+    rankzero_stage_step 0 hold "$rankzero_held"
+    rankzero_tie || return 1
+    rankzero_holder=$rankzero_tied rankzero_holding=$rankzero_tie
+}
+
+# Starts rankzero_words with a standard input that we hold open: rankzero_tied is the process, rankzero_tie our end.
+rankzero_tie() {
     local folder
     folder=$(mktemp -d) || return 1
     mkfifo "$folder/pipe" || return 1
-    rankzero_stage_step 0 hold "$rankzero_held"
     "${rankzero_words[@]}" < "$folder/pipe" &
-    rankzero_holder=$!
-    exec {rankzero_holding}> "$folder/pipe"
+    rankzero_tied=$!
+    exec {rankzero_tie}> "$folder/pipe"
     rm -r "$folder"
+}
+
+# Tells a step that was started so ($1: process, $2: our end of its standard input) that the job is over, and waits.
+rankzero_untie() {
+    local end=$2
+    exec {end}>&-
+    (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$1") > /dev/null 2>&1 &
+    rankzero_wait_for "$1"
+    kill "$!" 2> /dev/null
 }
 
 # From here on the ranks see the code, or the environment, through the view.
@@ -110,11 +133,15 @@ rankzero_relink() {
 
 # At the end of the job, or before the ranks start again on other nodes: the nodes remove their copies, and the working directory leads to the snapshot again.
 rankzero_unstage() {
+    rankzero_unhold
+    # Last: what was started after them may have inherited the pipe whose end is the word.
+    rankzero_uninstall
+    rankzero_unseal
+}
+
+rankzero_unhold() {
     [ -n "${rankzero_holder:-}" ] || return 0
-    exec {rankzero_holding}>&-
-    (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$rankzero_holder") > /dev/null 2>&1 &
-    rankzero_wait_for "$rankzero_holder"
-    kill "$!" 2> /dev/null
+    rankzero_untie "$rankzero_holder" "$rankzero_holding"
     rankzero_holder=''
     if [ -n "${rankzero_snapshot:-}" ]; then
         rankzero_relink "$rankzero_snapshot" && rm -f "$RANKZERO_RUN_DIR/.staged"

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, faults, layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, faults, layout
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -159,3 +159,18 @@ def lab() -> Iterator[LabCluster]:
     finally:
         if not keep:
             cluster.apply(this, "absent")
+
+
+@pytest.fixture(scope="session")
+def site_lab() -> Iterator[LabCluster]:
+    """A lab of profile site, for all test modules that ask for one."""
+    if os.getuid() != 0:
+        pytest.skip("a lab of profile site needs root")
+    this = lab_of(instance_name("site"), profile="site", nodes=2, cpus=0, partitions=[], internet=False)
+    cluster.apply(this, "absent")
+    cluster.apply(this, "present")
+    try:
+        yield LabCluster(this)
+    finally:
+        cluster.apply(this, "absent")
+        assert cgroups.left(this.group) == [], "control groups of the lab are left"

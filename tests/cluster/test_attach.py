@@ -145,8 +145,11 @@ def test_the_launch_is_cancelled_and_the_allocation_is_not(site: Site, allocatio
     """By us its ranks have time to save themselves. By somebody's scancel they are left behind, and seen to."""
     lab = site.lab
     # Exit code 0: of ranks that hear of it at different times, one that fails would take the others with it. A loop:
-    # Slurm tells each process of a rank, and a rank that only waits for its child would end with that, untold.
-    job = inside(site, allocation, 'trap "sleep 1; echo saved; exit 0" TERM; echo ready; while :; do sleep 600; done')
+    # Slurm tells each process of a rank, and a rank that only waits for its child would end with that, untold. `wait`:
+    # a child that began after Slurm had counted hears nothing, and bash heeds its trap when such a child has ended.
+    job = inside(
+        site, allocation, 'trap "sleep 1; echo saved; exit 0" TERM; echo ready; while :; do sleep 600 & wait; done'
+    )
     launch = site.launch(job)
     run = site.run_dir(launch)
     lab.wait_until(lambda: sum("ready" in text for text in rank_logs(run).values()) == 4, JOB_SECONDS, "all ranks run")

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +54,7 @@ def test_the_cause_is_found(host: str, played: tuple[Site, Played]) -> None:
     (why,) = play.results(DIAGNOSIS, host)
     found = why["diagnosis"]
     assert (found["family"], word in found["root"]["text"]) == (family, True), found
-    assert found["ranks"] == [1], found
+    assert found["ranks"] == [1] and len(found["nodes"]) == 1, found
     # The whole story lies beside the run, and the screen has the short one.
     assert read_json(site.run_dir(play.launch(host)) / "diagnosis.json") == found
     assert len(why["lines"]) <= 15
@@ -63,6 +66,48 @@ def test_an_artifact_that_proves_nothing_is_a_cause(played: tuple[Site, Played])
     (why,) = played[1].results(DIAGNOSIS, "unproven")
     assert why["diagnosis"]["family"] == "artifact"
     assert "loss: 1.5 is not lt 1" in " ".join(" ".join(why["lines"]).split())
+
+
+STEPS = "for n in 1 2 3 4 5 6; do echo step $n/99 loss 0.5; sleep 0.2; done"
+
+
+def test_a_running_job_answers_the_check_list_and_says_who_is_behind(lab: LabCluster, tmp_path: Path) -> None:
+    """Rank 1 stops after its third step, rank 0 goes on; the playbook of a job that runs, and of one that waits."""
+    site = Site(lab, tmp_path, "alive")
+    family = {
+        "family": "license", "what": "no licence is free", "remedy": "Let Slurm count them: `resources.sbatch`.",
+        "says": [{"regex": "License checkout failed", "needles": ["License checkout failed"]}],
+        "examples": ["License checkout failed: solver"],
+    }  # fmt: skip
+    (tmp_path / "own.yml").write_text(json.dumps(family))
+    try:
+        stops = (
+            f'[ "$RANK" = 0 ] || exec sh -c "for n in 1 2 3; do echo step \\$n/99 loss 0.5; done; sleep 600"\n{STEPS}'
+        )
+        job = site.launch(site.job(f"{stops}; echo License checkout failed; sleep 600", launcher={"ranks_per_node": 2}))
+        waits = site.launch(site.job("true", name="waits", resources={"time": "00:01:00", "sbatch": {"hold": True}}))
+        log = site.wait_for(site.run_dir(job) / "logs" / "0" / "rank-0000.log")
+        lab.wait_until(lambda: "License" in log.read_text(), 60, "the last step")
+        quick = {"stall_factor": 1.5, "stall_seconds": 0.2}
+        diagnose = "rankzero.slurm.diagnose"
+        lab.wait_until(lambda: time.time() - log.stat().st_mtime > 3, 60, "the job stands still")
+        played = site.play(None, playbook=diagnose, run_dir=job["run_dir"], families=str(tmp_path / "own.yml"), **quick)
+        (found,) = played.results(DIAGNOSIS)
+        stall, asked = found["diagnosis"]["stall"], {one["question"]: one for one in found["diagnosis"]["checklist"]}
+        assert (stall["step"], stall["behind"]) == (6, [1]), found
+        assert asked["all ranks started"]["answer"] == "2 of 2 started with WORLD_SIZE 2"
+        assert asked["all ranks started"]["ok"] and asked["world size"]["ok"] and asked["steps"]["ok"]
+        assert found["diagnosis"]["family"] == "license"
+        assert len(found["lines"]) <= 15
+        assert not (site.run_dir(job) / "diagnosis.json").exists()
+        cluster = {**site.cluster, "diagnosis_families": ["nowhere.yml"]}
+        refused = site.play(None, playbook=diagnose, run_dir=job["run_dir"], launch_cluster=cluster)
+        assert "there is no file" in refused.results(DIAGNOSIS)[-1]["msg"]
+        (why,) = site.play(None, playbook=diagnose, run_dir=waits["run_dir"]).results(DIAGNOSIS)
+        assert (why["diagnosis"]["family"], why["diagnosis"]["facts"]["reason"]["code"]) == ("pending", "JobHeldUser")
+        assert "scontrol release" in why["diagnosis"]["remedy"]
+    finally:
+        site.close()
 
 
 def test_whatever_names_a_launch_finds_it(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.unit.pyenv.conftest import make_wheel
 
 CODE = "rankzero.slurm.code_snapshot"
 ENVIRONMENT = "rankzero.slurm.uv_environment"
+PACKAGES = "rankzero.slurm.uv_cache"
 #: A host without a way out and without settings of pip: what an air-gapped login node is.
 CUT_OFF = {
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"),
@@ -148,6 +150,20 @@ def test_the_head_builds_and_air_gapped_nodes_run(desk: Desk) -> None:
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
 
 
+def test_a_sealed_environment_is_one_file_that_a_second_task_leaves_alone(desk: Desk) -> None:
+    if shutil.which("mksquashfs") is None:
+        pytest.skip("mksquashfs is not on this machine (package squashfs-tools)")
+    chosen = {"mode": "sealed", "compression": "lz4", "interpreter": "copied"}
+    options = {"project": str(desk.project), "on_host": desk.sources, **chosen}
+    built = desk.result(ENVIRONMENT, **options)
+    folder = desk.store / "environments" / built["ref"]["key"]
+    assert sorted(path.name for path in folder.iterdir()) == ["env.json", "environment.sqsh"]
+    assert built["ref"]["digest"] == built["environment"]["sealed"]["sha256"]
+    assert built["environment"]["sealed"]["compression"] == "lz4"
+    again = desk.result(ENVIRONMENT, **options)
+    assert (again["changed"], again["ref"]) == (False, built["ref"])
+
+
 def test_extras_and_torch_are_other_environments(desk: Desk) -> None:
     make_wheel(desk.wheels, "gamma", "3.0", {"gamma.py": ""})
     make_wheel(desk.wheels, "torch", "2.9.0+cpu", {"torch.py": ""})
@@ -165,21 +181,62 @@ def test_a_head_without_a_way_out_uses_wheels_that_it_sees_at_the_controller(des
     assert desk.value_on(desk.lab.nodes[0], built["ref"]["path"]) == "2"
 
 
-def test_wheels_travel_to_a_head_that_does_not_see_them(desk: Desk) -> None:
+def blind(desk: Desk, folder: Path) -> str:
+    """A shell on the head that does not see a folder of the controller."""
     if os.geteuid() != 0:
         pytest.skip("hiding a directory from the head needs a mount, and that needs root")
+    folder.mkdir(exist_ok=True)
     shell = desk.folder / "blind.sh"
     inside = desk.folder / "inside.sh"
-    hiding = f"mount -t tmpfs none {desk.wheels} && exec /bin/sh"
+    hiding = f"mount -t tmpfs none {folder} && exec /bin/sh"
     inside.write_text(f'exec unshare -m /bin/sh -c \'{hiding} "$@"\' sh "$@"\n', encoding="utf-8")
     shell.write_text(f'#!/bin/sh\nexec {desk.lab.shell} {inside} "$@"\n', encoding="utf-8")
     shell.chmod(0o755)
-    options = {"project": str(desk.project), "on_host": CUT_OFF, "here": desk.sources, "shell": str(shell)}
+    return str(shell)
+
+
+def test_wheels_travel_to_a_head_that_does_not_see_them(desk: Desk) -> None:
+    shell = blind(desk, desk.wheels)
+    options = {"project": str(desk.project), "on_host": CUT_OFF, "here": desk.sources, "shell": shell}
     played = desk.play(ENVIRONMENT, download="controller", **options)
     assert played.rc == 0, played.output
     assert "sending 2 wheels" in played.output
     built = played.results(ENVIRONMENT)[-1]
     assert desk.value_on(desk.lab.nodes[0], built["ref"]["path"]) == "2"
+
+
+def test_a_set_of_packages_travels_to_a_head_without_a_way_out(desk: Desk) -> None:
+    """Made on the controller for the head's Python, and sent; the two modules that can ask for it mean the same one."""
+    cut_off = {**CUT_OFF, "UV_HTTP_RETRIES": "0"}
+    options = {"project": str(desk.project), "on_host": cut_off, "here": desk.sources}
+    planned = desk.result(ENVIRONMENT, "--check", mode="wheelhouse", **options)
+    played = desk.play(PACKAGES, kind="wheelhouse", shell=blind(desk, desk.folder / "cache"), **options)
+    assert played.rc == 0, played.output
+    assert "fetching the packages here" in played.output and "sending " in played.output
+    made = played.results(PACKAGES)[-1]
+    assert made["changed"] and made["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
+    assert planned["ref"] == {**made["ref"], "present": False, "digest": None}
+    again = desk.result(ENVIRONMENT, mode="wheelhouse", **options)
+    assert (again["changed"], again["ref"]) == (False, made["ref"])
+    gone = desk.result(PACKAGES, state="absent", key=made["ref"]["key"])
+    assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
+    desk.pyproject("beta")  # what nobody has fetched yet
+    assert "a package source cannot be reached" in desk.refused(
+        PACKAGES, project=str(desk.project), on_host=cut_off, here=cut_off
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "said"),
+    [
+        (PACKAGES, {"verify": False, "_request": {"offer": {"folder": "/x", "sha256": "y"}}}, "_request"),
+        (PACKAGES, {"source": "/nonexistent"}, "source: /nonexistent on this host is neither a set of packages"),
+        (ENVIRONMENT, {"platform": "x86_64-manylinux_2_28"}, "platform: goes with mode cache or wheelhouse"),
+        (ENVIRONMENT, {"mode": "conda", "file": "a.yml", "torch": "cpu"}, "torch: nothing for mode conda"),
+    ],
+)
+def test_bad_options_of_the_modes(desk: Desk, module: str, options: dict[str, Any], said: str) -> None:
+    assert said in desk.refused(module, **{"project": str(desk.project), "on_host": desk.sources, **options})
 
 
 def test_what_nobody_reaches_is_said(desk: Desk) -> None:
@@ -204,6 +261,7 @@ def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
         ({"download": "sometimes"}, "download"),
         ({"store_root": "store"}, "store_root: 'store' is no absolute path on the cluster"),
         ({"extra": ["more"]}, "extra"),
+        ({"mode": "sealed", "compression": "gzip"}, "compression"),
         ({"_request": {"pyproject": "", "uv": "/bin/false"}}, "_request"),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -61,13 +62,16 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launch
     assert sorted(set(result["hosts"])) == lab.nodes[:2]
 
 
-def test_the_parts_of_the_program(lab: LabCluster, example: Path) -> None:
+def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path) -> None:
     """In the environment that the example builds; what pytest needs comes from the tests' own."""
     store = lab.shared / "example" / "store_root" / "environments"
-    if not list(store.glob("*/bin/python")):
+    if not list(store.glob("*/environment.sqsh")):
         done = train(lab, example, "-e", "nodes=1")
         assert done.returncode == 0, done.stdout + done.stderr
-    (python,) = store.glob("*/bin/python")
+    (file,) = store.glob("*/environment.sqsh")
+    unpacked = tmp_path / "environment"
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", unpacked, file], check=True, stdout=subprocess.DEVNULL)
+    python = unpacked / "bin" / "python"
     done = subprocess.run(
         [python, "-m", "pytest", "-p", "no:cacheprovider", ROOT / "tests" / "cluster" / "first_run_program.py"],
         cwd=example,
@@ -77,8 +81,46 @@ def test_the_parts_of_the_program(lab: LabCluster, example: Path) -> None:
         timeout=300,
         check=False,
     )
+    shutil.rmtree(unpacked)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b6 passed\b", done.stdout) and "skipped" not in done.stdout, done.stdout
+
+
+def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) -> None:
+    """A Debian base without any registry: one file, which crun's container mounts on each node, without a route out."""
+    if lab.way != "realistic":
+        pytest.skip("in a lab of the simple way nobody is root: the image is built in tests/integration/test_image.py")
+    for command in ("mmdebstrap", "tar2sqfs", "squashfuse", "crun"):
+        if lab.node(lab.nodes[0], ["sh", "-c", f"command -v {command}"], check=False).returncode:
+            pytest.skip(f"the lab's root of Slurm {lab.lab.slurm} has no {command}")
+    suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    job = example / "jobs" / "first_run.yml"
+    built = f"container: {{runtime: oci, build: {{suite: {suite}, packages: [python3]}}}}\n"
+    job.write_text(job.read_text(encoding="utf-8") + built, encoding="utf-8")
+    images = lab.shared / "example" / "store_root" / "images"
+    shutil.rmtree(images, ignore_errors=True)  # of a lab that is kept
+    planned = train(lab, example, "--check", "-e", "nodes=2")
+    assert planned.returncode == 0 and re.search(r"to be built first: .*image", planned.stdout), planned.stdout
+    assert not images.exists()
+    done = train(lab, example, "-e", "nodes=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = lab.shared / "example" / "state_root" / "runs" / "first-run"
+    (run,) = runs.glob("*/1")
+    result = json.loads((run / "work" / "result.json").read_text(encoding="utf-8"))
+    assert result["world_size"] == 4 and result["parameters_identical"]
+    (ref,) = [ref for ref in json.loads((run / "launch.json").read_text())["refs"] if ref["kind"] == "image"]
+    record = json.loads((images / ref["key"] / "image.json").read_text())
+    assert record["inputs"]["suite"] == suite and record["way"]["engine"] is None
+    assert f"--image={ref['path']}/image.sqsh" in (run / "job.sbatch").read_text()
+    table = (run / "preflight" / "0" / "table").read_text().splitlines()
+    assert len([line for line in table if "image=ok" in line and "oci=ok" in line]) == 2, table
+    # The same again has its result, and asks for nothing to be built.
+    again = train(lab, example, "-e", "nodes=2")
+    shutil.rmtree(runs)
+    assert again.returncode == 0 and "nothing to do" in again.stdout, again.stdout
+    for node in lab.nodes[:2]:
+        left = lab.node(node, ["sh", "-c", "ps -eo args; cat /proc/mounts"]).stdout
+        assert "image.sqsh" not in left and "fuse.squashfuse" not in left
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])

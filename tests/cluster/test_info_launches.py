@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.cluster.watching import Bench, bench
+from tests.repository import run
 
 __all__ = ["bench"]
 
@@ -29,6 +33,16 @@ def test_cluster_info_describes_the_lab(bench: Bench) -> None:
     assert bench.task("cluster_info", check=True)["partitions"] == found["partitions"]
 
 
+def test_the_nodes_of_the_lab_are_an_inventory(bench: Bench, tmp_path: Path) -> None:
+    """Asked through the lab's head, as a controller without Slurm asks through a login node."""
+    asked = {"plugin": "rankzero.slurm.nodes", "command": [bench.lab.lab.path("bin", "head"), "scontrol"]}
+    (tmp_path / "lab.slurm_nodes.yml").write_text(json.dumps(asked))
+    found = json.loads(run("ansible-inventory", "-i", "lab.slurm_nodes.yml", "--list", cwd=tmp_path).stdout)
+    everyone = [f"node{number:02d}" for number in range(1, 9)]
+    assert found["partition_batch"]["hosts"] == found["partition_short"]["hosts"] == everyone
+    assert all(found["_meta"]["hostvars"][name]["slurm_gpus"] == 8 for name in everyone)
+
+
 def test_a_host_without_slurm_is_named(bench: Bench) -> None:
     failed = bench.task("cluster_info", through=bench.shell_without_slurm(), fails=True)
     assert "the Slurm command 'scontrol' is not on host" in failed["msg"]
@@ -46,6 +60,9 @@ def test_job_info_of_a_life(bench: Bench) -> None:
     assert (found["state"], found["active"], found["completed"], found["success"]) == ("RUNNING", True, False, False)
     assert found["nodes"] == bench.started(run)["nodes"]
     assert (found["job_id"], found["run_dir"], found["generation"]) == (run.job_id, run.path, 1)
+    listed = bench.task("job_info", state_root=bench.state_root, newest=True, active=True)
+    assert [one["job_id"] for one in listed["launches"]] == [run.job_id]
+    assert run.name in listed["lines"][1] and "RUNNING" in listed["lines"][1]
 
     (run.here / "go").touch()
     bench.ended(run)

@@ -67,12 +67,16 @@ def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture(scope="module")
 def image(lab: LabCluster) -> Iterator[str]:
-    """A bundle on /shared, as the nodes name it."""
+    """A squashfs file on /shared, as the nodes name it; its bundle lies beside it."""
     folder = lab.shared / "images-of-oci"
     shutil.rmtree(folder, ignore_errors=True)
-    images.bundle(folder / "torch", VALUES)
-    yield f"{lab.shared_inside}/images-of-oci/torch"
+    made = images.built(folder, VALUES, "oci")
+    yield made["sqsh"].replace(str(lab.shared), lab.shared_inside)
     shutil.rmtree(folder)
+
+
+def bundle(image: str) -> str:
+    return os.path.join(os.path.dirname(image), "bundle")
 
 
 def leftovers(site: Site, text: str) -> dict[str, list[str]]:
@@ -82,7 +86,10 @@ def leftovers(site: Site, text: str) -> dict[str, list[str]]:
         lines = site.lab.node(node, ["ps", "-eo", "args"]).stdout.splitlines()
         left = [line for line in lines if text in line and "ps -eo" not in line]
         left += site.lab.node(node, ["sh", "-c", "ls -d /run/crun/* /run/user/*/crun/* 2>/dev/null; :"]).stdout.split()
-        left += site.lab.node(node, ["sh", "-c", "grep '^rankzero ' /proc/mounts; :"]).stdout.splitlines()
+        left += site.lab.node(
+            node, ["sh", "-c", "grep -E '^(rankzero|squashfuse) ' /proc/mounts; :"]
+        ).stdout.splitlines()
+        left += [line for line in lines if "image.sqsh" in line and "ps -eo" not in line]
         if left:
             found[node] = left
     return found
@@ -154,6 +161,7 @@ def test_a_cancelled_job_and_one_that_fails_leave_nothing_on_their_nodes(site: S
     container = {"runtime": "oci", "image": image}
     # It leaves a child of its own, and does not listen.
     stubborn = site.job("trap '' TERM; sleep 300 & sleep 300", "stubborn", container=container, resources={"nodes": 2})
+    container = {"runtime": "oci", "image": bundle(image)}
     failing = site.job("exit 7", "failing", container=container, launcher={"ranks_per_node": 2})
     first, second = site.launch(stubborn), site.launch(failing)
     outcome = site.outcome(second)
@@ -173,7 +181,7 @@ def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(sit
     assert f"container.image: {empty} has neither bin nor usr" in message
     assert f"container.mounts: {empty}/none does not exist (it would lie on the file system of" in message
     assert site.jobs() == {}
-    lacking = site.lab.nodes[1]
+    lacking, image = site.lab.nodes[1], bundle(image)
     site.lab.faults.hide(lacking, image)
     try:
         launch = site.launch(
@@ -216,3 +224,28 @@ def test_its_shell(site: Site, image: str) -> None:
     terminal.expect("PLAY RECAP")
     assert terminal.close() == 0
     site.lab.wait_until(lambda: leftovers(site, folder) == {}, 30, "nothing is left")
+
+
+def test_a_sealed_environment_is_seen_in_the_image_and_its_python_runs_the_ranks(site: Site, image: str) -> None:
+    """It is mounted on the node by a step of its own; an ordinary bind of the node's /tmp brings it inside."""
+    code = site.folder / "code"
+    (code / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\n')
+    (code / "prog.py").write_text(
+        "import json, os, sys\nprint(json.dumps([sys.prefix, json.__file__, os.path.exists('/in-the-image')]))\n"
+        "open('result.json', 'w').write('{}') if os.environ['RANK'] == '0' else None\n"
+    )
+    launch = site.launch(
+        site.job(
+            ["prog.py"],
+            resources={"nodes": 2, "time": "00:05:00"},
+            environment={"mode": "sealed", "project": str(code)},
+            container={"runtime": "oci", "image": bundle(image)},
+            artifact={},
+        )
+    )
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert outcome["success"], (outcome, log_of(run, launch["job_id"]), rank_logs(run))
+    for text in rank_logs(run).values():
+        prefix, library, inside = json.loads(text.splitlines()[-1])
+        assert prefix.startswith("/tmp/rankzero-") and prefix.endswith("/sealed")
+        assert library.startswith(prefix + "/lib/python3.") and inside

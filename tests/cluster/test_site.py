@@ -9,7 +9,6 @@ What the machine cannot do is named by the lab, and the test that needs it is sk
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, profile
 from benchmarks.faults.run import run_matrix
 from tests import images
-from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
 from tests.cluster.test_attach import ABSENT, steps
 from tests.cluster.test_launch_resume import COUNTS, STEPS, begun, early, nothing_left
@@ -42,20 +41,6 @@ BECOME = {
     "ansible_become_user": profile.USER,
     "ansible_pipelining": True,
 }
-
-
-@pytest.fixture(scope="module")
-def site_lab() -> Iterator[LabCluster]:
-    if os.getuid() != 0:
-        pytest.skip("a lab of profile site needs root")
-    this = lab_of(instance_name("site"), profile="site", nodes=2, cpus=0, partitions=[], internet=False)
-    cluster.apply(this, "absent")
-    cluster.apply(this, "present")
-    try:
-        yield LabCluster(this)
-    finally:
-        cluster.apply(this, "absent")
-        assert cgroups.left(this.group) == [], "control groups of the lab are left"
 
 
 @pytest.fixture
@@ -160,6 +145,10 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
     assert "(first: task 0 on node0" in waited["message"] and ", Out Of Memory)" in waited["message"], waited
     steps = user(site, "sacct", "--noheader", "--jobs", waited["job_id"], "--format=State%20").split()
     assert "OUT_OF_MEMORY" in steps, steps
+    (why,) = played.results("rankzero.slurm.job_diagnosis", "eats")
+    ends = why["diagnosis"]["facts"]["accounting"]
+    assert why["diagnosis"]["family"] == "host_oom_killed" and len(why["lines"]) <= 15, why
+    assert any(end["state"] == "OUT_OF_MEMORY" and end["asked"] for end in ends), ends
     assert "eats" in rank_logs(site.run_dir(played.launch("eats")))["rank-0000.log"]
 
 
@@ -222,7 +211,8 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
     lab, (first, second) = site.lab, site.lab.nodes
     crun = lab.node(first, ["sh", "-c", "command -v crun"], check=False).returncode == 0
     folder = f"{lab.shared_inside}/images-{site.token}"
-    images.bundle(site.host_path(f"{folder}/torch"), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    made = images.built(site.host_path(folder), {"PATH": "/usr/bin", "INSIDE": "torch"})
+    image = made["sqsh"].replace(str(lab.shared), lab.shared_inside)
     store = site.cluster["store_root"]
     hidden = f"{store}-{site.token}"
     user(site, "mkdir", "-p", hidden)
@@ -237,7 +227,7 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
             "contained",
             resources={**common, "sbatch": {"nodelist": first}},
             launcher={"ranks_per_node": 2},
-            container={"runtime": "oci", "image": f"{folder}/torch"},
+            container={"runtime": "oci", "image": image},
         ),
     }
     if not crun:

@@ -9,6 +9,7 @@ is committed.
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from pathlib import Path
@@ -16,15 +17,19 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import array
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 
 HERE = Path(__file__).parent
 UPDATE = "RANKZERO_UPDATE_GOLDEN"
 SITE = "site-template"
+SWEEP = "sweep"
 
 SPECS: dict[str, dict[str, Any]] = {
     "srun-minimal": {"name": "minimal", "command": ["train.py", "--steps", "10"]},
@@ -90,6 +95,12 @@ SPECS: dict[str, dict[str, Any]] = {
             "progress": "./check points/last.pt",
         },
         "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
+    },
+    "sealed": {
+        "name": "sealed",
+        "command": ["train.py"],
+        "resources": {"nodes": 2},
+        "environment": {"mode": "sealed", "local_copy": "always"},
     },
     "debug": {"name": "debug", "command": ["train.py"], "debug": True},
     "container-pyxis-srun": {
@@ -162,11 +173,27 @@ SPECS: dict[str, dict[str, Any]] = {
         "fabric": "roce",
         "offline": True,
     },
+    SWEEP: {
+        "name": "lr",
+        "command": ["train.py", "--lr", "{lr}"],
+        "env": {"RUN": "lr {lr}", "SAME": "1"},
+        "checkpoint": {"dir": "/scratch/lr/{lr}/{seed}"},
+        "artifact": {},
+        "sweep": {"parameters": {"lr": ["1e-3", "it's"], "seed": ["1", "2"]}, "metric": "loss", "parallel": 2},
+    },
+    "each-node-makes-it": {
+        "name": "offline",
+        "command": ["train.py"],
+        "resources": {"nodes": 2},
+        "environment": {"mode": "cache"},
+    },
+    "conda": {"name": "conda", "command": ["train.py"], "environment": {"mode": "conda", "file": "environment.yml"}},
     SITE: {"name": "site", "command": ["train.py"], "resources": {"account": "ml"}},
 }
 
 #: What only the cluster says, of some of them.
 FOUND: dict[str, dict[str, Any]] = {
+    "conda": {"conda": True},
     "site-environment": {"adopted_key": "conda-3.11.2-" + "d" * 64, "conda": True, "caches": "/scratch/ml/the caches"},
 }
 
@@ -183,18 +210,24 @@ def rendered(name: str) -> str:
     data = SPECS[name]
     merged = merge([Layer(f"jobs/{name}.yml", data)])
     spec = validated(merged)
-    made = plan(
-        spec,
-        merged,
+    plan_of = functools.partial(
+        plan,
         code_key="c0de" * 16,
-        environment_key="e" * 32 if spec.environment.mode == "venv" else None,
+        environment_key="e" * 32 if spec.environment.mode in (*MODES, "conda") else None,
+        packages_key="a" * 32 if spec.environment.mode in ON_NODES else None,
         runtime_key="4" * 32,
         # With a blank, which has to be quoted; only a container cannot mount such a path.
         state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
         store_root="/scratch/ml/rankzero",
         **FOUND.get(name, {}),
     )
-    return with_generation(render_script(made, str(HERE / "templates") if name == SITE else None), made.token, 1)
+    if name == SWEEP:
+        elements, _notes = array.elements(spec, array.specs(spec, merged), plan_of)
+        made = array.array_plan(spec, elements, "/project/ml/rankzero state")
+    else:
+        made = plan_of(spec, merged)
+    text = render_script(made, str(HERE / "templates") if name == SITE else None)
+    return with_generation(text, made.token, 1).replace(array.tasks_token(made.key), "0-3%2")
 
 
 @pytest.mark.parametrize("name", SPECS)

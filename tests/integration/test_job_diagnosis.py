@@ -36,7 +36,9 @@ def test_a_shipped_module_has_every_family(tmp_path: Path) -> None:
     (tmp_path / "logs" / "rank-0000.log").write_text("loading\n" * 200_000)
     (tmp_path / "logs" / "rank-0001.log").write_text(RANK_1)
     os.symlink("nowhere", tmp_path / "logs" / "rank-0002.log")
-    task: dict[str, Any] = {"path": str(tmp_path / "logs"), "write": False, "processes": 2}
+    family = {"family": "own", "what": "x", "remedy": "y", "examples": ["it burns"]}
+    (tmp_path / "own.yml").write_text(json.dumps({**family, "says": [{"regex": "it burns", "needles": ["it burns"]}]}))
+    task: dict[str, Any] = {"path": str(tmp_path / "logs"), "write": False, "processes": 2, "families": "own.yml"}
     tasks = [
         {"rankzero.slurm.job_diagnosis": task, "register": "found"},
         {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(tmp_path / "found.json")}},
@@ -44,7 +46,7 @@ def test_a_shipped_module_has_every_family(tmp_path: Path) -> None:
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     played(tmp_path, "play.yml")
     found = json.loads((tmp_path / "found.json").read_text())
-    assert found["families"] == len(SIGNATURES) >= 37
+    assert found["families"] == len(SIGNATURES) + 1 >= 38
     diagnosis = found["diagnosis"]
     assert (diagnosis["family"], diagnosis["root"]["file"], diagnosis["root"]["line"]) == (
         "import_error",

@@ -58,6 +58,16 @@ def test_the_command_line_wins(tmp_path: Path, job: dict[str, Any]) -> None:
     assert result["world_size"] == 5
 
 
+def test_a_name_that_is_nearly_one_of_the_list_is_told(tmp_path: Path, job: dict[str, Any]) -> None:
+    code, _result, output = run(
+        tmp_path, {"job": job}, "-e", "nodez=5", "-e", "my_own=1", "-e", "times=2", "-e", "time=5"
+    )
+    assert code == 0, output
+    said = " ".join(output.split())
+    assert "-e nodez: is no setting of a launch and changes nothing here; did you mean nodes?" in said
+    assert "my_own" not in said and "-e times" not in said
+
+
 def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dict[str, Any]) -> None:
     target = tmp_path / "kept.sbatch"
     arguments = {"job": job, "path": str(target)}

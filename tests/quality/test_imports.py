@@ -17,13 +17,16 @@ MODULE_UTILS = "plugins.module_utils"
 EDGE = "plugins/module_utils/edge.py"
 #: Rooms of module_utils -> the other rooms each may use. `errors` belongs to all of them.
 ROOMS: dict[str, set[str]] = {
+    "image": {"launch", "staging"},
     "launch": set(),
     "slurm": {"launch", "staging"},
     "staging": set(),
     "pyenv": {"staging"},
     "store": {"slurm", "staging"},
+    "reconcile": {"slurm"},
     "lab": set(),
     "diagnosis": set(),
+    "hub": {"staging"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
@@ -69,8 +72,8 @@ def forbidden_imports(path: str) -> list[str]:
             reason = "only ansible.module_utils travels to the cluster"
         elif runtime and f"plugins/runtime/{name}.py" in CLUSTER_SIDE:
             reason = None  # what runs in a job is one folder
-        elif runtime and top == "torch":
-            reason = None  # where the job brings it, the exchange between nodes uses it
+        elif runtime and top in ("torch", "yaml"):
+            reason = None  # where the job brings it: the exchange between nodes, and results in YAML
         elif top not in sys.stdlib_module_names | {"ansible", "ansible_collections"} and (library or module or runtime):
             reason = "the cluster has the standard library only"
         elif top == "ansible" and runtime:

@@ -19,9 +19,8 @@ LINE_LIMIT = 400
 LONG_FILES = {
     "COPYING": "the text of the licence",
     "tests/unit/pyenv/test_build.py": "the builder's faults share one stand-in for uv",
-    "tests/unit/runtime/test_job.py": "every end of a job, one after the other, in the same place",
     "tests/unit/diagnosis/wordings.py": "a table: one row a wording",
-    "tests/unit/submit/test_submit.py": "every branch of one state machine over one bench",
+    "tests/unit/diagnosis/unseen.py": "a table: one row a wording",
 }
 GENERATED_OR_DATA = re.compile(r"^(tests/golden/|tests/.*/recorded/|.*\.(txt|json)$|docs/docsite/rst/.*reference)")
 

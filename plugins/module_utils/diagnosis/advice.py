@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,23 +16,33 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
     ARTIFACT,
     LAUNCHER,
+    PENDING,
     SETUP,
     UNEXPLAINED,
     Event,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import Scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import WEAK, Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
+_MARKS = {True: "ok", False: "BAD", None: "?"}
+_STALLED = (
+    "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
+    "The others wait for it in a collective."
+)
+_LOST = "peer_lost"
 # What a screen is given: cause, where, evidence, remedy, the full story.
 SCREEN_LINES = 15
+# So many of them are the state of a running job where its logs show a failure already.
+RUNNING_LINES = 3
 EVIDENCE_KEPT = 12
 SHOWN = 2
 NAMED = 8
 WIDTH = 110
 _HOLE = re.compile(r"(?::? ?)\{(\w+)\}")
 
-_FAMILIES = {signature.family: signature for signature in SIGNATURES}
+Families = Mapping[str, Signature]
+_FAMILIES: Families = {signature.family: signature for signature in SIGNATURES}
 _OWN = Signature(
     family=UNEXPLAINED,
     what="the program raised an exception",
@@ -51,19 +61,20 @@ _NOTHING = Signature(
 _OF_THE_JOB = {
     UNEXPLAINED: _OWN,
     LAUNCHER: _NOTHING,
+    PENDING: Signature(family=PENDING, what="{meaning}", remedy="{remedy}", matches=(), examples=()),
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",
         remedy="The table of the preflight says which node lacks what; `resources.exclude` leaves one out.",
         matches=(),
         examples=(),
+        blames_node=True,
     ),
     ARTIFACT: Signature(
         family=ARTIFACT,
         what="the program ended well, and its artifact does not prove a result",
         remedy=(
             "Did the program write `artifact.path`, whole, below its working directory? `artifact.require` "
-            ""
             "says what it must hold."
         ),
         matches=(),
@@ -72,9 +83,9 @@ _OF_THE_JOB = {
 }
 
 
-def signature_of(family: str) -> Signature:
+def signature_of(family: str, families: Families = _FAMILIES) -> Signature:
     """The family of that name; what is no family of the registry is an exception nobody knows, or a bare failure."""
-    return _FAMILIES.get(family) or _OF_THE_JOB.get(family, _OWN)
+    return families.get(family) or _OF_THE_JOB.get(family, _OWN)
 
 
 def filled(text: str, event: Event | None) -> str:
@@ -109,7 +120,8 @@ def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
     root = cause.root
     if root is None:
         return found
-    family = signature_of(cause.family)
+    families = {signature.family: signature for signature in scan.signatures}
+    family = signature_of(cause.family, families)
     # A launcher's echo of the same family says who was ended, not who ended first.
     alike = (event for event in cause.followed if (event.family, event.strength) == (root.family, root.strength))
     same = [root, *alike]
@@ -120,7 +132,7 @@ def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
         ranks=sorted({event.rank for event in same if event.rank is not None}),
         nodes=nodes,
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
-        chain=_chain(root, cause.followed),
+        chain=_chain(root, cause.followed, families),
         remedy=filled(family.remedy, root),
         retry=family.retry,
         blame=nodes[:1] if family.blames_node and len(nodes) == 1 else [],
@@ -135,11 +147,19 @@ def with_rank(event: Event, rank: int | None, node: str | None = None) -> Event:
 
 def screen(found: dict[str, Any], story: str = "") -> list[str]:
     """A diagnosis in at most SCREEN_LINES lines. `story`: where all of it is."""
+    running = _running(found)
+    if running:
+        running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
+    if found["healthy"] and running:
+        return running
     if found["healthy"]:
         read = f"{found['files']} log{'s' if found['files'] != 1 else ''} read"
-        return [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        said = [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        return [*said, *_checks(found)][:SCREEN_LINES]
     root = found["root"]
-    lines = _row("cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2)
+    lines = running[:RUNNING_LINES] + _row(
+        "cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2
+    )
     lines += _row("where", _where(found), 2)
     lines += _row("evidence", f"{root['file']}:{root['line']}  {root['text']}", 3)
     for event in found["evidence"][1:SHOWN]:
@@ -150,6 +170,27 @@ def screen(found: dict[str, Any], story: str = "") -> list[str]:
     lines += _row("retry", "the same launch may succeed when it is tried again" if found["retry"] else "", 1)
     lines += [*_unread(found), *_row("story", story, 1)]
     return lines[:SCREEN_LINES]
+
+
+def _running(found: dict[str, Any]) -> list[str]:
+    """Of a job that runs: its state, the check-list, and whether it stands still."""
+    launch = found.get("launch") or {}
+    if "stall" not in found:
+        return []
+    lines = _row("state", f"{launch['message']} (job {launch['job_id']}, attempt {launch['attempt'] + 1})", 1)
+    lines += _checks(found)
+    if found["stall"]:
+        lines += _row("stalled", found["stall"]["message"], 2) + _row("", _STALLED, 2)
+    return lines
+
+
+def _checks(found: dict[str, Any]) -> list[str]:
+    """The launch check-list, a line each."""
+    rows = []
+    for number, one in enumerate(found.get("checklist") or []):
+        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
+        rows += _row("" if number else "check", words, 1)
+    return rows
 
 
 def _row(title: str, text: str, most: int) -> list[str]:
@@ -181,30 +222,37 @@ def _where(found: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _chain(root: Event, followed: Sequence[Event]) -> list[str]:
+def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
     """What led to what: the root, then each other family once, in order, with how many ranks said it."""
-    links = [_link(root.family, [root])]
+    links = [_link(root.family, [root], families)]
+    # What always follows from something else is the launcher's doing, however it sounds; but who was lost matters.
+    followed = [
+        replace(event, family=LAUNCHER) if event.strength < WEAK and event.family != _LOST else event
+        for event in followed
+    ]
     for family in _unique(event.family for event in followed if event.family != root.family):
-        links.append(_link(family, [event for event in followed if event.family == family]))
+        links.append(_link(family, [event for event in followed if event.family == family], families))
     return links
 
 
-def _link(family: str, events: Sequence[Event]) -> str:
+def _link(family: str, events: Sequence[Event], families: Families) -> str:
     ranks = {event.rank for event in events if event.rank is not None}
     if family == LAUNCHER:
         return "the launcher ended the other ranks"
     who = f"rank {ranks.pop()}" if len(ranks) == 1 else f"{len(ranks)} ranks" if ranks else ""
-    what = filled(signature_of(family).what, events[0])
+    what = filled(signature_of(family, families).what, events[0])
     return f"{who}: {what}" if who else what
 
 
 def _others(root: Event, followed: Sequence[Event]) -> list[Event]:
-    """One event of each other family, the strongest first."""
-    seen = {root.family}
+    """One event of each other family, and what each other witness says, the strongest first."""
+    seen = {root.family, root.file}
     chosen = []
     for event in sorted(followed, key=lambda event: -event.strength):
-        if event.family not in seen:
-            seen.add(event.family)
+        # Accounting and the like have no folder.
+        key = event.family if os.sep in event.file else event.file
+        if key not in seen:
+            seen.add(key)
             chosen.append(event)
     return chosen
 

@@ -20,6 +20,7 @@ from typing import IO
 BLOCK = 1 << 20
 LONGEST = 8192
 
+_NAME_WITH_RETURN = re.compile(r"\r(?=[)'\"]|: )")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
 # What launchers put before a line. Several may stand in a row: `node07: [rank3]: `, `3: [rank3]:[rank3]: `.
 _PREFIX = re.compile(
@@ -28,21 +29,28 @@ _PREFIX = re.compile(
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
     | \((?:[\w.]+\ )?pid=\d+(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?        # ray
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
+    | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?
+                  |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
+        (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d
+            |\w*(?:Error|Exception|Interrupt|Iteration|Exit)\b|(?:\w+\.)+\w+:\ )
+    | [\w./-]{1,80}/\d+\ (?=\[(?:rank|default)\d)              # nemo-run: role/replica
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",
     re.VERBOSE,
 )
-_EXCEPTION_NAME = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit)\d*$")
+# `cv2.error: ` and `n1.Error2: ` are exceptions and no nodes.
+_EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `text` has neither prefixes nor colours; `rank` and `node` are what the prefixes said, if anything."""
+    """One line. `text` has neither prefixes nor colours; `rank`, `node` and `stamp` are what the prefixes said."""
 
     number: int
     text: str
     rank: int | None = None
     node: str | None = None
+    stamp: str = ""
 
     @property
     def stream(self) -> tuple[int | None, str | None]:
@@ -54,6 +62,9 @@ def parse_line(number: int, raw: bytes) -> Line:
     """One line as bytes, without its newline. Of text that a carriage return overwrote only the last is kept."""
     text = raw.decode("utf-8", "replace").rstrip("\r")
     if "\r" in text:
+        # A script with Windows line ends: the sign belongs to the name of what was not found.
+        text = _NAME_WITH_RETURN.sub("^M", text)
+    if "\r" in text:
         # A message that follows a progress bar was glued to it, or the bar to the message: keep what has words.
         parts = [part for part in text.split("\r") if part.strip()]
         text = next((part for part in reversed(parts) if "%|" not in part), parts[-1] if parts else "")
@@ -62,6 +73,7 @@ def parse_line(number: int, raw: bytes) -> Line:
     text = text.replace("\x00", "")
     rank: int | None = None
     node: str | None = None
+    stamp = ""
     position = 0
     for _prefix in range(4):
         found = _PREFIX.match(text, position)
@@ -74,10 +86,38 @@ def parse_line(number: int, raw: bytes) -> Line:
         number_of = found["rank"] or found["mpi"] or (found["task"] if rank is None else None)
         rank = int(number_of) if number_of else rank
         node = name or found["ip"] or node
-    return Line(number, text[position:].rstrip(), rank, node)
+        stamp = found["stamp"] or stamp
+    return Line(number, text[position:].rstrip(), rank, node, stamp)
 
 
-def raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
+# Between two parts of a file that is not read whole.
+GAP = Line(0, "")
+
+
+class UpTo:
+    """A part of a stream for `raw_lines`: from `begin` to the end of the line in which `end` lies."""
+
+    def __init__(self, stream: IO[bytes], begin: int, end: int) -> None:
+        stream.seek(begin)
+        self._stream = stream
+        self._left = end - begin
+        self._ended = False
+
+    def read(self, size: int) -> bytes:
+        if self._ended:
+            return b""
+        if self._left > 0:
+            block = self._stream.read(min(size, self._left))
+            self._left -= len(block)
+            self._ended = not block or (self._left <= 0 and block.endswith(b"\n"))
+            return block
+        block = self._stream.read(size)
+        end = block.find(b"\n")
+        self._ended = end >= 0 or not block
+        return block[: end + 1] if end >= 0 else block
+
+
+def raw_lines(stream: IO[bytes] | UpTo) -> Iterator[bytes]:
     """The lines of a stream without their newlines; of a line longer than LONGEST its beginning and its end."""
     kept = b""
     while True:
@@ -106,9 +146,9 @@ def parse(lines: Iterable[bytes]) -> Iterator[Line]:
 @contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
     """A log for reading, unpacked where its first bytes say gzip or zstd. Raises `OSError` where it cannot be read."""
+    magic = _magic(path)
+    # Opened afresh: another process goes on where the descriptor is, not where Python's buffer is.
     with open(path, "rb") as plain:
-        magic = plain.read(4)
-        plain.seek(0)
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
                 yield unpacked  # type: ignore[misc]
@@ -116,14 +156,22 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             tool = shutil.which("zstd") or shutil.which("unzstd")
             if tool is None:
                 raise OSError("is packed with zstd, and there is no zstd here to unpack it")
-            with subprocess.Popen([tool, "-dc"], stdin=plain, stdout=subprocess.PIPE) as process:
+            with subprocess.Popen(
+                [tool, "-dcq"], stdin=plain, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            ) as process:
                 if process.stdout is not None:  # a pipe was asked for
                     yield process.stdout
+            if process.returncode:
+                raise EOFError("zstd could not unpack all of it")
         else:
             yield plain
 
 
-def packed(path: str) -> bool:
+def _magic(path: str) -> bytes:
     with open(path, "rb") as stream:
-        magic = stream.read(4)
+        return stream.read(4)
+
+
+def packed(path: str) -> bool:
+    magic = _magic(path)
     return magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"

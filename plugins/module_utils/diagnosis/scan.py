@@ -1,33 +1,30 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files to events: which files are logs, and how each is read. Small ones whole, big ones through a prefilter.
-
-The prefilter is ripgrep or grep with the fixed strings of all families: Python then thinks about candidate lines only.
-"""
+"""Files to events: which files are logs, and how each is read. Little is read whole, much through the prefilter."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import IO, NamedTuple
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import ECHO_NEEDLES, FileEvents, Reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines, prefilter
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import FileEvents, Reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
-# From this size on a file goes through the prefilter, where there is one.
-BIG = 1 << 20
-# A grep that meets a file without line ends would hold all of it.
-GREP_MEMORY = 1 << 30
-# What lets Python follow tracebacks, progress and the end of a run, beyond the families' own strings.
-STRUCTURE = ("Traceback (most", "Error", "Exception", "Interrupt", "the above exception", "The above exception")
+# All logs together are read whole up to MUCH, one log up to BIG where they are more, and none beyond HUGE.
+MUCH = 24 << 20
+BIG = 64 << 10
+HUGE = 8 << 20
+# From so many bytes on it is worth it to start processes.
+SHARED = 4 << 20
+# The number of a line of which nobody knows yet how many are before it.
+UNNUMBERED = 1 << 62
 
 
 @dataclass
@@ -37,12 +34,15 @@ class Scan:
     logs: list[FileEvents] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
+    signatures: Sequence[Signature] = SIGNATURES
 
 
-def needles() -> list[str]:
-    """The fixed strings that the prefilter looks for."""
-    own = {needle for signature in SIGNATURES for match in signature.matches for needle in match.needles}
-    return sorted(own | set(ECHO_NEEDLES) | set(STRUCTURE))
+class _Share(NamedTuple):
+    """Files for one process: read whole, or in parts round the anchors."""
+
+    in_parts: bool
+    paths: list[str]
+    signatures: Sequence[Signature]
 
 
 def find_logs(path: str) -> list[str]:
@@ -63,88 +63,154 @@ def _may_be_a_log(name: str) -> bool:
     return "." not in stem or stem.endswith((".log", ".out", ".err", ".txt", ".stdout", ".stderr")) or ".log." in stem
 
 
-def scan_file(path: str) -> FileEvents:
-    """Read one log. Raises `OSError` where it cannot be read."""
-    reader = Reader(SIGNATURES)
-    if not os.path.isfile(path):
-        raise OSError("is no regular file" if os.path.exists(path) else "does not exist")
-    if os.path.getsize(path) >= BIG and not lines.packed(path):
-        candidates = _prefiltered(path)
-        if candidates is not None:
-            return reader.read(path, candidates)
-    try:
-        with lines.opened(path) as stream:
-            return reader.read(path, lines.parse(lines.raw_lines(stream)))
-    except EOFError as error:
-        raise OSError(f"is cut short: {error}") from error
-
-
-def _prefiltered(path: str) -> Iterable[lines.Line] | None:
-    """The candidate lines of a big file, or None where it must be read whole."""
-    tool = shutil.which("rg") or shutil.which("grep")
-    if tool is None or not _has_line_ends(path):
-        return None
-    with tempfile.NamedTemporaryFile("w", prefix="rankzero-needles-", encoding="utf-8") as wanted:
-        wanted.write("\n".join(needles()) + "\n")
-        wanted.flush()
-        options = ["-a", "-n", "-F", "-f", wanted.name]
-        quiet = ["--no-config", "--no-filename", "--color=never"] if tool.endswith("rg") else ["-h"]
-        with tempfile.TemporaryFile(prefix="rankzero-candidates-") as kept:
-            done = subprocess.run(
-                [tool, *quiet, *options, "--", path],
-                stdout=kept,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "LC_ALL": "C"},
-                preexec_fn=_limit_memory,
-                check=False,
-            )
-            if done.returncode > 1:
-                return None
-            kept.seek(0)
-            return list(_numbered(lines.raw_lines(kept)))
-
-
-def _limit_memory() -> None:
-    _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (GREP_MEMORY, hard))
-
-
-def _has_line_ends(path: str) -> bool:
-    with open(path, "rb") as stream:
-        return b"\n" in stream.read(lines.BLOCK)
-
-
-def _numbered(found: Iterable[bytes]) -> Iterator[lines.Line]:
-    for line in found:
-        number, _colon, text = line.partition(b":")
-        if number.isdigit():
-            yield lines.parse_line(int(number), text)
-
-
-def _attempt(path: str) -> tuple[str, FileEvents | None, str]:
-    try:
-        return path, scan_file(path), ""
-    except OSError as error:
-        return path, None, error.strerror or str(error)
-
-
-def scan(paths: Sequence[str], processes: int = 1) -> Scan:
+def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signature] = SIGNATURES) -> Scan:
     """Read all logs, on several processes where there is much. Files that cannot be read are named."""
-    result = Scan()
-    for path in paths:
-        try:
-            result.bytes += os.path.getsize(path)
-        except OSError:
-            continue
-    if processes > 1 and len(paths) > 1 and result.bytes >= BIG:
+    result = Scan(signatures=signatures)
+    sizes = {path: _size(path) for path in paths}
+    result.bytes = sum(sizes.values())
+    longest = HUGE if result.bytes <= MUCH else BIG
+    whole = [path for path in paths if sizes[path] < longest]
+    parts = [path for path in paths if sizes[path] >= longest]
+    shares = processes if processes > 1 and result.bytes >= SHARED else 1
+    jobs = [_Share(False, share, signatures) for share in _shares(whole, sizes, shares * 4)]
+    jobs += [_Share(True, share, signatures) for share in _shares(parts, sizes, shares * 2)]
+    if shares > 1 and len(jobs) > 1:
         # Forked: a fresh interpreter would not know the archive that a shipped module runs from.
-        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
-            found = list(pool.map(_attempt, paths, chunksize=max(1, len(paths) // (processes * 8))))
+        with ProcessPoolExecutor(shares, mp_context=multiprocessing.get_context("fork")) as pool:
+            done = [one for answer in pool.map(_read_all, jobs) for one in answer]
     else:
-        found = [_attempt(path) for path in paths]
-    for path, log, problem in found:
+        done = [one for job in jobs for one in _read_all(job)]
+    found = {path: (log, problem) for path, log, problem in done}
+    for path in dict.fromkeys(paths):
+        log, problem = found[path]
         if log is None:
             result.unreadable[path] = problem
         else:
             result.logs.append(log)
     return result
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _shares(paths: Sequence[str], sizes: dict[str, int], count: int) -> list[list[str]]:
+    """The files in at most `count` heaps of about the same size."""
+    heaps: list[tuple[int, list[str]]] = [(0, []) for _ in range(min(count, len(paths)))]
+    for path in sorted(paths, key=lambda path: -sizes[path]):
+        place = min(range(len(heaps)), key=lambda number: heaps[number][0])
+        heaps[place][1].append(path)
+        heaps[place] = (heaps[place][0] + sizes[path] + BIG, heaps[place][1])
+    return [heap for _total, heap in heaps]
+
+
+def _read_all(share: _Share) -> list[tuple[str, FileEvents | None, str]]:
+    """Each file of a share: its events, or why there are none."""
+    reader = Reader(share.signatures)
+    answers: list[tuple[str, FileEvents | None, str]] = []
+    searched: list[str] = []
+    for path in share.paths:
+        problem = _problem(path)
+        if problem:
+            answers.append((path, None, problem))
+        elif share.in_parts and not lines.packed(path):
+            searched.append(path)
+        else:
+            answers.append(_attempt(reader, path, None))
+    own = () if share.signatures is SIGNATURES else prefilter.strings(share.signatures, SIGNATURES)
+    hits = prefilter.find(searched, prefilter.tool(), own) if searched else {}
+    return answers + [_attempt(reader, path, hits[path]) for path in searched]
+
+
+def _problem(path: str) -> str:
+    try:
+        if not os.path.isfile(path):
+            return "is no regular file" if os.path.exists(path) else "does not exist"
+        with open(path, "rb"):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _attempt(reader: Reader, path: str, hits: prefilter.Hits | None) -> tuple[str, FileEvents | None, str]:
+    try:
+        if hits is not None:
+            return path, _read_parts(reader, path, hits), ""
+        with lines.opened(path) as stream:
+            return path, reader.read(path, lines.parse(lines.raw_lines(stream))), ""
+    except EOFError as error:
+        return path, None, f"is cut short: {error}"
+    except OSError as error:
+        return path, None, error.strerror or str(error)
+
+
+def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
+    """The events of what stands near the hits, and of both ends of the file."""
+    with open(path, "rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))
+        found = reader.read(path, parts.lines())
+        if found.lines >= UNNUMBERED:
+            found.lines = parts.numbered(found.lines)
+        if found.done >= UNNUMBERED:
+            found.done = parts.numbered(found.done)
+        if found.last_step >= UNNUMBERED:
+            found.last_step = parts.numbered(found.last_step)
+        found.events = [
+            replace(event, line=parts.numbered(event.line)) if event.line >= UNNUMBERED else event
+            for event in found.events
+        ]
+    return found
+
+
+class Parts:
+    """The lines of some parts of a file. Those far from any hit are counted only when somebody asks for a number."""
+
+    def __init__(self, stream: IO[bytes], windows: Sequence[tuple[int, int, int, int]]) -> None:
+        self._stream = stream
+        self._windows = windows
+        # A line's number and where it begins; and where the lines without number begin.
+        self._known = (1, 0)
+        self._unnumbered_from = 0
+        self._before: int | None = None
+
+    def lines(self) -> Iterator[lines.Line]:
+        for begin, end, number, offset in self._windows:
+            if begin:
+                yield lines.GAP
+            start, first = self._start(begin, number, offset)
+            count = 0
+            for count, raw in enumerate(lines.raw_lines(lines.UpTo(self._stream, start, end)), 1):
+                yield lines.parse_line(first + count - 1, raw)
+            if first < UNNUMBERED:
+                self._known = (first, start)
+
+    def _start(self, begin: int, number: int, offset: int) -> tuple[int, int]:
+        """Where the first whole line of a part begins, and its number."""
+        if not begin:
+            return 0, 1
+        self._stream.seek(begin)
+        if number:
+            before = self._stream.read(offset - begin)
+            start = begin + before.find(b"\n") + 1 if b"\n" in before else offset
+            return start, number - before.count(b"\n", start - begin)
+        end = self._stream.read(lines.LONGEST).find(b"\n")
+        self._unnumbered_from = begin + end + 1
+        return self._unnumbered_from, UNNUMBERED
+
+    def numbered(self, line: int) -> int:
+        """The number that a line has in the file."""
+        if self._before is None:
+            number, position = self._known
+            self._stream.seek(position)
+            while position < self._unnumbered_from:
+                block = self._stream.read(min(lines.BLOCK, self._unnumbered_from - position))
+                if not block:
+                    break
+                number += block.count(b"\n")
+                position += len(block)
+            self._before = number
+        return line - UNNUMBERED + self._before

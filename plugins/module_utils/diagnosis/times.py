@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The time that a log line states, in seconds. Only differences within one host's logs mean something."""
+"""The time that a log line states, in seconds. Only differences mean something, and across hosts only large ones."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from datetime import datetime, timezone
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 # glog, as PyTorch's C++ and torchrun write it: level, month, day, time; PyTorch leaves out the month's zero.
 _GLOG = re.compile(r"(?<![\w.])[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
-# glog does not say the year. Any will do: only differences count.
+# glog does not say the year, so nobody's is asked for: one file may state times in both ways.
 _YEAR = 2000
+YEAR = 366 * 86400.0
 
 
 def time_of(text: str) -> float | None:
     """Seconds since some fixed moment, the first that the beginning of the line states; None where it states none."""
     head = text[:200]
-    found = _ISO.search(head)
-    year = int(found[1]) if found else _YEAR
-    if not found:
-        found = _GLOG.search(head)
+    found = _ISO.search(head) or _GLOG.search(head)
     if not found:
         return None
     month, day, hour, minute, second, fraction = found.groups()[-6:]
     try:
-        moment = datetime(year, int(month), int(day), int(hour), int(minute), int(second), tzinfo=timezone.utc)
+        moment = datetime(_YEAR, int(month), int(day), int(hour), int(minute), int(second), tzinfo=timezone.utc)
     except ValueError:
         return None
     return moment.timestamp() + (float(f"0.{fraction}") if fraction else 0.0)

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
@@ -33,7 +34,7 @@ _NEW = ".new-"
 
 
 class RootUnavailable(RankzeroError):
-    """A root could not be had from this machine's archive. `cause` is one of release.why_failed."""
+    """A root could not be had from this machine's archive. `cause` is one of debian.why_failed."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message, cause=cause)
@@ -111,7 +112,7 @@ def _build(wanted: Release) -> dict[str, Any]:
         argv = release.build_argv(wanted, root, _mirror(wanted), _transport())
         done = control.run(argv, timeout=BUILD_SECONDS)
         if done.returncode != 0:
-            cause, sentence = release.why_failed(done.stderr)
+            cause, sentence = debian.why_failed(done.stderr)
             words = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("E:", "W:")))
             raise RootUnavailable(
                 f"slurm: {wanted.version} needs Debian's {wanted.suite}, and {sentence}. Use another of"
@@ -129,9 +130,7 @@ def _build(wanted: Release) -> dict[str, Any]:
 
 
 def _mirror(wanted: Release) -> str:
-    fields = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
-    targets = control.must(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"])
-    mirror = release.pick_mirror(targets)
+    mirror = debian.pick_mirror(control.must(debian.TARGETS))
     if not mirror:
         raise RootUnavailable(
             f"slurm: {wanted.version} is built from Debian's {wanted.suite}, and the apt of this machine names no"
@@ -142,7 +141,7 @@ def _mirror(wanted: Release) -> str:
 
 
 def _transport() -> list[str]:
-    return release.transport_options(control.must(["apt-config", "dump", "--format", '%F "%v";%n', "Acquire"]))
+    return debian.transport_options(control.must(debian.DUMP))
 
 
 def _checked(wanted: Release, root: str) -> dict[str, Any]:

@@ -16,11 +16,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
     life,
     parallelism,
     preflight,
+    sweep,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import conflicts, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import topology
 
@@ -126,6 +128,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from container.findings(spec)
     yield from attach.findings(spec)
     yield from _staging(spec)
+    yield from sweep.findings(spec, short_names())
 
 
 def _program(spec: LaunchSpec) -> Iterator[Finding]:
@@ -211,8 +214,50 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
             else f"environment.path: has no effect with environment.mode {wanted.mode}; set the mode to path (L12)"
         )
         yield ["environment.path", "environment.mode"], sentence
+    yield from _packages(spec)
     for name in sorted(set(spec.env) & set(spec.secrets)):
         yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"
+
+
+def _packages(spec: LaunchSpec) -> Iterator[Finding]:
+    """Environments that each node makes for itself, and those of conda."""
+    wanted = spec.environment
+    if (wanted.mode == "conda") != (wanted.file is not None):
+        yield (
+            ["environment.file", "environment.mode"],
+            "environment.file: is required with environment.mode conda: environment.yml, an explicit lock or an archive"
+            if wanted.mode == "conda"
+            else f"environment.file: has no effect with environment.mode {wanted.mode}; set the mode to conda",
+        )
+    for name, given in (("extras", wanted.extras), ("python", wanted.python), ("torch", wanted.torch != "auto")):
+        if wanted.mode == "conda" and given:
+            yield (
+                [f"environment.{name}", "environment.mode"],
+                f"environment.{name}: has no effect with environment.mode conda; write it into environment.file",
+            )
+    if wanted.mode not in ON_NODES:
+        if wanted.platform:
+            yield (
+                ["environment.platform", "environment.mode"],
+                (
+                    f"environment.platform: has no effect with environment.mode {wanted.mode}; it goes with "
+                    f"{' and '.join(ON_NODES)}"
+                ),
+            )
+        return
+    if wanted.platform and not wanted.python:
+        yield (
+            ["environment.platform", "environment.python"],
+            f"environment.platform: {wanted.platform} needs environment.python as well, the version on the nodes",
+        )
+    if spec.container.runtime != "none":
+        yield (
+            ["environment.mode", "container.runtime"],
+            (
+                f"environment.mode: {wanted.mode} makes an environment for the node, which a container of runtime "
+                f"{spec.container.runtime} does not see; use venv, or the Python of the image (none) (C3)"
+            ),
+        )
 
 
 def _threads(spec: LaunchSpec) -> Iterator[Finding]:
@@ -263,10 +308,26 @@ def _artifact(spec: LaunchSpec) -> Iterator[Finding]:
                 "directory"
             ),
         )
-    if spec.artifact.require and spec.artifact.format != "json":
+    if (spec.artifact.format == "directory") != bool(spec.artifact.complete):
+        yield (
+            ["artifact.complete", "artifact.format"],
+            (
+                "artifact.complete: names the file that is written last into a directory; it goes with artifact.format "
+                "directory, which needs it"
+            ),
+        )
+    if spec.artifact.complete and spec.artifact.complete.startswith((".." + "/", "/")):
+        yield (
+            ["artifact.complete"],
+            f"artifact.complete: {spec.artifact.complete!r} is outside the directory; give a path in it",
+        )
+    if spec.artifact.require and spec.artifact.format == "any":
         yield (
             ["artifact.require", "artifact.format"],
-            f"artifact.require: needs artifact.format json, not {spec.artifact.format}",
+            (
+                "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, directory), "
+                "not any"
+            ),
         )
     if spec.artifact.grace and spec.artifact.then != "end":
         yield (

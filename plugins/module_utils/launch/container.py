@@ -67,7 +67,7 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
     wanted = spec.container
     yield from _own_flags(spec)
     if wanted.runtime == "none":
-        for name in ("image", "mounts", "workdir", "mount_home", "remap_root", "writable", "env"):
+        for name in ("image", "build", "mounts", "workdir", "mount_home", "remap_root", "writable", "env"):
             if getattr(wanted, name):
                 yield (
                     [f"container.{name}", "container.runtime"],
@@ -79,12 +79,17 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         if wanted.level != "step":
             yield _level()
         return
-    if wanted.image is None:
+    if wanted.image is None and wanted.build is None:
         yield (
             ["container.image", "container.runtime"],
-            f"container.image: is required for container.runtime {wanted.runtime}",
+            f"container.image: is required for container.runtime {wanted.runtime} (or container.build)",
         )
-    else:
+    elif wanted.image is not None and wanted.build is not None:
+        yield (
+            ["container.image", "container.build"],
+            "container.build: makes an image, and container.image names one; give one of them",
+        )
+    elif wanted.image is not None:
         yield from _image(wanted.runtime, wanted.image)
     yield from _mounts(spec)
     if wanted.runtime == "apptainer" and wanted.remap_root:
@@ -108,6 +113,14 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             (
                 f"container.workdir: {spec.command[0]} lies in the run's own working directory, which is not "
                 f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
+            ),
+        )
+    if spec.environment.mode == "sealed" and wanted.runtime == "pyxis":
+        yield (
+            ["environment.mode", "container.runtime"],
+            (
+                f"environment.mode: sealed is mounted below {HIDDEN} of the node, which enroot hides; under pyxis set "
+                "it to venv, or use the image's own Python (none)"
             ),
         )
     if spec.preflight.imports and spec.environment.mode == "none" and wanted.runtime == "pyxis":
@@ -185,15 +198,17 @@ def entry(
     places: Sequence[str],
     variables: Sequence[str],
     writable: Sequence[str] = (),
+    built: str | None = None,
 ) -> Entry | None:
     """How the ranks of a launch enter their container; None without one.
 
     `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
     `places` are the code, the environment and, last, the runtime, which nobody may write; `writable` the caches.
-    `variables`: those exported.
+    `variables`: those exported. `built`: the path of an image that is made for the job.
     """
     wanted = spec.container
-    if wanted.runtime == "none" or wanted.image is None:
+    image = wanted.image or built
+    if wanted.runtime == "none" or image is None:
         return None
     users = [mount(text) for text in wanted.mounts]
     read_only = [Mount(place, place, ("ro",)) for place in places]
@@ -210,15 +225,15 @@ def entry(
     mounts = tuple(sorted([*users, *(place for _root, place in ours)], key=lambda one: one.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
     workdir = wanted.workdir or runs_dir
-    flags = _pyxis(spec, mounts, workdir) if wanted.runtime == "pyxis" else ()
+    flags = _pyxis(spec, image, mounts, workdir) if wanted.runtime == "pyxis" else ()
     words = {"apptainer": _apptainer, "oci": _oci}.get(wanted.runtime)
     return Entry(
         runtime=wanted.runtime,
-        image=wanted.image,
+        image=image,
         mounts=mounts,
         step=flags,
         header=flags if wanted.level == "job" else (),
-        words=words(spec, mounts, workdir) if words else (),
+        words=words(spec, image, mounts, workdir) if words else (),
         workdir=wanted.workdir,
         mount_home=wanted.mount_home,
         variables=names,
@@ -258,11 +273,11 @@ def _check_places(runtime: str, ours: Sequence[tuple[str, Mount]], users: Sequen
         raise SpecError(problems)
 
 
-def _pyxis(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> Options:
+def _pyxis(spec: LaunchSpec, image: str, mounts: Sequence[Mount], workdir: str) -> Options:
     """Flags of the step, each said outright: a site's PYXIS_CONTAINER_* or defaults decide nothing."""
     wanted = spec.container
     options: list[tuple[str, str | bool]] = [
-        ("container-image", wanted.image or ""),
+        ("container-image", image),
         # Given twice, only the last one would count (trap 1).
         ("container-mounts", ",".join(map(str, mounts))),
         ("container-workdir", workdir),
@@ -276,7 +291,7 @@ def _pyxis(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> Options:
     return tuple(options)
 
 
-def _apptainer(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
+def _apptainer(spec: LaunchSpec, image: str, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
     """The words after `apptainer` and before the command (apptainer exec --help)."""
     wanted = spec.container
     words = ["exec", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
@@ -285,13 +300,13 @@ def _apptainer(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple
         words.append("--writable-tmpfs")
     if spec.resources.gpus_per_node:
         words.append("--rocm" if generation(spec.resources.gpu_type) == "amd" else "--nv")
-    return (*words, wanted.image or "")
+    return (*words, image)
 
 
-def _oci(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
+def _oci(spec: LaunchSpec, image: str, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
     """The words after runtime/oci.py and before the command."""
     wanted = spec.container
-    words = [f"--image={wanted.image}", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
+    words = [f"--image={image}", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
     for option, given in (
         ("home", wanted.mount_home),
         ("writable", wanted.writable),
@@ -305,6 +320,11 @@ def _oci(spec: LaunchSpec, mounts: Sequence[Mount], workdir: str) -> tuple[str, 
     return (*words, "--")
 
 
+def built_file(runtime: str) -> str:
+    """Which file of an image that we built a runtime starts from."""
+    return "image.sif" if runtime == "apptainer" else "image.sqsh"
+
+
 def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> Mapping[str, object] | None:
     """What the cluster is asked before the job is submitted: the runtime, whether the job's set-up may bring it, the
     options that pyxis must know, and the places of the nodes that this host may see as they do."""
@@ -315,7 +335,8 @@ def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> Mapping[str,
         "own_setup": bool(spec.setup.modules or spec.setup.commands),
         "options": [name for name, _value in made.step],
         "level": spec.container.level,
-        "image": made.image_file,
+        # One that is built for the job is no wish of the user's that could be wrong.
+        "image": made.image_file if spec.container.image else "",
         "sources": [mount(text).source for text in spec.container.mounts],
         "runs_dir": runs_dir,
     }

@@ -169,7 +169,7 @@ def variables(
             "L5",
         ),
     ]
-    if environment_path:
+    if environment_path and spec.environment.mode != "sealed":
         source = "L12" if spec.environment.path else "L8"
         result.append(
             Variable("CONDA_PREFIX" if conda else "VIRTUAL_ENV", environment_path, "the environment of the job", source)

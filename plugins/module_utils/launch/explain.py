@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sealing import COPIES
 
 ON_NODE = "(on the node)"
 HIDDEN = "(hidden)"
@@ -29,7 +30,7 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
     """Every variable of a rank: name, value, reason, source, set_by, workaround."""
     given = list(plan.variables)
     names = {variable.name for variable in given}
-    given += _on_the_node(plan, names)
+    given += _on_the_node(plan, merged, names)
     for name, secret in sorted(plan.spec.secrets.items()):
         reason = f"a secret, from {_SOURCES[secret.kind].format(secret.name)}; in no script, log or diff"
         given.append(Variable(name, HIDDEN, reason, "E2", merged.origin(f"secrets.{name}") or "job"))
@@ -46,7 +47,7 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
     ]
 
 
-def _on_the_node(plan: Plan, names: set[str]) -> Iterator[Variable]:
+def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variable]:
     """What the rank wrapper and Slurm set, in the order in which it happens."""
     shape = plan.topology
     torchrun = "torch.distributed.run counts them"
@@ -67,6 +68,10 @@ def _on_the_node(plan: Plan, names: set[str]) -> Iterator[Variable]:
             yield Variable(name, ON_NODE, interface, "E4", "preflight")
     if plan.spec.resources.gpus_per_node and "CUDA_VISIBLE_DEVICES" not in names:
         yield Variable("CUDA_VISIBLE_DEVICES", ON_NODE, "the GPUs that Slurm gave the job", "L11", "Slurm")
+    if plan.sealed:
+        copies = plan.spec.environment.local_copy
+        where = merged.origin("environment.local_copy") or "policy"
+        yield Variable("RANKZERO_SEALED", ON_NODE, f"local_copy {copies}: {COPIES[copies]}", "environments", where)
     if plan.spec.environment.path and plan.conda:
         scripts = "and whatever etc/conda/activate.d of the environment sets"
         yield Variable("CONDA_DEFAULT_ENV", plan.environment_dir, scripts, "L12", "batch script")

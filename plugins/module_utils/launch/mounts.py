@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import VARIABLE
@@ -70,6 +70,68 @@ MOUNTS = t.listed(
 
 
 @dataclass(frozen=True)
+class Build:
+    """What the module `image` makes; its values reach the launch key as the image's own key."""
+
+    containerfile: str | None = option(
+        t.text(r"[^\0\n]+", "a path"),
+        "Containerfile on the controller, or a folder that has one. `FROM base` in it is what `suite` or `reference` "
+        "name.",
+        key=False,
+        example="Containerfile",
+    )
+    context: str | None = option(
+        t.text(r"[^\0\n]+", "a path"),
+        "Folder that COPY and ADD take files from; that of the Containerfile where it is not given.",
+        key=False,
+        example=".",
+    )
+    target: str | None = option(t.text(), "Stage of the Containerfile to build; the last by default.", key=False)
+    build_args: dict[str, str] = option(
+        t.mapped(VARIABLE, "the name of an ARG", t.text()), "Values for ARG.", {}, key=False, example={"TORCH": "2.5"}
+    )
+    secrets: dict[str, str] = option(
+        t.mapped(r"[A-Za-z0-9][A-Za-z0-9._-]*", "an id of RUN --mount=type=secret", t.text(r"[/~][^\0\n]*", "a path")),
+        "Files on the login node that RUN --mount=type=secret,id=... sees.",
+        {},
+        key=False,
+        example={"pip": "~/.pip-secret.conf"},
+    )
+    suite: str | None = option(
+        t.text(r"[a-z][a-z0-9.-]*", "the name of a release"),
+        "Release of Debian, bootstrapped by mmdebstrap; no registry is needed.",
+        key=False,
+        example="bookworm",
+    )
+    packages: tuple[str, ...] = option(
+        t.listed(t.text(r"[a-z0-9]\S*", "the name of a Debian package")),
+        "Packages to install with `suite`.",
+        (),
+        key=False,
+        example=["python3", "libgomp1"],
+    )
+    mirror: str | None = option(
+        t.text(r"[a-z]+:\S+", "a URI"),
+        "Debian archive for `suite`; by default that of the login node's own apt.",
+        key=False,
+        example="copy:///project/debian",
+    )
+    reference: str | None = option(
+        t.text(r"[A-Za-z0-9]\S*", "a registry's name"),
+        "An image that a registry knows, REGISTRY/NAME:TAG or, better, REGISTRY/NAME@DIGEST.",
+        key=False,
+        example="nvcr.io/nvidia/pytorch:24.07-py3",
+    )
+    env: dict[str, str] = option(
+        t.mapped(VARIABLE, "the name of an environment variable", t.text()),
+        "Variables of the image, over its own.",
+        {},
+        key=False,
+        example={"PIP_NO_INDEX": "1"},
+    )
+
+
+@dataclass(frozen=True)
 class Container:
     runtime: str = option(
         t.choice("none", "pyxis", "apptainer", "oci"),
@@ -89,10 +151,18 @@ class Container:
     )
     image: str | None = option(
         t.text(r"\S[^\0\n]*", "a path or a registry's name"),
-        "The image: an absolute path on the cluster (`.sqsh` for pyxis, `.sif` or a folder for apptainer; for oci a "
-        "folder: a bundle with config.json, or a root file system), or for pyxis a name that a registry knows, "
-        "[USER@][REGISTRY#]IMAGE[:TAG] (C5).",
+        "The image: an absolute path on the cluster (`.sqsh` for pyxis, `.sif`, `.sqsh` or a folder for apptainer; "
+        "for oci a `.sqsh`, or a folder: a bundle with config.json, or a root file system), or for pyxis a name that a "
+        "registry knows, [USER@][REGISTRY#]IMAGE[:TAG] (C5).",
         example="/project/images/torch.sqsh",
+    )
+    build: Build | None = field(
+        default=None,
+        metadata={
+            "section": Build,
+            "optional": True,
+            "doc": "Instead of `image`: build it on the cluster before the job, once, in the store (module `image`).",
+        },
     )
     mounts: tuple[str, ...] = option(
         MOUNTS,

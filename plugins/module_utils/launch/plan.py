@@ -12,13 +12,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import posixpath
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, life, parallelism, preflight, staging
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
+    attach,
+    life,
+    parallelism,
+    preflight,
+    sealing,
+    staging,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, built_file, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
@@ -30,11 +39,32 @@ Options = tuple[tuple[str, "str | bool"], ...]
 
 @dataclass(frozen=True)
 class Ref:
-    """Something a launch needs on the cluster: `kind` code or environment, `key` of its inputs, `path` once there."""
+    """Something a launch needs on the cluster: `kind` code, environment, packages or image, `key` of its inputs, `path`
+    once there.
+    """
 
     kind: str
     key: str
     path: str
+
+
+def mounted(refs: Iterable[Ref]) -> list[str]:
+    """The paths that a container shows; its image is around it."""
+    return [ref.path for ref in refs if ref.kind != "image"]
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A launch that must have succeeded before: its name, its key, and where its results lie (with its own token)."""
+
+    name: str
+    key: str
+    path: str
+
+    @property
+    def variable(self) -> str:
+        """The name under which the ranks find `path`."""
+        return "RANKZERO_AFTER_" + re.sub(r"[^A-Za-z0-9]", "_", self.name).upper()
 
 
 @dataclass(frozen=True)
@@ -62,6 +92,12 @@ class Plan:
     environment_dir: str = ""
     caches: str | None = None
     conda: bool = False
+    # One script for the elements of a sweep: what they have of their own comes from the array's file.
+    array: bool = False
+
+    @property
+    def sealed(self) -> bool:
+        return self.spec.environment.mode == "sealed"
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -77,6 +113,7 @@ def plan(
     *,
     code_key: str,
     environment_key: str | None,
+    packages_key: str | None = None,
     runtime_key: str,
     state_root: str,
     store_root: str,
@@ -84,12 +121,18 @@ def plan(
     caches: str | None = None,
     adopted_key: str | None = None,
     conda: bool = False,
+    container_places: tuple[str, str | None] | None = None,
+    after: Sequence[Upstream] = (),
+    image_key: str | None = None,
 ) -> Plan:
     """Decide a launch. Roots are absolute; keys are digests known before anything is built. The roots in `settings` are
     not looked at: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches as an absolute path.
 
-    `environment_key` is that of an environment to be built, `adopted_key` that of the one at `environment.path`,
-    which is a conda environment or a venv.
+    `environment_key` is that of an environment to be built, `packages_key` that of the packages from which each node
+    makes its own, `adopted_key` that of the one at `environment.path`, which is a conda environment or a venv.
+    `image_key` is that of an image to be built. `container_places`: what the container mounts in place of this
+    launch's own runs and checkpoints, where it serves the elements of a sweep. `after`: the launches that this one
+    follows.
     """
     settings = settings or ClusterSettings()
     inputs = {"code": code_key}
@@ -98,8 +141,15 @@ def plan(
         inputs["environment"] = environment_key
         refs.append(Ref("environment", environment_key, f"{store_root}/environments/{environment_key}"))
     environment_path = refs[1].path if environment_key else spec.environment.path
+    if packages_key:
+        inputs["environment"] = packages_key
+        refs.append(Ref("packages", packages_key, f"{store_root}/packages/{packages_key}"))
     if adopted_key:
         inputs["environment"] = adopted_key
+    if image_key:
+        inputs["image"] = image_key
+        refs.append(Ref("image", image_key, f"{store_root}/images/{image_key}"))
+    inputs.update({f"after.{upstream.name}": upstream.key for upstream in after})
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
     shape = topology(spec)
@@ -108,10 +158,15 @@ def plan(
     # Beside the runs, and not in the store: a node that sees no store still has to start.
     runtime_dir = f"{state_root}/runtime/{runtime_key}"
     exported = tuple(variables(spec, merged, environment_path, settings.fabrics, caches, conda))
+    runs_mounted, checkpoints = container_places or (run_dir[: -len(token) - 1], spec.checkpoint.dir)
     container = entry(
-        spec,
-        runs_dir=run_dir[: -len(token) - 1],
-        places=[ref.path for ref in refs] + [runtime_dir] + ([spec.environment.path] if spec.environment.path else []),
+        dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
+        runs_dir=runs_mounted,
+        built=f"{refs[-1].path}/{built_file(spec.container.runtime)}" if image_key else None,
+        places=[posixpath.dirname(upstream.path) for upstream in after]
+        + mounted(refs)
+        + [runtime_dir]
+        + ([spec.environment.path] if spec.environment.path else []),
         writable=[caches] if caches else [],
         variables=[variable.name for variable in exported],
     )
@@ -126,7 +181,9 @@ def plan(
         step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
         probe=_probe(spec, shape) + attach.probe(spec),
         life=tuple(
-            life.exports(spec.checkpoint, spec.monitor, spec.logs, spec.resources.spares) + parallelism.exports(spec)
+            life.exports(spec.checkpoint, spec.monitor, spec.logs, spec.resources.spares)
+            + parallelism.exports(spec)
+            + [(upstream.variable, upstream.path) for upstream in after]
         ),
         preflight=tuple(preflight.exports(spec.preflight, spec.checkpoint, spec.resources.gpus_per_node)),
         argv=_argv(spec, python),
@@ -136,7 +193,9 @@ def plan(
         runtime_dir=runtime_dir,
         refs=tuple(refs),
         container=container,
-        stage=tuple(staging.exports(spec, settings, state_root)),
+        stage=tuple(
+            {**dict(staging.exports(spec, settings, state_root)), **sealing.exports(spec, settings, state_root)}.items()
+        ),
         environment_dir=environment_path or "",
         caches=caches,
         conda=conda,
@@ -314,7 +373,7 @@ def summary(plan: Plan) -> list[str]:
             for key, conditions in artifact.require.items()
         ]
         lines.append(
-            f"proof {artifact.path}"
+            f"proof {artifact.path}{'/' + artifact.complete if artifact.complete else ''}"
             + (f" with {', '.join(wanted)}" if wanted else "")
             + ("; then the job ends itself" if artifact.then == "end" else "")
         )

@@ -15,10 +15,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism, sealing
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, mounted
 
 # Lines of the header that the collection adds for the batch script, and options that sbatch alone knows (salloc(1)).
 _BATCH_ONLY = (
@@ -60,22 +61,26 @@ def container_of(plan: Plan) -> Entry | None:
     return entry(
         plan.spec,
         runs_dir=folder_of(plan),
-        places=[ref.path for ref in plan.refs] + [path for path in [plan.spec.environment.path] if path],
+        built=plan.container.image,
+        places=[*mounted(plan.refs), *([plan.spec.environment.path] if plan.spec.environment.path else [])],
         variables=plan.container.variables,
         writable=[plan.caches] if plan.caches else [],
     )
 
 
 def values_of(plan: Plan) -> list[tuple[str, str]]:
-    """What the program is told of its sizes and of its checkpoints' folder: the same as its ranks."""
+    """What the program is told of its sizes and of its checkpoints' folder, and what sealed.sh needs."""
     folders = [(name, value) for name, value in plan.life if name == "RANKZERO_CHECKPOINT_DIR"]
-    return [*parallelism.exports(plan.spec), *folders]
+    sealed = [one for one in plan.stage if plan.sealed and not one[0].startswith("RANKZERO_STAGE")]
+    return [*parallelism.exports(plan.spec), *folders, *sealed]
 
 
 def programs(plan: Plan) -> tuple[str, ...]:
     """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
-    enter = ("oci.py", "rootfs.py") if plan.container and plan.container.runtime == "oci" else ()
-    return (*enter, "adopt.sh") if plan.spec.environment.mode == "path" else enter
+    enter = ("oci.py", "rootfs.py", "squashfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    if plan.sealed:
+        return (*enter, *sealing.PROGRAMS)
+    return (*enter, "adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
 
 
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
@@ -124,6 +129,11 @@ def notes(plan: Plan) -> list[str]:
         said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
     if spec.container.runtime == "pyxis" and (spec.setup.modules or spec.setup.commands):
         said.append("not in the shell: setup, which is done on the node before the container is entered")
+    if spec.environment.mode in ON_NODES:
+        said.append(
+            f"not in the shell: the environment, which each node makes for a job's time (environment.mode "
+            f"{spec.environment.mode})"
+        )
     if spec.launcher.srun:
         said.append(
             f"not in the shell: launcher.srun ({', '.join(sorted(spec.launcher.srun))}), which is for the ranks' step"

@@ -16,12 +16,14 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Logs, Monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -75,48 +77,6 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Environment:
-    mode: str = option(
-        t.choice("venv", "path", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `path`: a venv or conda environment "
-        "that the site has already, see `path` (L12). `none`: what the node has.",
-        "none",
-        example="venv",
-    )
-    path: str | None = option(
-        t.text(r"/[^\0\n:%\\]*", "an absolute path on the cluster"),
-        "With `mode: path`: the environment's folder on shared storage, with bin/python. What is installed there is "
-        "part of the launch key besides: an environment that was changed is a new launch.",
-        example="/shared/envs/torch",
-    )
-    project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
-    extras: tuple[str, ...] = option(
-        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
-        "Optional dependency groups of the project to install.",
-        (),
-        key=False,
-        example=["cpu"],
-    )
-    python: str | None = option(
-        t.text(r"[0-9]+\.[0-9]+", 'a Python version such as "3.11"'),
-        "Python of the environment; the cluster's own where it is not given.",
-        key=False,
-        example="3.11",
-    )
-    torch: str = option(
-        t.text(
-            r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}",
-            "auto, cpu, xpu, or a build such as cu128 or rocm6.4",
-        ),
-        "Which build of torch. `auto`: a wheel in a directory that pip's settings name, else whatever the index gives; "
-        "otherwise a build by uv's name for it.",
-        "auto",
-        key=False,
-        example="cpu",
-    )
-
-
-@dataclass(frozen=True)
 class Artifact:
     path: str = option(
         _relative_path,
@@ -125,7 +85,18 @@ class Artifact:
         example="result.json",
     )
     format: str = option(
-        t.choice("json", "any"), "`json`: must be one whole JSON object. `any`: must exist and not be empty.", "json"
+        t.choice("json", "yaml", "csv", "safetensors", "directory", "any"),
+        "`json`: must be one whole JSON object; `yaml`: one map. `csv`: a header and rows, of which the last one "
+        "counts. `safetensors`: whole to the last byte. `directory`: complete once its file `complete` is there. "
+        "`any`: must exist and not be empty.",
+        "json",
+    )
+    complete: str | None = option(
+        _relative_path,
+        "With `format: directory`, the file in it that is written last, such as `metadata.json`; where it is a JSON "
+        "object, its values are what `require` is about.",
+        None,
+        example="metadata.json",
     )
     require: dict[str, Any] = option(
         t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),
@@ -272,6 +243,22 @@ class LaunchSpec:
             "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success.",
         },
     )
+    after: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0\n]+", "the path of a job file")),
+        "Job files, relative to this one, whose launches must have succeeded before this one starts. Their keys are "
+        "part of this one's. The ranks find their run directories as RANKZERO_AFTER_NAME. See rankzero.slurm.pipeline.",
+        (),
+        key=False,
+        example=["tokenise.yml"],
+    )
+    sweep: Sweep | None = field(
+        default=None,
+        metadata={
+            "section": Sweep,
+            "optional": True,
+            "doc": "The same job with many values, as one job array. See rankzero.slurm.sweep.",
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -336,4 +323,12 @@ class ClusterSettings:
         "Folder on the controller with the site's own job.sbatch.j2, which extends rankzero/job.sbatch.j2.",
         key=False,
         example="templates",
+    )
+    diagnosis_families: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "YAML files on the controller, or folders of them, with failures that the site's own programs know (see "
+        "docs/diagnosis.md).",
+        (),
+        key=False,
+        example=["diagnosis/families"],
     )

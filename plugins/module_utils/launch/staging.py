@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 
 
@@ -18,12 +19,12 @@ def stages(spec: LaunchSpec) -> bool:
 
 def exports(spec: LaunchSpec, settings: ClusterSettings, state_root: str) -> Iterator[tuple[str, str]]:
     """Variables of the batch script."""
+    if settings.local_dir and (stages(spec) or spec.environment.mode in ON_NODES):
+        yield "RANKZERO_LOCAL_DIR", settings.local_dir
     if not stages(spec):
         return
     yield "RANKZERO_STAGE", spec.preflight.stage
     yield "RANKZERO_STAGE_BUDGET", str(spec.preflight.stage_budget)
-    if settings.local_dir:
-        yield "RANKZERO_LOCAL_DIR", settings.local_dir
     if not settings.store_shared:
         yield "RANKZERO_ARCHIVES", archives(state_root)
 
@@ -33,7 +34,7 @@ def archives(state_root: str) -> str:
 
 
 def kept(
-    refs: Iterable[Mapping[str, str]], spec: LaunchSpec, settings: ClusterSettings, state_root: str
+    refs: Sequence[Mapping[str, str]], spec: LaunchSpec, settings: ClusterSettings, state_root: str
 ) -> list[dict[str, str]]:
     """What must be packed before the job is submitted: (folder, archive) of each thing that the nodes do not see.
 
@@ -54,6 +55,15 @@ def kept(
                 (
                     "launch_cluster.store_shared: false means that code and environment are copied to the nodes, but "
                     f"{why}; change that, or name a store_root that the nodes see"
+                )
+            ]
+        )
+    if any(ref["kind"] == "packages" for ref in refs):
+        raise SpecError(
+            [
+                (
+                    f"environment.mode: {spec.environment.mode} is made by each node from packages in the store, which "
+                    "the nodes do not see (launch_cluster.store_shared: false); use venv, which is copied to them"
                 )
             ]
         )

@@ -236,12 +236,12 @@ def _parse_option(value: object) -> str | bool:
 OPTION = Type("option value: text, or true for a switch", _parse_option, {"type": ["string", "integer", "boolean"]})
 
 
-def nearest(word: str, names: Sequence[str]) -> str | None:
-    """The most similar of some names, or None."""
+def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | None:
+    """The most similar of some names, or None where none is as similar as that (0 to 1)."""
     # difflib costs 10 ms to import and is only needed on the way to an error.
     import difflib
 
-    found = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
     return found[0] if found else None
 
 

@@ -15,30 +15,38 @@ import os
 import shutil
 import subprocess
 import time
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv, wheels
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed, sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import lock_key, lock_path, requirement_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path, text_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv, uv_from_wheel
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import (
+    Installed,
     content_digest,
     import_probe,
     verify,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import workplace
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     fresh_folder,
     make_read_only,
     publish,
     remove,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
 DOWNLOADS = ("auto", "head", "controller")
+# How long a builder waits for another one of the same environment. A large one takes minutes on a slow file system.
+_WAIT = 1800.0
 
 
 @dataclass(frozen=True)
@@ -83,8 +91,8 @@ class Needs:
 
 def build(request: Request) -> dict[str, Any] | Needs:
     """Make the environment and return its env.json, or say what is needed. Raises RankzeroError."""
-    python = choose(request.recipe.pyproject, request.recipe.python)
     environ = dict(os.environ)
+    python = _python(request, environ)
     if request.brought is not None:
         return _from_brought(request, request.brought, python, environ)
     if request.download == "controller":
@@ -97,11 +105,41 @@ def build(request: Request) -> dict[str, Any] | Needs:
         return _needs(request, python, environ, error.message)
 
 
+def buildable(recipe: Recipe, store_root: str) -> None:
+    """Raise RankzeroError for what would stop a build and can be seen without one."""
+    if recipe.mode == "sealed":
+        python = interpreter.pick(recipe, store_root, os.environ)
+        sealed.check_tools(python)
+    else:
+        choose(recipe.pyproject, recipe.python)
+
+
+def _python(request: Request, environ: Mapping[str, str]) -> Python:
+    """The interpreter to build on. Raises RankzeroError, also for what would stop the build at its end."""
+    wanted = request.recipe
+    if wanted.mode != "sealed":
+        return choose(wanted.pyproject, wanted.python)
+    python = interpreter.pick(wanted, request.store_root, environ)
+    if python is None:
+        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+        tool = find_uv(request.store_root, request.uv, request.hint, settings)
+        if tool is None:
+            raise RankzeroError(
+                "environment.interpreter: managed needs uv on this host to fetch a Python. Install uv there, or choose "
+                "copied or node."
+            )
+        python = interpreter.fetch(wanted, request.store_root, tool)
+    sealed.check_tools(python)
+    return python
+
+
 def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) -> dict[str, Any]:
     """Resolve and install from what this host reaches."""
     pip = sources.read_pip_settings(environ)
     settings = sources.uv_environment(pip, environ)
-    tool = _find_uv(request, settings) or _bootstrap_uv(request.store_root, python, environ)
+    tool = find_uv(request.store_root, request.uv, request.hint, settings) or bootstrap_uv(
+        request.store_root, python, environ
+    )
     identity = sources.identity(pip, environ)
     key = lock_key(request.recipe, python.minor, python.target(), python.markers["platform_machine"], identity)
 
@@ -139,9 +177,9 @@ def _from_brought(
     missing = sorted(name for name, place in places.items() if place is None)
     if missing:
         return Needs("these wheels are not visible on this host", files=missing)
-    tool = _find_uv(request, settings)
+    tool = find_uv(request.store_root, request.uv, request.hint, settings)
     if tool is None and brought.tool:
-        tool = _uv_from_wheel(request.store_root, str(places[str(brought.tool["filename"])]), brought.tool, settings)
+        tool = uv_from_wheel(request.store_root, str(places[str(brought.tool["filename"])]), brought.tool, settings)
     if tool is None:
         return _needs(request, python, environ, "this host has no uv")
 
@@ -178,109 +216,81 @@ def _make(
     install: Callable[[str, str], dict[str, Any]],
 ) -> dict[str, Any]:
     """The frame of both ways: `install(environment, work folder)` fills the environment and describes its lock."""
-    target = environment_path(request.store_root, request.recipe.key)
+    recipe = request.recipe
+    target = environment_path(request.store_root, recipe.key)
     began = time.monotonic()
-    with fresh_folder(target) as fresh:
-        folder, work = os.path.join(fresh, "environment"), os.path.join(fresh, "work")
+    with ExitStack() as stack:
+        stack.enter_context(hold(f"{request.store_root}/locks/environment.{recipe.key}.lock", _WAIT))
+        there = present(target)
+        if there is not None:
+            return there  # another builder had the lock until now
+        fresh = stack.enter_context(fresh_folder(target))
+        place = workplace(recipe.key) if recipe.mode == "sealed" else None
+        site = stack.enter_context(fresh_folder(place)) if place else fresh
+        folder, work = os.path.join(site, "environment"), os.path.join(site, "work")
         os.mkdir(work)
-        _write(os.path.join(work, "pyproject.toml"), request.recipe.pyproject)
-        if request.recipe.lock is not None:
-            _write(os.path.join(work, "uv.lock"), request.recipe.lock)
+        _write(os.path.join(work, "pyproject.toml"), recipe.pyproject)
+        if recipe.lock is not None:
+            _write(os.path.join(work, "uv.lock"), recipe.lock)
         tool.run(["venv", "--quiet", "--relocatable", "--python", python.path, folder], work, "making the environment")
         lock = install(folder, work)
         packages = verify(folder, python.minor)
-        _compile(folder)
-        warnings = import_probe(f"{folder}/bin/python", packages)
         manifest = {
             "format": 1,
-            "key": request.recipe.key,
+            "key": recipe.key,
+            "mode": recipe.mode,
             "digest": content_digest(packages),
+            "inputs": {
+                "pyproject": text_sha256(recipe.pyproject),
+                "uv_lock": None if recipe.lock is None else text_sha256(recipe.lock),
+            },
             "python": {"path": python.path, "version": python.markers["python_full_version"], "libc": python.libc},
             "machine": python.markers["platform_machine"],
-            "extras": list(request.recipe.extras),
-            "torch": request.recipe.torch,
+            "extras": list(recipe.extras),
+            "torch": recipe.torch,
             "packages": {package.name: package.version for package in packages},
             "files": sum(package.files for package in packages),
             "bytes": sum(package.bytes for package in packages),
             "lock": {**lock, "sha256": file_sha256(os.path.join(folder, "pylock.toml"))},
-            "import_warnings": warnings,
             "uv": tool.version,
             "downloaded_by": downloaded_by,
-            "seconds": round(time.monotonic() - began, 1),
         }
-        _write(os.path.join(folder, MANIFEST), json.dumps(manifest, indent=2, sort_keys=True) + "\n")
-        make_read_only(folder)
-        if os.path.lexists(target) and present(target) is None:
-            remove(target)  # its Python has gone: nobody can be using it
-        if not publish(folder, target):
+        finish = {"venv": _finish_venv, "sealed": _finish_sealed}[recipe.mode]
+        finished, further = finish(recipe, python, packages, folder, fresh)
+        manifest.update(further)
+        manifest["seconds"] = round(time.monotonic() - began, 1)
+        _write(os.path.join(finished, MANIFEST), json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+        make_read_only(finished)
+        if os.path.lexists(target):
+            remove(target)  # its Python has gone, or its file: nobody can be using it
+        if not publish(finished, target):
             return present(target) or manifest
         return manifest
 
 
-def resolve(
-    tool: uv.Uv,
-    recipe: Recipe,
-    pip: sources.PipSettings,
-    work: str,
-    lock: str,
-    platform: Platform,
-) -> None:
-    """Write the lock file for a recipe whose files lie in `work`. Raises UvError."""
-    extras = [word for extra in recipe.extras for word in ("--extra", extra)]
-    if recipe.lock is not None:
-        tool.run(
-            ["export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--format", "pylock.toml", "-o", lock]
-            + ["--python", platform.interpreter, *extras],
-            work,
-            "reading uv.lock",
-        )
-        return
-    command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
-    command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
-    command += sources.uv_options(pip)
-    backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
-    chosen = local_torch(recipe, pip, platform.target)
-    if chosen is None:
-        tool.run([*command, *backend], work, "resolving the packages")
-        return
-    constraints = os.path.join(work, "torch.txt")
-    _write(constraints, f"torch=={chosen.version}\n")
-    try:
-        tool.run([*command, "-c", constraints], work, f"resolving the packages with {chosen.filename}")
-    except uv.Unsolvable:
-        # The project wants another torch than the one that lies in the directory.
-        tool.run([*command, *backend], work, "resolving the packages")
+# What a mode makes of a verified venv: the folder to be published, and what env.json says besides.
+Finished = tuple[str, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Platform:
-    """For which Python packages are resolved: an interpreter of this host, uv's options, and what wheels must fit."""
-
-    interpreter: str
-    options: tuple[str, ...]
-    target: wheels.Target | None
+def _finish_venv(recipe: Recipe, python: Python, packages: Sequence[Installed], folder: str, fresh: str) -> Finished:
+    _compile(folder)
+    return folder, {"import_warnings": import_probe(f"{folder}/bin/python", packages)}
 
 
-def local_torch(recipe: Recipe, pip: sources.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
-    """The torch wheel to take from a directory that pip's settings name; None where there is none that fits."""
-    if target is None:
-        return None
-    for folder in pip.directories():
-        try:
-            found = wheels.torch_wheel(os.listdir(folder), recipe.torch, target)
-        except OSError:
-            continue
-        if found:
-            return found
-    return None
-
-
-def keep_lock(path: str, lock: str) -> None:
-    """Put a finished lock into the store, by rename. Raises OSError."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}-{time.time_ns()}"
-    shutil.copyfile(lock, temporary)
-    os.replace(temporary, path)
+def _finish_sealed(recipe: Recipe, python: Python, packages: Sequence[Installed], folder: str, fresh: str) -> Finished:
+    site = os.path.dirname(folder)
+    tree, finished = os.path.join(site, "tree"), os.path.join(fresh, "sealed")
+    shutil.rmtree(os.path.join(site, "work"))  # a cache there has second names of the same files
+    os.mkdir(finished)
+    origin = sealed.assemble(folder, tree, python, recipe)
+    written = sealed.write(tree, finished, recipe.settings["compression"])
+    # Afterwards: what a package writes beside itself when it is imported is not in the file.
+    warnings = import_probe(f"{tree}/bin/python", packages)
+    return finished, {
+        "digest": written["sha256"],
+        "import_warnings": warnings,
+        "sealed": {**written, "interpreter": origin},
+    }
 
 
 def _needs(request: Request, python: Python, environ: Mapping[str, str], reason: str) -> Needs:
@@ -295,59 +305,8 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
             lock = None
     target = python.target()
     facts = {"markers": python.markers, "libc": python.libc, "target": asdict(target) if target else None}
-    has_uv = _find_uv(request, environ) is not None
+    has_uv = find_uv(request.store_root, request.uv, request.hint, environ) is not None
     return Needs(reason, python=facts, uv=not has_uv, lock=lock, lock_key=key)
-
-
-def _find_uv(request: Request, settings: Mapping[str, str]) -> uv.Uv | None:
-    tools = os.path.join(request.store_root, "tools")
-    kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
-    ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
-    hint = [request.hint] if request.hint else []
-    if request.uv:
-        return uv.named(request.uv, settings)
-    return uv.find([*uv.usual_places(settings), *hint, *ours], settings)
-
-
-def _bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -> uv.Uv:
-    """Fetch uv with pip, once for this store. Raises Unreachable where that cannot be done: the controller may help."""
-    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
-        house = os.path.join(work, "environment")
-        commands = [
-            [python.path, "-m", "venv", house],
-            [f"{house}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
-        ]
-        for command in commands:
-            done = subprocess.run(
-                command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-            )
-            if done.returncode != 0:
-                said = sources.redact((done.stderr or done.stdout).strip())[-400:]
-                raise uv.Unreachable(
-                    "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
-                    f"the option uv), or python3-venv and a package source for pip:\n{said}"
-                )
-        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
-        fetched = uv.named(f"{house}/bin/uv", settings)
-        return _keep_uv(store_root, fetched.path, fetched.version, settings)
-
-
-def _uv_from_wheel(store_root: str, path: str, wheel: Mapping[str, Any], settings: Mapping[str, str]) -> uv.Uv:
-    """Take the uv program out of its wheel: it is one file that needs nothing else."""
-    version = str(wheel["version"])
-    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work, zipfile.ZipFile(path) as archive:
-        member = f"uv-{version}.data/scripts/uv"
-        program = archive.extract(member, work)
-        return _keep_uv(store_root, program, version, settings)
-
-
-def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str, str]) -> uv.Uv:
-    target = os.path.join(store_root, "tools", f"uv-{version}")
-    with fresh_folder(target) as folder:
-        shutil.copyfile(program, os.path.join(folder, "uv"))
-        os.chmod(os.path.join(folder, "uv"), 0o755)
-        publish(folder, target)
-    return uv.named(os.path.join(target, "uv"), settings)
 
 
 def _verified(wheel: Mapping[str, Any], folder: str | None) -> str | None:

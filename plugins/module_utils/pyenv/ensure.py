@@ -12,9 +12,14 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
+    Brought,
+    Needs,
+    Request,
+    build,
+    buildable,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
@@ -34,7 +39,13 @@ def ensure_environment(
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
     made = recipe(
-        request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
+        request.get("pyproject", ""),
+        request.get("uv_lock"),
+        options["extras"],
+        options["python"],
+        options["torch"],
+        options.get("mode") or "venv",
+        options,
     )
     if options["state"] == "absent":
         return _absent(root, made.key, check_mode=check_mode)
@@ -47,7 +58,7 @@ def ensure_environment(
     if manifest is not None:
         return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest}
     if check_mode:
-        choose(made.pyproject, made.python)  # what cannot be built must not be promised
+        buildable(made, root)  # what cannot be built must not be promised
         return {"changed": True, "ref": _ref(made.key, path, None)}
     brought = request.get("brought")
     result = build(

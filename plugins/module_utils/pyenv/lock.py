@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
@@ -31,6 +32,11 @@ class LockedFile:
 
     url: str
     sha256: str
+
+    @property
+    def local(self) -> bool:
+        """Whether it lies in a directory of the host that made the lock."""
+        return self.url.partition("://")[0] == "file" or "://" not in self.url
 
     @property
     def filename(self) -> str:
@@ -82,6 +88,14 @@ def parse_lock(text: str) -> list[LockedPackage]:
             )
         )
     return packages
+
+
+def only(text: str, names: Iterable[str]) -> str:
+    """The same lock with these packages alone, and without markers: somebody has read them already."""
+    head, *blocks = re.split(r"(?m)^(?=\[\[packages\]\]$)", text)
+    wanted = set(names)
+    kept = [block for block in blocks if any(found.name in wanted for found in parse_lock(head + block))]
+    return head + re.sub(rf"(?m)^marker = {_TEXT}\n", "", "".join(kept))
 
 
 def requirement_lines(wheels: list[tuple[str, str, str]]) -> str:

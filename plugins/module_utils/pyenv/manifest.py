@@ -21,6 +21,10 @@ def present(path: str) -> dict[str, Any] | None:
         with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
             manifest = json.load(stream)
         python = manifest["python"]["path"]
+        sealed = manifest.get("sealed")
+        if sealed:
+            whole = os.path.getsize(os.path.join(path, sealed["file"])) == sealed["bytes"]
+            return dict(manifest) if whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if os.path.realpath(os.path.join(path, "bin", "python")) != python or not os.access(python, os.X_OK):

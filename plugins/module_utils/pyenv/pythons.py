@@ -121,15 +121,18 @@ def _compare(version: tuple[int, ...], operator: str, wanted: tuple[int, ...], w
     return {">=": have >= want, "<=": have <= want, ">": have > want, "<": have < want}[operator]
 
 
-def choose(pyproject: str, request: str | None, candidates: Iterable[str] | None = None) -> Python:
+def choose(
+    pyproject: str, request: str | None, candidates: Iterable[str] | None = None, *, anywhere: bool = False
+) -> Python:
     """The interpreter of this host for a project: the first that fits `requires-python` and the request ("3.11").
 
-    Raises RankzeroError that names what was found and what was wrong with each.
+    `anywhere`: also one that other users cannot execute, because it will be copied. Raises RankzeroError that
+    names what was found and what was wrong with each.
     """
     wanted = requires_python(pyproject)
     refused = []
     for path in _distinct(candidates if candidates is not None else _installed()):
-        if os.geteuid() == 0 and not executable_by_all(path):
+        if os.geteuid() == 0 and not anywhere and not executable_by_all(path):
             refused.append(f"{path} (other users cannot execute it)")
             continue
         python = ask(path)

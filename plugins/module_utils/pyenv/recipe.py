@@ -13,10 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+# How an environment lies in the store. `venv`: a folder with bin/python. `sealed`: one file that each node mounts.
+MODES = ("venv", "sealed")
+# What a mode lets one choose: name -> allowed values, the default first. What is not the default is part of the key.
+SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "venv": {},
+    "sealed": {"compression": ("zstd", "lz4"), "interpreter": ("auto", "managed", "copied", "node")},
+}
 
 # Raised when the same recipe must give another environment: every environment is then built anew.
 FORMAT = 1
@@ -28,7 +36,10 @@ _EXTRA = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 @dataclass(frozen=True)
 class Recipe:
-    """The inputs of an environment. `key` is 32 hex digits; `lock` is the user's own uv.lock, None without one."""
+    """The inputs of an environment. `key` is 32 hex digits; `lock` is the user's own uv.lock, None without one.
+
+    `settings`: what the mode lets one choose, each name with its value.
+    """
 
     key: str
     pyproject: str
@@ -36,6 +47,8 @@ class Recipe:
     extras: tuple[str, ...]
     python: str | None
     torch: str
+    mode: str = "venv"
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def recipe(
@@ -44,6 +57,8 @@ def recipe(
     extras: Sequence[str] = (),
     python: str | None = None,
     torch: str = "auto",
+    mode: str = "venv",
+    settings: Mapping[str, str] | None = None,
 ) -> Recipe:
     """The recipe for an environment with the packages that a pyproject.toml asks for.
 
@@ -51,6 +66,7 @@ def recipe(
     python: a version such as "3.11", or None for the head's own python3. torch: where torch comes from: `auto` (a wheel
     in a directory that pip's settings name, else whatever the index gives), or a build by uv's name for it (`cpu`,
     `cu128`, `rocm6.4`, `xpu`). A uv.lock decides alone, and `torch` then changes nothing but the key.
+    mode: one of MODES; settings: of any mode, those of another one are left out.
     Raises RankzeroError for a value that cannot be meant.
     """
     if python is not None and not _PYTHON.fullmatch(python):
@@ -68,6 +84,7 @@ def recipe(
                 f"environment.extras: {extra!r} is not a name of optional dependencies. Write the names below "
                 "[project.optional-dependencies] in pyproject.toml."
             )
+    chosen = _settings(mode, settings or {})
     names = tuple(sorted({re.sub(r"[-_.]+", "-", extra).lower() for extra in extras}))
     inputs = {
         "format": FORMAT,
@@ -77,8 +94,24 @@ def recipe(
         "python": python,
         "torch": torch,
     }
+    # An environment of the first mode keeps its key, and so does one of any mode when that gets a further setting.
+    if mode != "venv":
+        changed = {name: value for name, value in chosen.items() if value != SETTINGS[mode][name][0]}
+        inputs["mode"] = {"name": mode, **changed}
     key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode("ascii")).hexdigest()[:32]
-    return Recipe(key, pyproject_text, lock_text, names, python, torch)
+    return Recipe(key, pyproject_text, lock_text, names, python, torch, mode, chosen)
+
+
+def _settings(mode: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Every setting of a mode with its value. Raises RankzeroError."""
+    if mode not in MODES:
+        raise RankzeroError(f"environment.mode: {mode!r} is not a way to build one. Allowed: {', '.join(MODES)}.")
+    chosen = {}
+    for name, allowed in SETTINGS[mode].items():
+        chosen[name] = given.get(name) or allowed[0]
+        if chosen[name] not in allowed:
+            raise RankzeroError(f"environment.{name}: {chosen[name]!r} is not one of {', '.join(allowed)}.")
+    return chosen
 
 
 def text_sha256(text: str) -> str:

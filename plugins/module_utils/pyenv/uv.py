@@ -49,6 +49,15 @@ class Uv:
 
     def run(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
         """Run uv and return its standard output. Raises UvError or one of its kinds; `doing` names the step."""
+        return self._done(arguments, cwd, doing, environment).stdout
+
+    def told(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
+        """As `run`, but what uv says to people: that is its standard error."""
+        return self._done(arguments, cwd, doing, environment).stderr
+
+    def _done(
+        self, arguments: Sequence[str], cwd: str, doing: str, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         try:
             done = subprocess.run(
                 [self.path, *arguments],
@@ -64,7 +73,7 @@ class Uv:
             raise UvError(f"environment: {doing}: {self.path} cannot be run ({error.strerror}).") from error
         if done.returncode != 0:
             raise failure(doing, done.returncode, done.stderr or done.stdout)
-        return done.stdout
+        return done
 
 
 def failure(doing: str, code: int, output: str) -> UvError:

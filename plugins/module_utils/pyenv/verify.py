@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import
 _DRIVER = re.compile(r"lib(cuda|nvidia-ml|nvcuvid|amdhip64|hsa-runtime64|rocm_smi64|ze_loader)\.so")
 
 # Files of a .dist-info folder in which an installer says who it is and where it found the wheel.
-_NOTES = ("INSTALLER", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json")
+NOTES = ("INSTALLER", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json")
 
 # Imports each module named on the command line and says what happened, a line of JSON each, before the next begins.
 _PROBE = """\
@@ -95,7 +95,7 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
         return {}
     try:
         done = subprocess.run(
-            [python, "-I", "-c", _PROBE, *modules],
+            [python, "-I", "-B", "-c", _PROBE, *modules],
             cwd="/",
             env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
             stdin=subprocess.DEVNULL,
@@ -175,7 +175,7 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
 
 def _content(rows: Iterable[list[str]]) -> str:
     """sha256 over names and hashes of a RECORD, without what differs between two ways of installing one wheel."""
-    counted = sorted(f"{row[0]},{row[1]}\n" for row in rows if row[1] and os.path.basename(row[0]) not in _NOTES)
+    counted = sorted(f"{row[0]},{row[1]}\n" for row in rows if row[1] and os.path.basename(row[0]) not in NOTES)
     return hashlib.sha256("".join(counted).encode()).hexdigest()
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 _NAME = re.compile(
     r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
 )
+# The newest glibc whose name every supported uv knows as a platform; an older one gives the same wheels or fewer.
+_GLIBC_MINORS = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 _LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
@@ -25,6 +27,13 @@ class Target:
     python: tuple[int, int]
     machine: str
     glibc: tuple[int, int]
+
+
+def platform_options(target: Target, python_version: str) -> tuple[str, ...]:
+    """uv's options for another host than this one: its Python ("3.11" or "3.11.2") and its platform."""
+    minor = max((one for one in _GLIBC_MINORS if one <= target.glibc[1]), default=None)
+    name = f"{target.machine}-manylinux2014" if minor is None else f"{target.machine}-manylinux_2_{minor}"
+    return ("--python-version", python_version, "--python-platform", name)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes, from_scontrol
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
@@ -121,7 +121,7 @@ def _check_usable(job_id: str, block: Mapping[str, str], uid: int) -> None:
     if block.get("HetJobId") or block.get("PackJobId"):
         raise _refused(job_id, "it is part of a heterogeneous job, whose parts have step numbers of their own")
     if record.pending:
-        raise _refused(job_id, f"it waits in the queue: {states.explain(record.reason).sentence}")
+        raise _refused(job_id, f"it waits in the queue: {reasons.explain(record.reason).sentence}")
     if states.is_final(record.state):
         end = states.describe_end(record.state, record.exit_code, record.signal, record.reason)
         raise _refused(job_id, f"it has ended ({end})")

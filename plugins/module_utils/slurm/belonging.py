@@ -10,8 +10,13 @@ from collections.abc import Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, find_by_name, query_squeue
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, array_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
+    JobRecord,
+    base_id,
+    find_by_name,
+    query_squeue,
+)
 
 
 def without_namesakes(records: Iterable[JobRecord], run_dir: str) -> list[JobRecord]:
@@ -37,14 +42,24 @@ def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
     if record is None:
         return None
     name, key = run_dir.split("/")[-3:-1]
-    ours = record.name.startswith(f"{name}.{key}.") or f"/runs/{name}/{key}/" in record.work_dir
-    return record if ours else None
+    if record.name.startswith(f"{name}.{key}.") or f"/runs/{name}/{key}/" in record.work_dir:
+        return record
+    place = array_of(RunDirectory(run_dir).own_events())
+    if place is None:
+        return None
+    return record if record.name == place.job_name(name) or f"/runs/{name}/{place.array}" in record.work_dir else None
 
 
 def named(slurm: Slurm, run: RunDirectory, name: str, *, since: float) -> list[JobRecord]:
     """The jobs that Slurm knows of a generation, by its `name`, submitted at or after `since` (epoch seconds)."""
     if steps.host_job(run):
         return steps.named(slurm, run, name)
+    place = array_of(run.own_events())
+    if place is not None:
+        # An element of a sweep: what Slurm knows by name is its array.
+        found = find_by_name(slurm, [place.job_name(run.path.split("/")[-3])], since=since)
+        mine = [record for record in found if record.job_id == f"{base_id(record.job_id)}_{place.task}"]
+        return without_namesakes(mine, run.beside(place.array))
     return without_namesakes(find_by_name(slurm, [name], since=since), run.path)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 import socket
-import struct
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 VERSION_SECONDS = 15.0
@@ -24,7 +24,6 @@ ASKED = {
     "crun": ["--version"],
     "runc": ["--version"],
 }
-SQUASHFS = b"hsqs"
 SIF = b"SIF_MAGIC"
 
 
@@ -114,7 +113,7 @@ def _pyxis(slurm: Slurm, options: Sequence[str], level: str) -> list[str]:
             (
                 f"container.runtime: pyxis is not on this cluster (srun on {socket.gethostname()} has no "
                 f"--container-image).{_seen(slurm) or ' No other can be seen from here.'} Use container.runtime "
-                "apptainer with a .sif or oci with a folder where the nodes have apptainer or crun, or none with an "
+                "apptainer with a .sif or oci with a .sqsh where the nodes have apptainer or crun, or none with an "
                 "environment."
             )
         ]
@@ -161,15 +160,15 @@ def image_trouble(path: str, runtime: str) -> str | None:
         if any(os.path.lexists(os.path.join(path, name)) for name in ("bin", "usr")):
             return None
         return "has neither bin nor usr (nor config.json, as an OCI bundle): it is no image"
+    if squashfs.is_squashfs(path):
+        short = squashfs.cut_off(path)
+        return f"is cut off: {short}" if short else None
     if runtime == "oci":
-        return "is no folder; oci needs an OCI bundle (config.json and its root) or a root file system, unpacked"
+        return (
+            "is neither a squashfs file nor a folder (an OCI bundle: config.json and its root; or a root file system)"
+        )
     with open(path, "rb") as stream:
         head = stream.read(96)
-    if head.startswith(SQUASHFS):
-        # The superblock says at 40 how long the file system is, as 8 bytes, the lowest first.
-        length = struct.unpack_from("<Q", head.ljust(96, b"\0"), 40)[0]
-        size = os.path.getsize(path)
-        return f"is cut off: {size} bytes of {length}" if size < length else None
     if runtime == "apptainer" and SIF in head:
         return None
     return "is no squashfs, which pyxis needs" if runtime == "pyxis" else "is neither a SIF file nor a squashfs"

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 JOURNAL = "journal.jsonl"
 # What an attempt leaves when the next one begins, which is the number in the name.
 BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
+# Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
+SWEEP_PREFIX = ".sweep-"
 # How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
 MAY_FOLLOW = ("signal", "requeue")
 
@@ -56,7 +59,14 @@ class RunDirectory:
         return os.path.join(self.path, name)
 
     def record(self, event: str, **details: object) -> None:
-        """Append one event to the journal. Raises OSError."""
+        """Append one event to the journal; it outlives a crash of this host. Raises OSError."""
+        self._append(event, details, durable=True)
+
+    def record_lightly(self, event: str, **details: object) -> None:
+        """The same without waiting for the disk: a crash of this host may take the event with it."""
+        self._append(event, details, durable=False)
+
+    def _append(self, event: str, details: Mapping[str, object], *, durable: bool) -> None:
         line = json.dumps({"time": time.time(), "event": event, **details}, sort_keys=True) + "\n"
         descriptor = os.open(self.file(JOURNAL), os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -64,11 +74,24 @@ class RunDirectory:
             # A half line of somebody who was killed must not swallow this one.
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + line.encode())
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def events(self) -> list[dict[str, Any]]:
+        """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow."""
+        own = self.own_events()
+        place = array_of(own)
+        if place is None:
+            return own
+        return own + as_element(RunDirectory(self.beside(place.array)).own_events(), place.task)
+
+    def beside(self, array: str) -> str:
+        """The folder of an array, whose name is relative to that of all runs of this launch's name."""
+        return os.path.join(os.path.dirname(os.path.dirname(self.path)), array)
+
+    def own_events(self) -> list[dict[str, Any]]:
         """The journal's whole lines, oldest first."""
         events = []
         for line in fresh.text_of(self.file(JOURNAL)).splitlines():
@@ -134,6 +157,37 @@ class RunDirectory:
         except OSError:
             return False
         return True
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an element of a sweep was put: `array` is SWEEP/NUMBER beside the runs, `task` its number there."""
+
+    array: str
+    task: int
+
+    def job_name(self, name: str) -> str:
+        """The array's name in Slurm, for the launch's `name`."""
+        sweep, number = os.path.split(self.array)
+        return f"{name}.{sweep.removeprefix(SWEEP_PREFIX)}.{number}"
+
+
+def array_of(events: Sequence[Mapping[str, Any]]) -> Place | None:
+    """The array that the newest intent of a generation names; None for a job of its own."""
+    intents = [event for event in events if event["event"] == "intent"]
+    if not intents or not intents[-1].get("array"):
+        return None
+    return Place(str(intents[-1]["array"]), int(intents[-1].get("task", 0)))
+
+
+def as_element(events: Sequence[Mapping[str, Any]], task: int) -> list[dict[str, Any]]:
+    """What an array's journal says, as said of one of its tasks."""
+    found = []
+    for event in events:
+        if event["event"] in ("submitted", "adopted", "rejected"):
+            job_id = event.get("job_id")
+            found.append({**event, **({"job_id": f"{job_id}_{task}"} if job_id else {})})
+    return found
 
 
 def generations(runs_dir: str) -> list[RunDirectory]:

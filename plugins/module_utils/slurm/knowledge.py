@@ -35,9 +35,11 @@ SETTINGS = (
     "EnforcePartLimits",
     "JobRequeue",
     "KillWait",
+    "MaxArraySize",
     "PreemptMode",
     "PreemptType",
     "PrivateData",
+    "SchedulerParameters",
 )
 ASSOCIATION = (
     "User",
@@ -222,6 +224,13 @@ class Informed:
         self._fresh = ask(self.slurm, self.user)
         self.from_memory = False
         return self._fresh
+
+    def setting(self, name: str) -> str | None:
+        """One of SETTINGS. Memory of an earlier release may lack it: then it is asked."""
+        known = self._fresh or self.recall()
+        if name not in known.settings and self.from_memory:
+            known = self.afresh()
+        return known.settings.get(name)
 
     def keep(self) -> None:
         """Remember what was asked, once a launch has passed: a refused one leaves nothing behind."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts, states, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts, reasons, states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     expand_nodes,
     find_by_id,
     find_by_name,
+    launch_id,
     query_sacct,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
@@ -94,7 +95,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     job_id = run.job_id()
     record = steps.judged(_record_of(answer, run, who.job_name), run.outcome())
     if record is not None:
-        job_id = record.array_job_id
+        job_id = launch_id(record.job_id)
     started, outcome = run.started(), run.outcome()
     attempt = _attempt(run, record)
     if outcome is not None and int(outcome.get("attempt") or 0) < attempt:
@@ -127,6 +128,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "success": success,
         "exit_code": _exit_code(record, outcome),
         "reason": _reason(record),
+        "reason_code": record.reason if record is not None else "",
         "message": _message(slurm, run, answer, record, outcome, completed),
         "nodes": nodes,
         "attempt": attempt,
@@ -190,7 +192,7 @@ def _reason(record: JobRecord | None) -> str:
     if record is None:
         return ""
     if record.pending:
-        return states.explain(record.reason).sentence
+        return reasons.explain(record.reason).sentence
     if record.final:
         return steps.describe_end(record)
     return ""
@@ -256,8 +258,12 @@ def _times(
 def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     """The result of module job_info for RUN_ARGUMENTS."""
     runs = select_runs(options)
+    if options.get("newest"):
+        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # the last of each key is its newest
     answer = ask_slurm(slurm, runs)
     launches = [report(slurm, run, answer) for run in runs]
+    if options.get("active"):
+        launches = [one for one in launches if one["active"]]
     if answer.silent:
         slurm.note(answer.silent)
     result: dict[str, Any] = {"launches": launches, "slurm_commands": slurm.commands}
@@ -283,23 +289,40 @@ def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
 SETTLE_STEP = 0.1
 
 
-def final_report(
+def final_report(slurm: Slurm, run: RunDirectory, **options: Any) -> dict[str, Any]:
+    """`final_reports` of one launch."""
+    return final_reports(slurm, [run], **options)[0]
+
+
+def final_reports(
     slurm: Slurm,
-    run: RunDirectory,
+    runs: Sequence[RunDirectory],
     *,
     settle: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, Any]:
-    """The report of one launch. The batch script writes its outcome just before it ends: for up to `settle` seconds
-    Slurm is asked again until it agrees, so that state and times are the final ones.
+) -> list[dict[str, Any]]:
+    """The reports of some launches, by one question to Slurm. The batch script writes its outcome just before it ends:
+    for up to `settle` seconds Slurm is asked again until it agrees, so that state and times are the final ones.
     """
     until, step = clock() + settle, SETTLE_STEP
     while True:
-        answer = ask_slurm(slurm, [run])
-        found = report(slurm, run, answer)
-        agreed = answer.silent or found["source"] is None or states.is_final(found["state"])
-        if agreed or not found["completed"] or clock() + step > until:
+        answer = ask_slurm(slurm, runs)
+        found = [report(slurm, run, answer) for run in runs]
+        open_ = any(
+            one["completed"] and one["source"] is not None and not states.is_final(one["state"]) for one in found
+        )
+        if answer.silent or not open_ or clock() + step > until:
             return found
         sleep(step)
         step *= 1.5
+
+
+def is_over(run: RunDirectory, slurm: Slurm | None = None) -> bool:
+    """Whether nothing more is to come from a launch. Without `slurm` only its own word counts, which costs nothing."""
+    outcome = run.outcome()
+    if run.rejected() is not None or (
+        outcome and (outcome.get("success") or outcome.get("ended_by") not in MAY_FOLLOW)
+    ):
+        return True
+    return slurm is not None and bool(final_report(slurm, run)["completed"])

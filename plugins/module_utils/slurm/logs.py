@@ -26,6 +26,7 @@ from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import Plain, Redactor
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
 CHECKED = 1024
@@ -33,9 +34,12 @@ CHECKED = 1024
 ROUND_BYTES = 64 * 1024 * 1024
 BLOCK = 256 * 1024
 # A request that moves nothing: it only tells which launch is meant.
-LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "budget": 0, "folder": None}
+LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 0, "folder": None}
+# The beginning of a log of which only the end is fetched lies beside it, under its name with this.
+HEAD = ".head"
 # How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
 INDEX = ".fetched.json"
+PLAIN = Plain()
 _RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
 
 
@@ -50,13 +54,21 @@ class Holding:
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: what was fetched before is replaced."""
+    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: what was fetched before is replaced.
+
+    `source`: the log that they are of, where that is not `path`, the file that they go to.
+    """
 
     path: str
     start: int
     bytes: int
     size: int
     restart: bool
+    source: str = ""
+
+    @property
+    def origin(self) -> str:
+        return self.source or self.path
 
 
 def safe_path(path: str) -> bool:
@@ -97,17 +109,16 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
     return found, warnings
 
 
-def _digest(stream: IO[bytes], end: int, length: int) -> str:
-    stream.seek(end - length)
-    return hashlib.sha256(stream.read(length)).hexdigest()
+def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN) -> str:
+    return hashlib.sha256(redactor.read(stream, end - length, length)).hexdigest()
 
 
-def _continues(full: str, size: int, held: Holding) -> bool:
+def _continues(full: str, size: int, held: Holding, redactor: Redactor) -> bool:
     """Whether the file on the cluster still begins with what was fetched of it."""
     if not 0 <= held.length <= held.offset <= size:
         return False
     with open(full, "rb") as stream:
-        return _digest(stream, held.offset, held.length) == held.digest
+        return _digest(stream, held.offset, held.length, redactor) == held.digest
 
 
 def plan(
@@ -116,19 +127,29 @@ def plan(
     have: Mapping[str, Holding],
     *,
     tail_bytes: int = 0,
+    head_bytes: int = 0,
     budget: int = ROUND_BYTES,
+    redactor: Redactor = PLAIN,
 ) -> tuple[list[Part], bool]:
     """What to move now, at most `budget` bytes, and whether more is left for another round.
 
-    `tail_bytes`: of a file with more new bytes than that only the end is moved (0 moves all).
+    `tail_bytes`: of a file with more new bytes than that only the end is moved (0 moves all); `head_bytes`: then the
+    beginning too, into a file of its own.
     """
     parts: list[Part] = []
     for path, size in files:
         held = have.get(path)
-        restart = held is None or not _continues(os.path.join(logs_dir, path), size, held)
+        full = os.path.join(logs_dir, path)
+        restart = held is None or not _continues(full, size, held, redactor)
         start = 0 if restart or held is None else held.offset
         if tail_bytes and size - start > tail_bytes:
             start, restart = size - tail_bytes, True
+            head = min(head_bytes, start)
+            there = have.get(path + HEAD)
+            known = there is not None and there.offset == head and _continues(full, size, there, redactor)
+            if head and not known and budget > 0:
+                parts.append(Part(path + HEAD, 0, min(head, budget), size, True, path))
+                budget -= min(head, budget)
         if start == size and not restart:
             continue
         if budget <= 0:
@@ -142,17 +163,22 @@ def plan(
 
 
 class _Exactly(io.RawIOBase):
-    """Reads exactly `count` bytes: a file that shrinks meanwhile is filled with zeros (`missing` says how many)."""
+    """Reads exactly `count` bytes from `start` on, without secrets: a file that shrinks meanwhile is filled with zeros
+    (`missing` says how many).
+    """
 
-    def __init__(self, stream: IO[bytes], count: int) -> None:
+    def __init__(self, stream: IO[bytes], start: int, count: int, redactor: Redactor) -> None:
         super().__init__()
         self.stream = stream
+        self.redactor = redactor
+        self.at = start
         self.left = count
         self.missing = 0
 
     def read(self, size: int = -1) -> bytes:
         wanted = self.left if size < 0 else min(size, self.left)
-        data = self.stream.read(wanted)
+        data = self.redactor.read(self.stream, self.at, wanted)
+        self.at += wanted
         if len(data) < wanted:
             self.missing += wanted - len(data)
             data += b"\0" * (wanted - len(data))
@@ -160,7 +186,7 @@ class _Exactly(io.RawIOBase):
         return data
 
 
-def write_archive(logs_dir: str, parts: Sequence[Part], target: str) -> list[Part]:
+def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: Redactor = PLAIN) -> list[Part]:
     """Write the bytes of `parts` to `target` (tar.gz, mode 0600). Returns the parts as they could be read."""
     written = []
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -173,28 +199,36 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str) -> list[Par
         for part in parts:
             entry = tarfile.TarInfo(part.path)
             entry.size = part.bytes
-            with open(os.path.join(logs_dir, part.path), "rb") as stream:
-                stream.seek(part.start)
-                reader = _Exactly(stream, part.bytes)
+            with open(os.path.join(logs_dir, part.origin), "rb") as stream:
+                reader = _Exactly(stream, part.start, part.bytes, redactor)
                 archive.addfile(entry, reader)
                 written.append(replace(part, bytes=part.bytes - reader.missing))
     return written
 
 
-def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
+def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool, redactor: Redactor = PLAIN) -> dict[str, Any]:
     """The module's half of one round: {"parts", "more", "notes", "archive", "archive_bytes"}.
 
-    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "budget", "folder"}; the archive gets a folder of its
-    own (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller removes it.
+    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}; the archive gets a
+    folder of its own (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller
+    removes it.
     """
     have = {path: Holding(**held) for path, held in request["have"].items()}
     files, notes = collect(logs_dir)
     archive, size = None, 0
     try:
-        parts, more = plan(logs_dir, files, have, tail_bytes=request["tail_bytes"], budget=request["budget"])
+        parts, more = plan(
+            logs_dir,
+            files,
+            have,
+            tail_bytes=request["tail_bytes"],
+            head_bytes=request.get("head_bytes", 0),
+            budget=request["budget"],
+            redactor=redactor,
+        )
         if write and parts:
             archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request["folder"]), "logs.tar.gz")
-            parts = write_archive(logs_dir, parts, archive)
+            parts = write_archive(logs_dir, parts, archive, redactor)
             size = os.path.getsize(archive)
     except OSError as error:
         raise RankzeroError(f"the logs in {logs_dir} cannot be read or packed: {error}; fetch them again") from error

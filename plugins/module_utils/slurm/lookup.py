@@ -133,6 +133,25 @@ def base_id(job_id: str) -> str:
     return job_id.split("_")[0].split("+")[0]
 
 
+def launch_id(job_id: str) -> str:
+    """The id of a whole launch: 20 for the component 20+1 of a het job, 13_2 for itself."""
+    return job_id.split("+")[0]
+
+
+def tasks_of(job_id: str) -> list[str]:
+    """The ids that a row of an array stands for: 13_[2,4-5%3] is 13_2, 13_4 and 13_5; another id is itself."""
+    base, bracket, listed = job_id.partition("_[")
+    if not bracket:
+        return [job_id]
+    found = []
+    for part in listed.rstrip("]").split("%")[0].split(","):
+        first, _dash, rest = part.partition("-")
+        last, _colon, step = rest.partition(":")
+        if first.isdecimal():
+            found += [f"{base}_{task}" for task in range(int(first), int(last or first) + 1, int(step) if step else 1)]
+    return found
+
+
 def _clean(text: str) -> str:
     return "" if text in ("N/A", "(null)", "None assigned", "Unknown") else text
 
@@ -326,7 +345,7 @@ def find_by_id(
     found: dict[str, JobRecord] = {}
 
     def keep(records: Iterable[JobRecord]) -> None:
-        for record in records:
+        for record in (replace(row, job_id=one) for row in records for one in tasks_of(row.job_id)):
             asked = record.job_id in wanted or record.array_job_id in wanted
             if asked and (record.submit is None or record.submit >= earliest):
                 found.setdefault(record.job_id, record)
@@ -361,7 +380,8 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     earliest = since - CLOCK_SLACK
 
     def only(asked: list[str], records: Iterable[JobRecord]) -> list[JobRecord]:
-        return [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
+        found = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
+        return [replace(r, job_id=one) for r in found for one in tasks_of(r.job_id)]
 
     found = only(wanted, query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
     absent = [name for name in wanted if name not in {record.name for record in found}]

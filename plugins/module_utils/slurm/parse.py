@@ -137,7 +137,7 @@ _PAIR = re.compile(r"(?:(?<=\s)|^)([A-Za-z][\w:/*&-]*)=")
 
 
 def parse_blocks(text: str) -> list[dict[str, str]]:
-    """Objects printed by `scontrol show job|partition` (several lines each, a blank line between), as {key: value}.
+    """Objects of `scontrol show job|partition|node` (several lines each, an empty line between) as {key: value}.
 
     A line that does not begin with a key continues the value before it (a job name with a newline in it).
     """
@@ -146,10 +146,11 @@ def parse_blocks(text: str) -> list[dict[str, str]]:
     last_key = ""
     for raw in text.split("\n"):
         line = raw.strip()
-        if not line:
+        if not raw:
             if current:
                 blocks.append(current)
             current, last_key = {}, ""
+        if not line:  # of blanks only: 24.11 has one in the middle of a node
             continue
         begins = _PAIR.match(line)
         if begins is None:

@@ -17,7 +17,7 @@ SINFO_CODES = ("R", "P", "a", "l", "L", "s", "D", "c", "m", "G", "T", "f")
 # What sinfo appends to a node state: not responding, powering, rebooting, planned, ...
 STATE_MARKS = "*~#!%$@^-+"
 # Node states in which a node takes no job now. It may come back: a reason to wait, not to refuse.
-_AWAY = ("down", "drain", "fail", "maint", "reserved", "unknown", "reboot", "inval", "blocked")
+AWAY = ("down", "drain", "fail", "maint", "reserved", "unknown", "reboot", "inval", "blocked", "future")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class NodeGroup:
 
     @property
     def available(self) -> bool:
-        return not self.state.startswith(_AWAY)
+        return not self.state.startswith(AWAY)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@
 """One look at launches from afar: one shell line over Ansible's connection, and a pure parser of its answer.
 
 At most one squeue for any number of jobs, and of each run directory the claim, started.json, outcome.json and the new
-bytes of rank 0's log. Files cost Slurm nothing, so they can be looked at often.
+bytes of one log. Files cost Slurm nothing, so they can be looked at often. All waits of one user on one host share a
+budget of questions to Slurm: a small file on that host counts them.
 """
 
 from __future__ import annotations
@@ -27,23 +28,34 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
 
 LOG_BYTES = 16 * 1024
+# A wait for a line of a log reads all of it, this much at a time.
+WHOLE_LOG_BYTES = 256 * 1024
 SQUEUE_TIMEOUT = 30
 FILES = ("claim", "started.json", "outcome.json")
 
 
 @dataclass(frozen=True)
 class Target:
-    """One launch to look at: where, which job, and how far (bytes) its rank 0's log of `attempt` was read."""
+    """One launch to look at: where, which job, and how far (bytes) its log of `attempt` was read.
+
+    `log`: the name of that log in the attempt's folder; empty is the one that the job itself names (rank 0's).
+    `whole`: read on from `offset` and skip nothing; else of more new bytes than one poll shows only the newest.
+    `artifact`: an absolute path to look for, and `checker` the program of the runtime that judges it.
+    """
 
     run_dir: str
     job_id: str
     attempt: int | None = None
     offset: int = 0
+    log: str = ""
+    whole: bool = False
+    artifact: str = ""
+    checker: str = ""
 
 
 @dataclass(frozen=True)
 class LogChunk:
-    """New bytes of rank 0's log: `text` was read from `start` on; the file had `size` bytes."""
+    """New bytes of a log: `text` was read from `start` on, up to `size`, the end of what was read or left out."""
 
     attempt: int
     start: int
@@ -60,11 +72,13 @@ class View:
     started: Mapping[str, Any] | None = None
     outcome: Mapping[str, Any] | None = None
     log: LogChunk | None = None
+    proven: bool = False
 
 
 @dataclass(frozen=True)
 class Poll:
     """One poll. `asked`: squeue ran. `silent`: why it gave no answer, in its words. `queue`: its rows by job id.
+    `spent`: squeue was to run, but this minute's questions of this user and host are used up.
 
     `whole` is False when the connection cut the answer short: then nothing in it may be believed.
     """
@@ -75,6 +89,7 @@ class Poll:
     queue: Mapping[str, JobRecord] = field(default_factory=dict)
     views: tuple[View, ...] = ()
     warnings: tuple[str, ...] = ()
+    spent: bool = False
 
 
 def _scrub_line() -> str:
@@ -84,8 +99,57 @@ def _scrub_line() -> str:
     return f'for v in $(env | sed -n {" ".join(kept + names)}); do unset "$v"; done'
 
 
-def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_bytes: int = LOG_BYTES) -> str:
-    """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output."""
+# look INDEX DIR ATTEMPT OFFSET NAME WHOLE ARTIFACT CHECKER: what one run directory shows. The limits are bytes.
+_LOOK = r"""look() {
+i=$1 d=$2
+ls "$d" >/dev/null 2>&1 && printf "%s run $i\n" "$m"
+# Only what the listing names is asked for: a network file system remembers that a name was missing.
+for f in $(ls "$d" 2>/dev/null | grep -xF FILES); do printf "%s file $i %s\n" "$m" "$f"; cat "$d/$f"; echo; done
+if [ -n "$7" ] && ls "${7%/*}" 2>/dev/null | grep -qxF -e "${7##*/}" && python3 -I "$8" proven "$d" >/dev/null 2>&1
+then printf "%s proven $i\n" "$m"; fi
+a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1) l=
+if [ -n "$5" ]; then
+  for n in "$d/logs/${a:-none}/$5" "$d/logs/$5"; do [ -n "$l" ] || [ ! -f "$n" ] || l=$n; done
+else
+  # The rank to follow says so itself. One that could not, or an older run, has its name at least.
+  for n in $(ls -A "$d/logs/${a:-none}" 2>/dev/null | grep -xF -e .live -e rank-0000.log | sort -r); do
+  [ ! -f "$d/logs/$a/$n" ] || l="$d/logs/$a/$n"; done
+fi
+[ -n "$l" ] || return 0
+# Its size is asked anew where stat can do that; nobody minds where it cannot.
+stat --dereference --cached=never "$l" >/dev/null 2>&1
+s=$(wc -c < "$l"); s=$((s + 0)); o=$4
+# Another attempt has another log; a log that shrank was written anew.
+[ "$a" = "$3" ] || o=0; [ "$o" -le "$s" ] || o=0
+n=$((s - o))
+if [ -n "$6" ]; then [ "$n" -le WHOLE_LIMIT ] || { n=WHOLE_LIMIT; s=$((o + n)); }
+# A chatty program may write more than one poll shows: then the newest part is what counts.
+elif [ "$n" -gt LIMIT ]; then n=LIMIT; o=$((s - n)); fi
+printf "%s log $i %s %s %s\n" "$m" "${a:-0}" "$o" "$s"; tail -c "+$((o + 1))" "$l" | head -c "$n"; echo
+}"""
+
+# Sets `over` where this minute's questions are used up. The count is one byte a question, in a folder of this user.
+_BUDGET = r"""b=${XDG_RUNTIME_DIR:-/tmp}/rankzero-$(id -u) over=
+mkdir -m 700 "$b" 2>/dev/null
+if [ -O "$b" ] && [ ! -L "$b" ] && [ -w "$b" ]; then
+c=$b/asked.$(($(date +%s) / 60)); [ -e "$c" ] || rm -f "$b"/asked.*; printf . >> "$c"
+[ "$(wc -c < "$c")" -le MOST ] || over=1
+fi"""
+
+
+def poll_script(
+    targets: Sequence[Target],
+    *,
+    marker: str,
+    ask_queue: bool,
+    log_bytes: int = LOG_BYTES,
+    jobs: Sequence[str] | None = None,
+    budget: int = 0,
+) -> str:
+    """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output.
+
+    `jobs`: the ids that squeue is asked for, by default those of the targets. `budget`: questions a minute; 0 is any.
+    """
     quote = shlex.quote
     lines = [
         f"PATH=$PATH:{':'.join(EXTRA_PATH)}",
@@ -95,8 +159,10 @@ def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_
         f"m={quote(marker)}",
     ]
     if ask_queue:
+        lines += [_BUDGET.replace("MOST", str(budget))] if budget else ["over="]
         lines.append(f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'")
-        ids = list(dict.fromkeys(target.job_id for target in targets))
+        ids = list(dict.fromkeys(jobs if jobs is not None else [target.job_id for target in targets]))
+        lines.append('if [ -n "$over" ]; then printf "%s spent\\n" "$m"; else')
         for kind, given, columns, selection in (
             ("queue", [one for one in ids if not is_step(one)], SQUEUE_COLUMNS, "--all --states=all --jobs"),
             ("steps", [one for one in ids if is_step(one)], SQUEUE_STEP_COLUMNS, "--steps"),
@@ -105,30 +171,17 @@ def poll_script(targets: Sequence[Target], *, marker: str, ask_queue: bool, log_
                 shown = quote(parse.squeue_format(columns))
                 squeue = f"squeue --noheader {selection}={quote(','.join(given))} --Format={shown} 2>&1"
                 lines.append(f'q=$($t {squeue}); r=$?; printf "%s {kind} %s\\n%s\\n" "$m" "$r" "$q"')
+        lines.append("fi")
+    names = " ".join(f"-e {name}" for name in FILES)
+    limits = {"FILES": names, "WHOLE_LIMIT": str(max(log_bytes, WHOLE_LOG_BYTES)), "LIMIT": str(log_bytes)}
+    text = _LOOK
+    for name, value in limits.items():
+        text = text.replace(name, value)
+    lines.append(text)
     for index, target in enumerate(targets):
         attempt = "none" if target.attempt is None else str(target.attempt)
-        lines += [
-            f'd={quote(target.run_dir)}; ls "$d" >/dev/null 2>&1 && printf "%s run {index}\\n" "$m"',
-            # Only what the listing names is asked for: a network file system remembers that a name was missing.
-            (
-                f'for f in $(ls "$d" 2>/dev/null | grep -xF {" ".join(f"-e {name}" for name in FILES)}); do '
-                f'printf "%s file {index} %s\\n" "$m" "$f"; cat "$d/$f"; echo; done'
-            ),
-            'a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1); l=',
-            # The rank to follow says so itself. One that could not, or an older run, has its name at least.
-            'for n in $(ls -A "$d/logs/${a:-none}" 2>/dev/null | grep -xF -e .live -e rank-0000.log | sort -r); do',
-            '[ ! -f "$d/logs/$a/$n" ] || l="$d/logs/$a/$n"; done',
-            'if [ -n "$l" ]; then',
-            # Its size is asked anew where stat can do that; nobody minds where it cannot.
-            'stat --dereference --cached=never "$l" >/dev/null 2>&1',
-            f's=$(wc -c < "$l"); s=$((s + 0)); o={target.offset}',
-            # Another attempt has another log; a log that shrank was written anew.
-            f'[ "$a" = {attempt} ] || o=0; [ "$o" -le "$s" ] || o=0',
-            # A chatty program may write more than one poll shows: then the newest part is what counts.
-            f'n=$((s - o)); [ "$n" -le {log_bytes} ] || {{ n={log_bytes}; o=$((s - n)); }}',
-            f'printf "%s log {index} %s %s %s\\n" "$m" "$a" "$o" "$s"; tail -c "+$((o + 1))" "$l" | head -c "$n"; echo',
-            "fi",
-        ]
+        given = [target.run_dir, attempt, str(target.offset), target.log, "1" if target.whole else ""]
+        lines.append(" ".join(["look", str(index), *map(quote, [*given, target.artifact, target.checker])]))
     lines.append('printf "%s end\\n" "$m"')
     return "\n".join(lines)
 
@@ -137,7 +190,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
     """What the output of `poll_script` for `count` targets says. Pure. A terminal's carriage returns do no harm."""
     parts = text.replace("\r\n", "\n").split(f"{marker} ")
     views: list[dict[str, Any]] = [{} for _index in range(count)]
-    whole = asked = False
+    whole = asked = spent = False
     silent = ""
     queue: dict[str, JobRecord] = {}
     warnings: list[str] = []
@@ -148,6 +201,10 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         words = head.split()
         if words[:1] == ["end"]:
             whole = True
+        elif words[:1] == ["spent"]:
+            spent = True
+        elif words[:1] == ["proven"]:
+            views[int(words[1])]["proven"] = True
         elif words[:1] in (["queue"], ["steps"]):
             asked = True
             unanswered, rows, complaints = _parse_queue(int(words[1]), body, steps=words[0] == "steps")
@@ -165,7 +222,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         elif words[:1] == ["log"]:
             index, attempt, start, size = map(int, words[1:5])
             views[index]["log"] = LogChunk(attempt, start, size, body)
-    return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings))
+    return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent)
 
 
 def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:

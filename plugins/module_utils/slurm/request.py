@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+
+SUPERSEDED = "it waited for a launch that is over"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ class Request:
     places: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
+    # The script's own --dependency, and what this submission waits for besides (sbatch(1)), such as afterok:12.
+    dependency: str = ""
+    waits_for: Sequence[str] = ()
+    # What it follows was submitted anew: a job of this launch that still waits does so for something that is over.
+    supersedes: bool = False
 
     @property
     def state_root(self) -> str:
@@ -57,6 +65,29 @@ class Standing:
     job_id: str | None = None
     record: JobRecord | None = None
     message: str = ""
+
+
+def superseded(request: Request, standing: Standing | None) -> bool:
+    """Whether an active generation can never start, because it waits for a launch that is over."""
+    if standing is None or standing.state != "active" or not request.supersedes or request.relaunch == "never":
+        return False
+    return standing.record is not None and standing.record.pending
+
+
+def waiting(request: Request) -> list[str]:
+    """sbatch's options for what a submission waits for; they take the place of the script's own line.
+
+    A job whose dependency can never hold would wait for ever: Slurm ends it, and the next launch makes a new one.
+    """
+    if not request.waits_for:
+        return []
+    if "?" in request.dependency:
+        raise RankzeroError(
+            f"resources.dependency: {request.dependency} asks for any one of several jobs, and this launch has to wait "
+            f"for others besides ({', '.join(request.waits_for)}), which Slurm cannot combine; leave it out"
+        )
+    both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
+    return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]
 
 
 def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:

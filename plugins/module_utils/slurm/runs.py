@@ -36,17 +36,27 @@ WAIT_ARGUMENTS: dict[str, Any] = {
     "poll_max": {"type": "float", "default": 10.0},
     "outcome_grace": {"type": "int", "default": 40},
     "reconnect_timeout": {"type": "int", "default": 120},
+    "queue_budget": {"type": "int", "default": 60},
 }
 WAIT_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     **WAIT_ARGUMENTS,
-    "until": {"type": "str", "choices": ["started", "finished"], "default": "finished"},
+    "run_dirs": {"type": "list", "elements": "path"},
+    "until": {"type": "str", "choices": ["started", "artifact", "pattern", "finished"], "default": "finished"},
+    "pattern": {"type": "str"},
+    "log": {"type": "str", "default": ""},
     "_settle": {"type": "float", "default": 0.0},
 }
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "dest": {"type": "path", "default": "runs"},
     "tail_bytes": {"type": "int", "default": 0},
+    "head_bytes": {"type": "int", "default": 0},
+    "redact": {"type": "bool", "default": True},
+    "merge": {"type": "bool", "default": False},
+    "follow": {"type": "bool", "default": False},
+    "follow_timeout": {"type": "int", "default": 0},
+    "reconnect_timeout": {"type": "int", "default": 120},
     "_request": {"type": "dict"},
 }
 
@@ -98,6 +108,11 @@ def _children(path: str) -> list[str]:
         return []
 
 
+def keys_of(state_root: str, name: str) -> list[str]:
+    """The keys (their first 16 digits) under which launches of this name are recorded."""
+    return _children(os.path.join(state_root, "runs", name))
+
+
 def find_runs(
     state_root: str,
     *,
@@ -109,12 +124,12 @@ def find_runs(
     """Run directories under `state_root` that match all that is given, by name, key, generation.
 
     `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one, and
-    where it is no launch's own the launches inside that job.
+    where it is no launch's own the launches inside that job, or of that array.
     """
     runs = os.path.join(state_root, "runs")
     found, inside = [], []
     for one_name in _children(runs) if name is None else [name]:
-        for one_key in _children(os.path.join(runs, one_name)):
+        for one_key in keys_of(state_root, one_name):
             if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
                 continue
             for run in generations(os.path.join(runs, one_name, one_key)):
@@ -123,7 +138,7 @@ def find_runs(
                 ids = _job_ids(run) if job_id is not None else set()
                 if job_id is None or job_id in ids:
                     found.append(run)
-                elif any(one.startswith(f"{job_id}.") for one in ids):
+                elif any(one.startswith((f"{job_id}.", f"{job_id}_")) for one in ids):
                     inside.append(run)
     return found or inside
 
@@ -146,6 +161,15 @@ def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
         generation=options.get("generation"),
         job_id=options.get("job_id"),
     )
+
+
+def chosen_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+    """The launches of a wait: those of `run_dirs`, where that is given, else the one that RUN_ARGUMENTS name."""
+    if options.get("run_dirs") is None:
+        return [one_run(options)]
+    if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
+        raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away.")
+    return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
 
 
 def one_run(options: Mapping[str, Any]) -> RunDirectory:

@@ -15,6 +15,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
@@ -31,10 +32,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.inside import Inside
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request, Standing, differences
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
+    SUPERSEDED,
+    Request,
+    Standing,
+    differences,
+    superseded,
+    waiting,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import settled, wants_new
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -64,14 +73,18 @@ class Launcher:
         self.clock = clock
         self.inside = Inside(request, slurm, sleep, clock)
         self.excluded: list[exclusions.Exclusion] = []
-        self._checks: precheck.Checks | None = None
+        self.checks: precheck.Checks | None = None
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
         while True:
             newest = self._newest()
             standing = self.standing(newest) if newest else None
-            if standing and not self._wants_new(standing):
+            if standing and standing.job_id and superseded(self.request, standing):
+                if not self.check_mode:
+                    self.slurm.call("scancel", standing.job_id)
+                standing = replace(standing, state="failed", message=SUPERSEDED)
+            if standing and not wants_new(standing, self.request.relaunch):
                 return self._kept(standing)
             # The same generation once more: its name and its claim are those of the lost submission.
             again = standing is not None and standing.state == "unknown"
@@ -83,7 +96,7 @@ class Launcher:
             building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
             if not missing or self.check_mode:
                 self.excluded = exclusions.of(self.slurm, self.request, self.clock())
-            checked = self._check(generation, building) if not missing or costly or self.check_mode else None
+            checked = self.check(generation, building) if not missing or costly or self.check_mode else None
             if checked:
                 owners.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
@@ -96,9 +109,9 @@ class Launcher:
             known = os.path.isdir(self.request.runs_dir)
             if again:
                 folders.renew(self.request, target, self._record_intent)
-                return self._submit(target)
+                return self.submit(target)
             if folders.create(self.request, target, self._record_intent):
-                return (self._orphan(target) if known else None) or self._submit(target, newest)
+                return (self._orphan(target) if known else None) or self.submit(target, newest)
             # Another submitter was first; a network file system may take a while to show it here.
             self.sleep(LOOK_SECONDS)
 
@@ -136,30 +149,10 @@ class Launcher:
                 self._record(run, "adopted", job_id)
         else:
             record = self._known(run, job_id, intent)
-        record = steps.judged(record, outcome)
-        if outcome and outcome.get("ended_by") not in MAY_FOLLOW and not (record and record.pending):
-            # A job that was requeued after its verdict waits once more, and may yet succeed.
-            return self._final(Standing("failed", run, job_id, record, str(outcome.get("message", ""))))
-        if record and record.active:
-            return Standing("active", run, job_id, record)
-        # The verdict may have been written between the two looks. A script ends with 0 only after a success: where that is
-        # not to be seen, a network file system does not show it yet.
-        outcome = run.outcome() or outcome
-        while outcome is None and record and record.state == "COMPLETED" and record.end and not self.check_mode:
-            if self.clock() - record.end > OUTCOME_SECONDS:
-                break
-            self.sleep(LOOK_SECONDS)
-            outcome = run.outcome()
-        if outcome and outcome.get("success"):
-            return self._final(Standing("succeeded", run, job_id, record, str(outcome.get("message", ""))))
-        if record is None and self.slurm.accounting == "silent":
-            raise SlurmUnavailable(
-                f"job {job_id} is not in the queue and accounting is silent: its end is unknown. Try again later.",
-                **self._identity(run),
-                job_id=job_id,
-            )
-        message = steps.describe_end(record) if record else ("the job is gone from Slurm and left no verdict")
-        return self._final(Standing("failed", run, job_id, record, message))
+        outcome = self._seen_outcome(run, record, outcome)
+        silent = self.slurm.accounting == "silent"
+        found = settled(run, job_id, record, outcome, silent=silent, **self._identity(run))
+        return found if found.state == "active" else self._final(found)
 
     def _refused(self, run: RunDirectory) -> Standing:
         return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
@@ -172,15 +165,6 @@ class Launcher:
         if not self.check_mode:
             standing.run.forget_secrets()
         return standing
-
-    def _wants_new(self, standing: Standing) -> bool:
-        if standing.state == "active":
-            return False
-        if standing.state == "unknown":
-            return True
-        return self.request.relaunch == "always" or (
-            self.request.relaunch == "on_failure" and standing.state == "failed"
-        )
 
     def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
         """The job of an intent without an id. A submitter that may still be at work is given time to say."""
@@ -196,7 +180,7 @@ class Launcher:
                 return None
             # A journal without an event is one that a network file system does not show here yet.
             last = max((event["time"] for event in run.events()), default=looked)
-            if self.check_mode or not self._submitter_may_live(run) or self.clock() - last > INTENT_SECONDS:
+            if self.check_mode or not submitter_may_live(run.events()) or self.clock() - last > INTENT_SECONDS:
                 return None
             self.sleep(LOOK_SECONDS)
 
@@ -227,50 +211,55 @@ class Launcher:
         found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
         return belonging.own(found.get(job_id), run.path)
 
-    def _submitter_may_live(self, run: RunDirectory) -> bool:
-        submitters = [str(event.get("submitter", "")) for event in run.events() if event["event"] == "intent"]
-        if not submitters:
-            return True
-        host, _colon, pid = submitters[-1].partition(":")
-        if host != socket.gethostname() or not pid.isdigit():
-            return bool(host)
-        return os.path.exists(f"/proc/{pid}")
+    def _seen_outcome(
+        self, run: RunDirectory, record: JobRecord | None, outcome: dict[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """The verdict of a job whose script ended with 0, which it does only after a success: where none is to be seen,
+        a network file system does not show it yet.
+        """
+        while outcome is None and record and record.state == "COMPLETED" and record.end and not self.check_mode:
+            outcome = run.outcome()
+            if outcome or self.clock() - record.end > OUTCOME_SECONDS:
+                break
+            self.sleep(LOOK_SECONDS)
+        return outcome
 
-    def _check(self, generation: int, building: bool) -> precheck.Checked:
+    def check(self, generation: int, building: bool) -> precheck.Checked:
         """What can be known before the job is queued (P3). Raises with every problem at once."""
         if self.request.attach:
             checked = self.inside.check(building)
             precheck.raise_for(checked.problems)
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
-        self._checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        exclude = exclusions.option(self.request, self.excluded)
-        checked = self._checks.run(script, building=building, options=exclude)
+        self.checks = precheck.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+        options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
+        checked = self.checks.run(script, building=building, options=options)
         precheck.raise_for(checked.problems)
         return checked
 
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
-    def _submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        """Hand a generation that has all its files and its intent to Slurm. Returns the result of module `job`."""
         owners.register(self.slurm, self.request, run)
         if self.request.attach:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        exclude = exclusions.option(self.request, self.excluded)
-        submission = ["--parsable", *exclude, run.file("job.sbatch"), "--submission", self.request.submitter]
+        options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
+        submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
         result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
-            if self._checks:
-                self._checks.informed.keep()
+            if self.checks:
+                self.checks.informed.keep()
             return self._result("submitted", run, previous, job_id=submitted.job_id)
         if result.rc != 0 and not result.silent and not submitted:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
-            reasons = self._checks.reasons() if self._checks else ""
+            reasons = self.checks.reasons() if self.checks else ""
             raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
         # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
         # before anything else.
@@ -281,8 +270,9 @@ class Launcher:
                 "queue. Run the same launch again: it looks the job up before it submits anything.",
                 **self._identity(run),
             )
-        self._record_submitted(run, record.job_id, message=result.complaint)
-        return self._result("submitted", run, previous, job_id=record.job_id)
+        job_id = base_id(record.job_id)  # not one of an array's tasks
+        self._record_submitted(run, job_id, message=result.complaint)
+        return self._result("submitted", run, previous, job_id=job_id)
 
     def _record(self, run: RunDirectory, event: str, job_id: str) -> None:
         """What can be found out again: that it cannot be written down here and now is no failure."""
@@ -291,7 +281,7 @@ class Launcher:
         except OSError as error:
             self.slurm.note(f"{run.path}: that job {job_id} was {event} cannot be noted there ({error.strerror})")
 
-    def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
+    def _record_submitted(self, run: RunDirectory, job_id: str, **details: Any) -> None:
         try:
             run.record("submitted", job_id=job_id, **details)
         except OSError as error:
@@ -354,3 +344,16 @@ class Launcher:
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
+
+
+def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether whoever wrote the newest intent of a journal may still be about to submit. A journal without an intent is
+    one that a network file system does not show yet.
+    """
+    submitters = [str(event.get("submitter", "")) for event in events if event["event"] == "intent"]
+    if not submitters:
+        return True
+    host, _colon, pid = submitters[-1].partition(":")
+    if host != socket.gethostname() or not pid.isdigit():
+        return bool(host)
+    return os.path.exists(f"/proc/{pid}")

@@ -10,16 +10,17 @@ What the job itself writes is looked at about every second; squeue is asked ever
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LOG_BYTES, Poll, Target, View
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import is_step
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import about, moment, short_list
 
 # A pending reason that never clears must be seen this long (seconds) before waiting is given up.
 HOPELESS_AFTER = 10
@@ -29,24 +30,35 @@ SETTLE = 5
 CLOSING = 60
 # How long (seconds) the job must be missing from a queue that answers.
 ABSENT = 3
+# Where this minute's questions are used up: when (seconds) to try again.
+SPENT = 5.0
+# A new expectation of the start is told when it moved by this much (seconds), or by a quarter of the time left.
+MOVED = 300.0
+# How long (seconds) steps are watched before their pace says anything about the end.
+PACE_SECONDS = 10.0
+# The milestones that a wait may end at before the launch does.
+UNTIL = ("started", "artifact", "pattern", "finished")
 
 
 @dataclass(frozen=True)
 class Event:
     """Something that a person would want to hear. `kind`: pending, stuck, queued, started, metrics (the text is rank
-    0's own line), requeued, followed, silent, answered.
+    0's own line, and when it should be done), matched, proven, requeued, followed, silent, answered. `fraction`: of
+    metrics, how much is done, 0 to 1, where the line says so.
     """
 
     kind: str
     text: str
+    fraction: float | None = None
 
 
 @dataclass
 class Watch:
     """The state of one wait. Feed it polls; it says what happened, when to look again and when it is over.
 
-    Times are seconds of the caller's monotonic clock. `until`: started or finished. `outcome_grace`: how long an ended
-    job's outcome may take to become visible through a network file system.
+    Times are seconds of the caller's monotonic clock. `until`: started, artifact (the job's own program finds it
+    valid), pattern (a line of `log` matches) or finished. `outcome_grace`: how long an ended job's outcome may take to
+    become visible through a network file system.
     """
 
     run_dir: str
@@ -55,8 +67,15 @@ class Watch:
     poll_min: float = 0.5
     poll_max: float = 10.0
     outcome_grace: float = 40.0
+    pattern: re.Pattern[str] | None = None
+    log: str = ""
+    artifact: str = ""
+    checker: str = ""
     done: bool = False
-    hopeless: states.Reason | None = None
+    ended: bool = False
+    matched: str | None = None
+    proven: bool = False
+    hopeless: reasons.Reason | None = None
     record: JobRecord | None = None
     metrics: Metrics | None = None
     _attempt: int | None = None
@@ -64,6 +83,9 @@ class Watch:
     _offset: int = 0
     _torn: str = ""
     _pending_reason: str = ""
+    _expected: float | None = None
+    _view: View = View()
+    _first_step: tuple[int, float] | None = None
     _hopeless_since: float | None = None
     _silent: bool = False
     _ended_since: float | None = None
@@ -75,7 +97,17 @@ class Watch:
 
     def target(self) -> Target:
         """What the next poll should look at."""
-        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset)
+        whole, looked_for = self.pattern is not None, "" if self.proven else self.artifact
+        return Target(
+            self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, whole, looked_for, self.checker
+        )
+
+    @property
+    def rank(self) -> int:
+        """How much the run directory is worth a look: 0 it may be over, 1 it runs, 2 it waits and nothing happens."""
+        if self._outcome_since is not None or self._ended_since is not None or self._absent_since is not None:
+            return 0
+        return 2 if self._attempt is None and self.record is not None and self.record.pending else 1
 
     def ask_queue(self, now: float) -> bool:
         """True when it is time for squeue again."""
@@ -85,13 +117,24 @@ class Watch:
         """Seconds until the next poll. `round_trip`: what the last poll took; a slow connection is asked less often."""
         return max(self._delay, 4 * round_trip)
 
-    def feed(self, poll: Poll, now: float) -> list[Event]:
-        """Take in one poll of this target alone. Returns what happened, oldest first."""
+    def feed(self, poll: Poll, now: float, index: int | None = 0, wall: float | None = None) -> list[Event]:
+        """Take in one poll. Returns what happened, oldest first.
+
+        `index` is this launch's view in it; None where only the queue was asked about it. `wall`: epoch seconds.
+        """
         if not poll.whole:
             return []
-        view = poll.views[0]
-        events = self._follow(view) + self._queue(poll, view, now) + self._files(view) + self._log(view)
+        view = poll.views[index] if index is not None else replace(self._view, log=None)
+        self._view = view
+        events = self._follow(view) + self._queue(poll, view, now, time.time() if wall is None else wall)
+        events += self._files(view) + self._log(view, now)
+        if view.proven and not self.proven:
+            self.proven = True
+            events.append(Event("proven", "the artifact is there and valid"))
         self._decide(view, poll, now)
+        if self.done and self.pattern is not None and self.matched is None and view.log is not None and view.log.text:
+            # The rest of the log of a launch that is over may hold the line.
+            self.done = False
         self._schedule(poll, now, view)
         return events
 
@@ -104,7 +147,7 @@ class Watch:
         self._ended_since = self._absent_since = self._outcome_since = None
         return [Event("followed", text)]
 
-    def _queue(self, poll: Poll, view: View, now: float) -> list[Event]:
+    def _queue(self, poll: Poll, view: View, now: float, wall: float) -> list[Event]:
         if not poll.asked:
             return []
         events: list[Event] = []
@@ -127,24 +170,26 @@ class Watch:
         self._absent_since = None
         before, self.record = self.record, record
         if record.pending:
-            events += self._pending(record, before, now)
+            events += self._pending(record, before, now, wall)
         else:
-            self._hopeless_since, self._pending_reason = None, ""
+            self._hopeless_since, self._pending_reason, self._expected = None, "", None
             begun = self._attempt is not None or view.started is not None
             if record.running and not begun and (before is None or not before.running):
                 events.append(Event("queued", _setting_up(record)))
         return events
 
-    def _pending(self, record: JobRecord, before: JobRecord | None, now: float) -> list[Event]:
+    def _pending(self, record: JobRecord, before: JobRecord | None, now: float, wall: float) -> list[Event]:
         events: list[Event] = []
         if before is not None and before.running:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
-        reason = states.explain(record.reason)
+        reason = reasons.explain(record.reason)
         if record.reason != self._pending_reason:
             self._pending_reason = record.reason
             kind = "stuck" if reason.stuck else "pending"
-            note = "; it will not start by itself" if reason.stuck else ""
+            note = "; it will not start by itself" if reason.stuck else self._expectation(record, wall)
             events.append(Event(kind, f"pending: {reason.sentence}{note}"))
+        elif not reason.stuck and (expected := self._expectation(record, wall)):
+            events.append(Event("pending", f"pending{expected}"))
         if not reason.hopeless:
             self._hopeless_since = None
         elif self._hopeless_since is None:
@@ -152,6 +197,16 @@ class Watch:
         elif now - self._hopeless_since >= HOPELESS_AFTER:
             self.hopeless = reason
         return events
+
+    def _expectation(self, record: JobRecord, wall: float) -> str:
+        """When Slurm expects the job to start, where that is news. For a job that waits squeue's StartTime says it."""
+        expected = record.start
+        if expected is None or expected <= wall:
+            return ""
+        if self._expected is not None and abs(expected - self._expected) < max(MOVED, (self._expected - wall) / 4):
+            return ""
+        self._expected = expected
+        return f"; Slurm expects it to start at {moment(expected, wall)}, in {about(expected - wall)}"
 
     def _files(self, view: View) -> list[Event]:
         """The job's own word that an attempt has begun."""
@@ -167,8 +222,8 @@ class Watch:
         text = f"{again}started on {len(nodes)} node{'' if len(nodes) == 1 else 's'} ({short_list(nodes)})"
         return [Event("started", f"{text}, {ranks} ranks" if ranks else text)]
 
-    def _log(self, view: View) -> list[Event]:
-        """The newest line with progress in rank 0's new bytes."""
+    def _log(self, view: View, now: float) -> list[Event]:
+        """The newest line with progress in the log's new bytes, and the first one that matches the pattern."""
         chunk = view.log
         if chunk is None:
             return []
@@ -179,29 +234,64 @@ class Watch:
             pieces = pieces[1:]
         self._torn = pieces.pop()[-LOG_BYTES:] if pieces else ""
         self._log_attempt, self._offset = chunk.attempt, chunk.size
+        events = self._match([*pieces, self._torn])
         newest: tuple[str, Metrics] | None = None
         for piece in pieces:
             found = parse_metrics(piece)
             if found is not None:
                 newest = (piece, found)
         if newest is None:
+            return events
+        line, self.metrics = newest
+        left, fraction = self._progress(self.metrics, now)
+        return [Event("metrics", printable(line) + left, fraction), *events]
+
+    def _match(self, lines: list[str]) -> list[Event]:
+        if self.pattern is None or self.matched is not None:
             return []
-        self.metrics = newest[1]
-        return [Event("metrics", printable(newest[0]))]
+        hit = next((line for line in lines if self.pattern.search(line)), None)
+        if hit is None:
+            return []
+        self.matched = printable(hit)
+        return [Event("matched", f"the log says: {self.matched}")]
+
+    def _progress(self, metrics: Metrics, now: float) -> tuple[str, float | None]:
+        """(" (about 3 min left)" where the pace of the steps so far tells it, the part that is done)."""
+        step, total = metrics.step, metrics.total
+        if step is None:
+            return "", None
+        if self._first_step is None or step < self._first_step[0]:
+            self._first_step = (step, now)
+        if not total:
+            return "", None
+        first, since = self._first_step
+        done, took = step - first, now - since
+        left = (
+            f" ({about(took / done * (total - step))} left)"
+            if took >= PACE_SECONDS and done > 0 and step < total
+            else ""
+        )
+        return left, min(1.0, step / total)
 
     def _decide(self, view: View, poll: Poll, now: float) -> None:
         """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""
         outcome = view.outcome
         current = outcome is not None and int(outcome.get("attempt") or 0) >= (self._attempt or 0)
         proven = outcome is not None and current and bool(outcome.get("success"))
-        if self.hopeless is not None or proven or (self.until == "started" and self._attempt is not None):
+        milestone = (
+            (self.until == "started" and self._attempt is not None)
+            or (self.until == "artifact" and self.proven)
+            or (self.until == "pattern" and self.matched is not None)
+        )
+        self.ended = proven
+        if self.hopeless is not None or proven or milestone:
             self.done = True
             return
         self._outcome_since = _since(self._outcome_since, current, now)
         if poll.asked and not poll.silent:
             ended = self.record is not None and self._absent_since is None and states.is_final(self.record.state)
             self._ended_since = _since(self._ended_since, ended, now)
-        self.done = self._over(current, now)
+        self.ended = self.done = self._over(current, now)
 
     def _over(self, current: bool, now: float) -> bool:
         """True when Slurm's word and the job's own word (or its lasting silence) make the end certain."""
@@ -232,6 +322,8 @@ class Watch:
             longer = self._queue_delay * 1.5
             self._queue_delay = min(max(longer, self.poll_min), min(1.0, self.poll_max) if urgent else self.poll_max)
             self._queue_at = now + self._queue_delay
+        elif poll.spent:
+            self._queue_at = now + SPENT
         elif urgent and self._queue_at is not None:
             self._queue_at = min(self._queue_at, now)
 
@@ -247,10 +339,3 @@ def _setting_up(record: JobRecord) -> str:
     if record.state == "CONFIGURING":
         return f"nodes are being prepared: {record.node_list}"
     return f"running on {record.node_list}, setting up"
-
-
-def short_list(names: Sequence[str], most: int = 4) -> str:
-    """A few names, then how many more."""
-    if len(names) <= most:
-        return ", ".join(names) or "none"
-    return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"

@@ -63,6 +63,15 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
         return publish(folder, target)
 
 
+def untar(archive: str, folder: str) -> list[Entry]:
+    """Unpack files and links of the tar (packed or not) `archive` into `folder`. Raises RankzeroError and OSError."""
+    try:
+        with tarfile.open(archive) as packed:
+            return _extract(packed, folder)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise RankzeroError(f"archive: {archive} is damaged ({error}). Run again to send it anew.") from error
+
+
 def _extract(packed: tarfile.TarFile, folder: str) -> list[Entry]:
     entries = []
     links = []

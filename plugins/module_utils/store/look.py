@@ -15,9 +15,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmMissing, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
+    MAY_FOLLOW,
+    SWEEP_PREFIX,
+    RunDirectory,
+    generations,
+    json_object,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
@@ -29,9 +35,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import N
 _SLOTS = {
     "code": ("store", "code", re.compile(r"[0-9a-f]{64}")),
     "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
+    "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
+    "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
 }
+SLOTS = tuple(_SLOTS)
 _TEXTS = ("launch.json", "job.sbatch")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHORT_KEY = re.compile(r"[0-9a-f]{16}")
@@ -93,6 +102,21 @@ def caches(state_root: str) -> Iterator[Thing]:
                 continue
             if found.st_uid == os.geteuid():
                 yield Thing("cache", path, name, found.st_mtime)
+
+
+def sweeps(state_root: str) -> Iterator[Thing]:
+    """The folders of sweeps of whose elements no run directory is left."""
+    for name in _entries(os.path.join(state_root, "runs")):
+        listed = _entries(name.path) if _NAME.fullmatch(name.name) else []
+        there = {item.name for item in listed if _SHORT_KEY.fullmatch(item.name)}
+        for item in listed:
+            key = item.name.removeprefix(SWEEP_PREFIX)
+            if item.name.startswith(SWEEP_PREFIX) and _SHORT_KEY.fullmatch(key) and _is_thing(item, folder=True):
+                known = json_object(fresh.text_of(os.path.join(item.path, "sweep.json"))) or {}
+                # One that was never launched to its end does not say which they are.
+                elements = {str(one.get("key"))[:16] for one in known.get("elements", [])} or there
+                if not elements & there:
+                    yield Thing("run", item.path, f"{name.name}/{item.name}", newest(item.path))
 
 
 def newest(path: str) -> float:

@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-KINDS = ("code", "environment", "runtime", "archive", "run", "shell", "cache")
+KINDS = ("code", "environment", "packages", "image", "runtime", "archive", "run", "shell", "cache")
+# What launches of other state roots may use as well.
+SHARED = ("code", "environment", "packages", "image")
 # A thing that was used this recently stays whatever the user says: a launch may be about to submit. Seconds.
 SHORTEST = 3600.0
 DAY = 86400.0
@@ -90,7 +92,7 @@ def decide(
     """What goes when everything stays that was used in the last `days` days or is needed by a launch that does.
 
     `shells_since`: the earliest moment at which a job began that may hold a session now. `blind`: why not all
-    launches that use the store are known; then no code and no environment goes.
+    launches that use the store are known; then nothing of SHARED goes.
     """
     plan = Plan()
     horizon = now - days * DAY
@@ -119,7 +121,7 @@ def decide(
             plan.staying[thing.path] = f"named by {used[thing.key]}"
         elif thing.used > since:
             plan.staying[thing.path] = f"used {_days(now - thing.used)} ago"
-        elif blind and thing.kind in ("code", "environment"):
+        elif blind and thing.kind in SHARED:
             plan.staying[thing.path] = blind
         else:
             plan.going.append(Removal(thing.kind, thing.path, thing.key, reason))

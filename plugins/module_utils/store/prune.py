@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import drop_unshared
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import look
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import (
     DAY,
@@ -103,7 +104,7 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
             why = error.message if isinstance(error, RankzeroError) else str(error.strerror)
             where = marks.registered(store).get(root, "")
             blind = f"launches of {root} use the store, and that cannot be read ({why})"
-            slurm.note(f"{blind}: no code and no environment goes. If it is gone for good, remove {where}.")
+            slurm.note(f"{blind}: no code, environment, image or packages go. If it is gone for good, remove {where}.")
             continue
         # Not ours to remove, but what they use stays.
         found += [
@@ -114,10 +115,15 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
     since = min([now, *began]) if not known.silent else 0.0
     alive = [one for one in sessions if one.used > min(now - max(days * DAY, SHORTEST), since - days * DAY)]
     found += [Run(one.path, now, None, "a session", look.names_of(one.path, _SHELL_FILES)) for one in alive]
-    things: list[Thing] = [
-        thing for kind in ("code", "environment", "runtime", "archive") for thing in look.slots(kind, store, state)
-    ]
-    plan = decide(found, [*things, *sessions, *look.caches(state)], days=days, now=now, shells_since=since, blind=blind)
+    things: list[Thing] = [thing for kind in look.SLOTS for thing in look.slots(kind, store, state)]
+    plan = decide(
+        found,
+        [*things, *sessions, *look.caches(state), *look.sweeps(state)],
+        days=days,
+        now=now,
+        shells_since=since,
+        blind=blind,
+    )
     session_paths = {one.path for one in alive}
     plan.staying = {
         path: "used by a session, or recently" if path in session_paths else reason
@@ -139,7 +145,7 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
         note(f"{one.path} lies outside of store_root and state_root ({real}); it was left alone")
         return False
     try:
-        slot = marks.slot_of(one.path) if one.kind in ("code", "environment", "runtime", "archive") else None
+        slot = marks.slot_of(one.path) if one.kind in look.SLOTS else None
         doomed = _claimed(slot, days) if slot else fresh.set_aside(one.path)
         if doomed is None:
             return False
@@ -191,7 +197,11 @@ def _remove_empty(folder: str, levels: int) -> None:
 
 def _sweep(store: str, state: str) -> list[str]:
     """Delete what killed prunes and makers have left without a name."""
-    places = [f"{store}/code", f"{store}/environments", f"{state}/runtime", f"{state}/archives"]
+    places = [
+        *(f"{store}/{name}" for name in ("code", "environments", "packages", "images")),
+        f"{state}/runtime",
+        f"{state}/archives",
+    ]
     for top in ("runs", "shells"):
         for place, folders, _files in os.walk(f"{state}/{top}"):
             depth = place[len(state) :].count("/")
@@ -206,4 +216,4 @@ def _sweep(store: str, state: str) -> list[str]:
                 swept += [os.path.join(place, name) for name in fresh.sweep(place)]
             if place.startswith((f"{state}/runs/", f"{state}/shells/")):
                 _remove_empty(place, 1)
-    return swept
+    return swept + drop_unshared(f"{store}/images/sha256")

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from tests import images
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
 from tests.stand_ins import apptainer
 from tests.unit.launch.test_attach import planned
+from tests.unit.runtime.harness import sealed_environment
 from tests.unit.runtime.test_oci import why_not
 
 GREETING = 'it\'s "quoted" $HOME\nand more # not a comment'
@@ -99,6 +103,27 @@ def test_the_shell_has_what_a_rank_has(place: Place, tmp_path: Path) -> None:
     assert place.say(made, "python3 train.py") == ["train"]
 
 
+def test_a_shell_has_its_sealed_environment_mounted_as_long_as_it_lives(tmp_path: Path) -> None:
+    if shutil.which("mksquashfs") is None or shutil.which("unsquashfs") is None:
+        pytest.skip("no squashfs-tools on this machine")
+    site = Place(tmp_path)
+    sealed_environment(site.root / "store" / "environments" / "e5e5")
+    made = site.plan(built=True, environment={"mode": "sealed"})
+    python, data = site.say(
+        made,
+        'echo "$(command -v python)|$(cat "$RANKZERO_SEALED/data")"',
+        SLURM_JOB_ID="4711",
+        SLURM_NODEID="0",
+        SLURMD_NODENAME="n1",
+    )
+    assert re.fullmatch(rf"/tmp/rankzero-{os.getuid()}-4711-\w{{8}}/sealed/bin/python", python), python
+    assert data == "of the environment"
+    until = time.monotonic() + 20
+    while os.path.lexists(python.rsplit("/", 3)[0]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not os.path.lexists(python.rsplit("/", 3)[0])
+
+
 def test_the_environments_programs_come_first(place: Place) -> None:
     assert f"export PATH={place.root}/store/environments/e5e5/bin:" in render_shell(place.plan(True))
 
@@ -169,7 +194,9 @@ def test_in_an_apptainer_the_images_values_do_not_win(place: Place, tmp_path: Pa
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 def test_in_an_oci_image_the_shell_is_inside_and_its_values_are_the_jobs(place: Place, tmp_path: Path) -> None:
-    image = images.bundle(tmp_path / "torch", {"PATH": "/usr/bin", "GREETING": "of the image", "IMAGE": "inside"})
+    image = images.built(tmp_path / "made", {"PATH": "/usr/bin", "GREETING": "of the image", "IMAGE": "inside"}, "oci")[
+        "oci"
+    ]
     made = place.plan(
         container={"runtime": "oci", "image": str(image), "env": ["FROM_SETUP"]},
         setup={"commands": ["export FROM_SETUP='a b'"]},

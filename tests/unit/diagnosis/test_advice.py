@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ansible_collections.rankzero.slurm.plugins.module_utils import post_mortem
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 
@@ -51,30 +49,35 @@ def test_a_hole_that_nothing_fills_goes() -> None:
     assert advice.filled("a package is missing: {module}", None) == "a package is missing"
 
 
-@pytest.mark.parametrize(
-    ("state", "rejected", "exit_code", "ended_by", "family"),
-    [
-        ("OUT_OF_MEMORY", None, 125, None, "host_oom_killed"),
-        ("TIMEOUT", None, None, None, "time_limit"),
-        ("NODE_FAIL", None, None, None, "node_failure"),
-        ("CANCELLED", None, None, "signal", "preempted_or_cancelled"),
-        ("REJECTED", "sbatch: error: no such partition", None, None, "sbatch_rejected"),
-        ("FAILED", None, 69, "setup", "setup"),
-        ("FAILED", None, 0, "program", "artifact"),
-        ("FAILED", None, 3, "program", "launcher"),
-    ],
-)
-def test_slurm_has_a_word_where_the_logs_have_none(
-    state: str, rejected: str | None, exit_code: int | None, ended_by: str | None, family: str
-) -> None:
-    outcome = {"ended_by": ended_by} if ended_by else None
-    launch = {"state": state, "message": "it ended", "completed": True, "exit_code": exit_code, "outcome": outcome}
-    found = cause.find_cause(post_mortem.job_words(launch, rejected))
-    assert found.family == family
+def test_a_step_that_slurm_ends_for_a_dead_rank_was_not_cancelled_by_anybody(tmp_path: Path) -> None:
+    cancelled = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    found = diagnosed(tmp_path, (TRACE + NO_FILE).format(3) + cancelled + "srun: error: n1: task 0: Terminated\n")
+    assert found["chain"] == ["rank 3: a file is missing: /data/x.npy", "the launcher ended the other ranks"]
 
 
-def test_a_running_job_has_no_last_word() -> None:
-    assert post_mortem.job_words({"state": "RUNNING", "message": "", "completed": False}, None) == []
+def test_a_running_job_shows_its_state_and_who_is_behind() -> None:
+    answer = {"question": "world size", "answer": "8", "ok": True}
+    found: dict[str, Any] = {
+        "healthy": True, "files": 8, "unreadable": [], "checklist": [answer, {**answer, "ok": None}],
+        "launch": {"message": "running on n[1-2]", "job_id": "7", "attempt": 0},
+        "stall": {"message": "no step for 90 s, 45 times the median step of 2 s; behind: rank 5"},
+    }  # fmt: skip
+    lines = advice.screen(found, "/runs/a/logs")
+    assert lines[:3] == [
+        "state     running on n[1-2] (job 7, attempt 1)",
+        "check     ok  world size: 8",
+        "          ?   world size: 8",
+    ]
+    assert "behind: rank 5" in lines[3] and "py-spy" in " ".join(lines)
+    assert lines[-1] == "story     /runs/a/logs"
+    assert len(advice.screen({**found, "checklist": [answer] * 40}, "s")) == advice.SCREEN_LINES
+
+
+def test_a_failure_that_a_running_job_shows_already_comes_with_its_state(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, (TRACE + NO_FILE).format(3))
+    found.update(launch={"message": "running", "job_id": "7", "attempt": 0}, stall=None, checklist=[])
+    lines = advice.screen(found)
+    assert lines[0].startswith("state ") and lines[1].startswith("cause ")
 
 
 def test_the_logs_of_the_newest_attempt_come_rank_by_rank(tmp_path: Path) -> None:

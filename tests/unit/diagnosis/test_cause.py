@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from tests.unit.diagnosis import unseen
 
 
 def read(text: str, file: str = "a.log") -> events.FileEvents:
@@ -122,3 +123,166 @@ def test_the_cause_is_found_in_whichever_file_it_stands() -> None:
     found = cause.find_cause(logs)
     assert found.root is not None
     assert (found.root.file, found.family) == ("rank2.log", "exception")
+
+
+def test_an_exception_that_only_carries_another_gives_way_to_it() -> None:
+    text = raised("KeyError: Caught KeyError in DataLoader worker process 0.") + "Original " + raised("KeyError: 'x'")
+    assert root(text) == ("exception", "KeyError: 'x'")
+    assert root(raised("KeyError: Caught KeyError in DataLoader worker process 0."))[1].startswith("KeyError: Caught")
+
+
+def test_the_record_of_an_exception_gives_way_to_the_exception() -> None:
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    record = f'E0101 00:00:00.1 9 errors/error_handler.py:141] {{"message": {{"message": "{oom}"}}}}\n'
+    assert root(record + raised(oom) + CHILD) == ("cuda_oom", oom)
+
+
+def test_what_follows_from_a_lost_peer_is_no_cause() -> None:
+    text = (
+        raised("RuntimeError: [x/gloo/pair.cc:534] Connection closed by peer [10.0.0.2]:1")
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + raised("AttributeError: 'NoneType' object has no attribute 'close'")
+    )
+    assert root(text)[0] == "peer_lost"
+
+
+NAN = "".join(f"step {number} | loss: nan | lr: 1e-4\n" for number in range(20, 40))
+
+
+def test_a_loss_that_stays_no_number_is_the_cause() -> None:
+    text = STEPS + NAN
+    assert root(text) == ("nan_loss", "step 20 | loss: nan | lr: 1e-4")
+
+
+def test_a_loss_that_recovers_is_none() -> None:
+    assert root(STEPS + NAN + "step 41 | loss: 2.1 | lr: 1e-4\n") == ("healthy", "")
+
+
+def test_a_wrappers_done_after_a_killed_process_changes_nothing() -> None:
+    text = STEPS + "run.sh: line 7: 99 Killed                  python train.py\nTraining finished\n"
+    assert root(text)[0] == "host_oom_killed"
+
+
+def test_a_symptom_that_the_run_outlived_is_none() -> None:
+    assert root("run.sh: line 3: module: command not found\n" + STEPS) == ("healthy", "")
+
+
+def stamped(time: str, exception: str) -> str:
+    return f"2026-01-01 {time} step\n" + raised(exception)
+
+
+def test_clocks_of_two_nodes_may_differ_by_minutes() -> None:
+    # rank 1's clock is two minutes behind: its own words for rank 0's failure seem to come first.
+    logs = [
+        read(stamped("00:05:00", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB"), "rank0.log"),
+        read(stamped("00:03:00", "RuntimeError: the other side is gone"), "rank1.log"),
+    ]
+    assert cause.find_cause(logs).family == "cuda_oom"
+    late = [logs[0], read(stamped("23:00:00", "ZeroDivisionError: x").replace("2026-01-01", "2025-12-31"), "r.log")]
+    assert cause.find_cause(late).family == "exception"
+
+
+def test_an_event_without_a_time_has_that_of_the_lines_before_it() -> None:
+    event = read(stamped("00:00:09", "KeyError: 'x'")).events[0]
+    assert event.time is not None
+    assert event.time % 60 == 9
+
+
+#: What stands around the exception of one rank, in logs of different launchers.
+SURROUNDINGS = {
+    "torchrun": ("[rank1]: ", STEPS, WATCHDOG + CHILD + "srun: error: n1: task 0: Exited with exit code 1\n"),
+    "srun --label": ("2: ", "0: 10%|#| 1/9\r20%|##| 2/9\n", "srun: error: n2: task 2: Exited with exit code 1\n"),
+    "deepspeed": (
+        "n1: [rank3]: ",
+        STEPS,
+        "n1: [2026-01-01] [ERROR] [launch.py:325] ['x'] exits with return code = 1\n",
+    ),
+    "colours": ("\x1b[31m[default4]:", "\x1b[34mINFO\x1b[0m start\n", "[rank1]:[W1 TCPStore.cpp:1] recvValue failed\n"),
+    "nemo-run": ("llm.pretrain/0 [default0]:[rank0]: ", STEPS, CHILD),
+    "cluster times": ("2026-01-01T00:00:01.5Z ", STEPS, ""),
+}
+
+
+@pytest.mark.parametrize("name", SURROUNDINGS)
+@pytest.mark.parametrize("row", unseen.RAISED.strip().splitlines()[::9], ids=lambda row: row[:40])
+def test_the_cause_is_found_in_any_surroundings(name: str, row: str) -> None:
+    prefix, before, after = SURROUNDINGS[name]
+    exception = row.split(" | ", 1)[1]
+    alone = root(raised(exception))
+    assert alone[1] == exception
+    assert root(before + raised(exception, prefix) + after) == alone
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "attempt 1 of 3 failed: FileNotFoundError; retrying in 5 s",
+        "the vocabulary is optional: going on without",
+        "will retry",
+        "falling back to the default",
+    ],
+)
+def test_what_its_writer_lives_with_at_once_is_no_cause(words: str) -> None:
+    complaint = raised("FileNotFoundError: [Errno 2] No such file or directory: '/x'")
+    assert root(f"{complaint}{words}\n{STEPS}")[0] == cause.HEALTHY
+    # Without these words steps alone are no proof: they may come out of a buffer.
+    assert root(complaint + STEPS)[0] == "file_missing"
+    assert root(f"{complaint}{words}\n{STEPS}" + raised("KeyError: 'x'"))[1] == "KeyError: 'x'"
+
+
+def test_who_is_killed_after_a_cancelled_step_was_not_killed_for_memory() -> None:
+    cancelled = "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    killed = "srun: error: n1: tasks 0-1: Killed\n"
+    assert root(cancelled + killed)[0] == "preempted_or_cancelled"
+    assert root(killed + cancelled)[0] == "host_oom_killed"
+
+
+def test_a_helper_that_the_script_ends_is_no_failure() -> None:
+    assert root("job.sh: line 15:  1204 Killed                  sleep 100\ndone\n")[0] == cause.HEALTHY
+    assert root("job.sh: line 15:  1204 Killed                  python train.py\n")[0] == "host_oom_killed"
+
+
+def test_a_sign_of_windows_stays_in_the_name_that_it_belongs_to() -> None:
+    line = "slurmstepd-n1: error: execve(): bad interpreter(/bin/bash\r): No such file or directory\n"
+    assert root(line) == ("script_error", line.strip().replace("\r", "^M"))
+
+
+def test_a_store_that_waits_for_the_first_key_of_the_group_is_a_rendezvous() -> None:
+    for keys, family in (("/default_pg/0//cpu//0/0", "rendezvous_failure"), ("weights/ready", "collective_timeout")):
+        assert root(raised(f"torch.distributed.DistStoreError: wait timeout after 10000ms, keys: {keys}"))[0] == family
+
+
+BARRED = "".join(f"{step:3d}%|##   | {step}/99 [00:10<00:10, 3.2it/s]\n" for step in range(1, 60))
+
+
+def test_a_bar_that_goes_on_shows_that_a_new_run_was_appended() -> None:
+    before = "python: can't open file '/x/train.py': [Errno 2] No such file or directory\n"
+    assert root(before + BARRED) == ("healthy", "")
+    assert root(before + BARRED.replace("%|", "% loading|"))[0] == "file_missing"
+    assert root(before + BARRED + CHILD)[0] == "file_missing"
+
+
+def test_what_a_job_says_after_slurm_took_it_back_is_the_next_attempts() -> None:
+    requeued = "slurmstepd: error: *** JOB 8 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
+    ended = "srun: error: n1: tasks 0-1: Terminated\n"
+    assert root(STEPS + requeued + ended)[0] == "preempted_or_cancelled"
+    assert root(STEPS + requeued + ended + STEPS)[0] == cause.HEALTHY
+    assert root(STEPS + requeued + ended + STEPS + raised("KeyError: 'x'"))[1] == "KeyError: 'x'"
+
+
+def test_what_is_swept_up_after_the_last_step_is_no_failure() -> None:
+    steps = "".join(f"step {number}/12 loss 2.1\n" for number in range(1, 13))
+    assert root(steps + "rm: cannot remove '/tmp/x': No such file or directory\n")[0] == cause.HEALTHY
+    assert root(steps + raised("PermissionError: [Errno 13] Permission denied: '/x'"))[0] == "permission_denied"
+    assert (
+        root(steps[:-1] + "rm: cannot remove '/tmp/x': No such file\nsrun: error: n1: task 0: Killed\n")[0]
+        != cause.HEALTHY
+    )
+
+
+def test_a_last_step_after_all_complaints_is_a_normal_end_unless_a_launcher_complains() -> None:
+    steps = "".join(f"step {number}/12 loss 2.1\n" for number in range(1, 13))
+    complaint = raised("OSError: the store is busy")
+    assert root(complaint + steps)[0] == cause.HEALTHY
+    assert root(complaint + steps + CHILD)[0] == "exception"
+    assert root(complaint + steps.replace("/12", "/99"))[0] == "exception"

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import gzip
 import random
+import shutil
+import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, lines, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, lines, prefilter, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import model, registry
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 
@@ -31,12 +35,19 @@ OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\
         (b"\x1b[31m[rank1]: red\x1b[0m", "red", 1, None),
         (b" 50%|##   | 1/2\r100%|####| 2/2\rKeyError: 'x'", "KeyError: 'x'", None, None),
         (b"ValueError: text", "ValueError: text", None, None),
+        (b"cv2.error: text", "cv2.error: text", None, None),
+        (b"2026-01-01T00:00:01.5Z [rank2]: text", "text", 2, None),
+        (b"Jan 02 03:04:05 [rank2]: text", "text", 2, None),
+        (b"2026-01-01 00:00:01,123 Traceback (most", "Traceback (most", None, None),
+        (b"2026-01-01 00:00:01,123 INFO text", "2026-01-01 00:00:01,123 INFO text", None, None),
+        (b"llm.pretrain/0 [default0]:[rank4]: text", "text", 4, None),
         (b"n1.Error2: text", "n1.Error2: text", None, None),
         (b"text\xff\xfe\r", "text\ufffd\ufffd", None, None),
     ],
 )
 def test_prefixes_and_colours(raw: bytes, text: str, rank: int | None, node: str | None) -> None:
-    assert lines.parse_line(1, raw) == lines.Line(1, text, rank, node)
+    line = lines.parse_line(1, raw)
+    assert (line.number, line.text, line.rank, line.node) == (1, text, rank, node)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -87,16 +98,120 @@ def test_unreadable_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None
     assert cause.find_cause(found.logs).family == "cuda_oom"
 
 
-def test_a_big_log_gives_the_same_through_the_prefilter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+TRACE = b"[rank1]: Traceback (most recent call last):\n[rank1]:   x.py, line 1\n[rank1]: " + OOM
+QUIET = b"nothing to see here, all is well with this one\n" * 900
+
+
+def in_parts(monkeypatch: pytest.MonkeyPatch, tool: list[str] | None) -> None:
+    """Nothing is read whole from here on, and `tool` finds where to read."""
+    monkeypatch.setattr(scan, "MUCH", 0)
+    monkeypatch.setattr(scan, "BIG", 1)
+    monkeypatch.setattr(prefilter, "tool", lambda: tool)
+
+
+def tools() -> list[list[str] | None]:
+    found = prefilter.tool()
+    with_grep = [shutil.which("grep") or "grep", "-a", "-b", "-n", "-H", "-Z", "-F"]
+    return [None, with_grep, found] if found and "rg" in found[0] else [None, with_grep]
+
+
+@pytest.mark.parametrize("tool", tools(), ids=lambda tool: Path(tool[0]).name if tool else "python")
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param(QUIET + TRACE + QUIET, id="in the middle"),
+        pytest.param(QUIET + TRACE, id="at the end"),
+        pytest.param(TRACE + QUIET, id="at the beginning"),
+        pytest.param(QUIET + b"run.sh: line 4: 7 Killed    python\n", id="Killed"),
+        pytest.param(QUIET + b"node1: \xff\x00" + TRACE, id="odd bytes"),
+        pytest.param(QUIET + b"50%|##| 1/2\r" * 9000 + OOM + QUIET, id="a progress bar of 100 kB before it"),
+        pytest.param(QUIET + b"run.sh: line 3: fork: Cannot allocate memory\n", id="no anchor, at the end"),
+        pytest.param(QUIET, id="healthy"),
+        pytest.param(b"".join(b"step %d error: 0.1\n" % step for step in range(3000)) + TRACE, id="many harmless hits"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"x" * 70_000 + b"\n" + TRACE, id="long first line"),
+        pytest.param(b"x" * 90_000, id="no line end"),
+    ],
+)
+def test_a_log_read_in_parts_gives_what_reading_it_whole_gives(
+    log: bytes, tool: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a.log"
-    trace = b"[rank1]: Traceback (most recent call last):\n[rank1]:   x.py, line 1\n[rank1]: " + OOM
-    file.write_bytes(b"nothing to see\n" * 5000 + trace + b"nothing to see\n" * 5000)
+    file.write_bytes(log)
     whole = cause.find_cause(scan.scan([str(file)]).logs)
-    monkeypatch.setattr(scan, "BIG", 1000)
-    asked = []
-    prefiltered = scan._prefiltered
-    monkeypatch.setattr(scan, "_prefiltered", lambda path: asked.append(path) or prefiltered(path))
-    assert cause.find_cause(scan.scan([str(file)]).logs) == whole
-    assert asked == [str(file)]
-    assert whole.root is not None
-    assert whole.root.line == 5003
+    in_parts(monkeypatch, tool)
+    found = cause.find_cause(scan.scan([str(file)]).logs)
+    assert (found.family, found.root and found.root.line) == (whole.family, whole.root and whole.root.line)
+
+
+def test_an_anchor_across_two_blocks_is_found_by_python(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    file.write_bytes(
+        b"y" * 100 + b"\n" + b"x" * (4 * lines.BLOCK - 105) + b"Traceback (most recent call last):\n" + OOM
+    )
+    assert prefilter.in_python(str(file)).all() == [(2, 101, True), (3, 4 * lines.BLOCK + 31, False)]
+
+
+def test_a_tool_that_fails_leaves_the_work_to_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_parts(monkeypatch, ["false"])
+    monkeypatch.setattr(prefilter, "_by_tool", lambda *_: False)
+    files = [tmp_path / "a.log", tmp_path / "b.log"]
+    for file in files:
+        file.write_bytes(QUIET + TRACE)
+    found = scan.scan(list(map(str, files)))
+    assert [log.events[0].line for log in found.logs] == [903, 903]
+
+
+def test_memory_stays_small_whatever_the_lines_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "endless.log"
+    with file.open("wb") as stream:
+        # Sparse: 48 MB of zeros without a line end, and a cause behind them.
+        stream.truncate(48 << 20)
+        stream.seek(0, 2)
+        stream.write(b"\n" + TRACE)
+    in_parts(monkeypatch, tools()[1])
+    monkeypatch.setattr(prefilter, "GREP_MEMORY", 32 << 20)
+    tracemalloc.start()
+    found = scan.scan([str(file)])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert cause.find_cause(found.logs).family == "cuda_oom"
+    assert most < 24 << 20
+
+
+def test_a_sites_own_strings_are_looked_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = model.Signature("license", "no license", "buy one", (model.says("no lice", "no lice"),), ("no lice",))
+    file = tmp_path / "a.log"
+    file.write_bytes(QUIET + b"solver: no lice left\n" + QUIET)
+    in_parts(monkeypatch, tools()[1])
+    assert cause.find_cause(scan.scan([str(file)], signatures=(*registry.SIGNATURES, own)).logs).family == "license"
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd to pack with")
+def test_zstd_is_unpacked(tmp_path: Path) -> None:
+    plain = tmp_path / "rank0.log"
+    plain.write_bytes(b"start\n" + OOM)
+    subprocess.run(["zstd", "-q", "--rm", str(plain)], check=True)
+    assert scan.find_logs(str(tmp_path)) == [f"{plain}.zst"]
+    assert cause.find_cause(scan.scan([f"{plain}.zst"]).logs).family == "cuda_oom"
+
+
+def test_a_zstd_log_is_named_where_nothing_unpacks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.log.zst"
+    file.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    found = scan.scan([str(file)])
+    assert not found.logs
+    assert "zstd" in found.unreadable[str(file)]
+
+
+def test_several_processes_find_the_same_in_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "SHARED", 1)
+    files = [tmp_path / f"rank{rank}.log" for rank in range(9)]
+    for rank, file in enumerate(files):
+        file.write_bytes(QUIET + (TRACE if rank == 4 else b""))
+    (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
+    paths = scan.find_logs(str(tmp_path))
+    alone, together = scan.scan(paths, 1), scan.scan(paths, 3)
+    assert alone == together
+    assert [log.file for log in together.logs] == list(map(str, files))

@@ -54,7 +54,7 @@ RAISED: list[tuple[str, str]] = [
         "AssertionError: number of attention heads (30) must be divisible by tensor parallel size 4",
     ),
     ("shape_or_divisibility", "ValueError: Expected input batch_size (32) to match target batch_size (64)."),
-    ("shape_or_divisibility", "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float"),
+    ("exception", "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float"),
     (
         "checkpoint",
         (

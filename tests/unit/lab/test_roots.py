@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release, roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import RELEASES
@@ -58,7 +59,7 @@ def test_the_hooks_make_the_daemons_users(tmp_path: Path) -> None:
     ],
 )
 def test_the_machines_own_archive(targets: str, expected: str) -> None:
-    assert release.pick_mirror(targets) == expected
+    assert debian.pick_mirror(targets) == expected
 
 
 def test_how_the_machine_fetches_is_taken_over() -> None:
@@ -66,7 +67,7 @@ def test_how_the_machine_fetches_is_taken_over() -> None:
         'Acquire "";\nAcquire::http "";\nAcquire::http::Proxy "http://proxy.invalid:3128";\nAcquire::Retries "3";\n'
         'Acquire::Languages:: "de";\nAcquire::IndexTargets::deb::Packages::Optional "0";\n'
     )
-    assert release.transport_options(dump) == [
+    assert debian.transport_options(dump) == [
         'Acquire::Languages "none";',
         'Acquire::http::Proxy "http://proxy.invalid:3128";',
         'Acquire::Retries "3";',

@@ -77,6 +77,38 @@ def problems(**data: Any) -> list[str]:
             "environment.path: has no effect with environment.mode venv; set the mode to path (L12)",
         ),
         ({"environment": {"mode": "path", "path": "/x"}}, None),
+        ({"environment": {"mode": "cache", "platform": "x86_64-manylinux_2_28", "python": "3.11"}}, None),
+        (
+            {"environment": {"mode": "wheelhouse", "platform": "x86_64-manylinux_2_28"}},
+            "environment.platform: x86_64-manylinux_2_28 needs environment.python as well, the version on the nodes",
+        ),
+        (
+            {"environment": {"mode": "venv", "platform": "x86_64-manylinux_2_28"}},
+            "environment.platform: has no effect with environment.mode venv; it goes with cache and wheelhouse",
+        ),
+        (
+            {"environment": {"mode": "cache"}, "container": {"runtime": "apptainer", "image": "/i.sif"}},
+            (
+                "environment.mode: cache makes an environment for the node, which a container of runtime apptainer "
+                "does not see; use venv, or the Python of the image (none) (C3)"
+            ),
+        ),
+        ({"environment": {"mode": "conda", "file": "environment.yml"}}, None),
+        (
+            {"environment": {"mode": "conda"}},
+            (
+                "environment.file: is required with environment.mode conda: environment.yml, an explicit lock or an "
+                "archive"
+            ),
+        ),
+        (
+            {"environment": {"mode": "venv", "file": "environment.yml"}},
+            "environment.file: has no effect with environment.mode venv; set the mode to conda",
+        ),
+        (
+            {"environment": {"mode": "conda", "file": "environment.yml", "extras": ["cpu"]}},
+            "environment.extras: has no effect with environment.mode conda; write it into environment.file",
+        ),
         ({"env": {"OMP_NUM_THREADS": "4,2"}, "resources": {"cpus_per_rank": 4}}, None),
         (
             {
@@ -94,7 +126,23 @@ def problems(**data: Any) -> list[str]:
         ({"artifact": {"format": "any"}}, None),
         (
             {"artifact": {"format": "any", "require": {"loss": {"lt": 4}}}},
-            "artifact.require: needs artifact.format json, not any",
+            (
+                "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, directory), "
+                "not any"
+            ),
+        ),
+        ({"artifact": {"format": "csv", "require": {"loss": {"lt": 4}}}}, None),
+        ({"artifact": {"path": "ckpt", "format": "directory", "complete": "metadata.json"}}, None),
+        (
+            {"artifact": {"path": "ckpt", "format": "directory"}},
+            (
+                "artifact.complete: names the file that is written last into a directory; it goes with artifact.format "
+                "directory, which needs it"
+            ),
+        ),
+        (
+            {"artifact": {"path": "ckpt", "format": "directory", "complete": "../done"}},
+            "artifact.complete: '../done' is outside the directory; give a path in it",
         ),
         ({"artifact": {"grace": 30}}, "artifact.grace: 30 has no effect unless artifact.then is end"),
         ({"artifact": {"grace": 30, "then": "end"}}, None),

@@ -42,7 +42,22 @@ from tests.unit.launch.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, 
             {"level": "job"},
             "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
         ),
-        ({"runtime": "pyxis"}, "container.image: is required for container.runtime pyxis"),
+        ({"runtime": "pyxis"}, "container.image: is required for container.runtime pyxis (or container.build)"),
+        (
+            {"runtime": "oci", "image": "/i", "build": {"suite": "bookworm"}},
+            "container.build: makes an image, and container.image names one; give one of them",
+        ),
+        (
+            {"build": {"suite": "bookworm"}},
+            "container.build: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
+        ),
+        (
+            {"runtime": "oci", "build": {"suit": "bookworm"}},
+            (
+                "container.build.suit: unknown key; did you mean suite?; known here: containerfile, context, target, "
+                "build_args, secrets, suite, packages, mirror, reference, env"
+            ),
+        ),
         (
             {"image": IMAGE},
             "container.image: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
@@ -101,6 +116,12 @@ def test_what_decides_behind_the_spec_is_refused() -> None:
     assert problems(PYXIS, env={"PYXIS_CONTAINER_NAME": "x"}) == [
         "env.PYXIS_CONTAINER_NAME: decides about the container behind the spec; use container instead"
     ]
+
+
+def test_what_lies_in_a_nodes_tmp_is_not_seen_in_enroot() -> None:
+    (problem,) = problems(PYXIS, environment={"mode": "sealed"})
+    assert problem.startswith("environment.mode: sealed is mounted below /tmp of the node, which enroot hides")
+    assert problems({**PYXIS, "runtime": "oci"}, environment={"mode": "sealed"}) == []
 
 
 def test_the_preflight_cannot_import_from_an_image() -> None:

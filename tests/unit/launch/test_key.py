@@ -115,11 +115,26 @@ OTHER: dict[str, Any] = {
     "environment.mode": "venv",
     "environment.project": "..",
     "environment.extras": ["cpu"],
+    "environment.platform": "x86_64-manylinux_2_28",
+    "environment.file": "environment.yml",
     "environment.python": "3.11",
     "environment.torch": "cpu",
+    "environment.compression": "lz4",
+    "environment.interpreter": "node",
+    "environment.local_copy": "never",
     "container.runtime": "pyxis",
     "container.level": "job",
     "container.image": "/i.sqsh",
+    "container.build.containerfile": "Containerfile",
+    "container.build.context": "images",
+    "container.build.target": "run",
+    "container.build.build_args": {"A": "b"},
+    "container.build.secrets": {"pip": "/s"},
+    "container.build.suite": "bookworm",
+    "container.build.packages": ["python3"],
+    "container.build.mirror": "copy:///d",
+    "container.build.reference": "example.org/torch:1",
+    "container.build.env": {"A": "b"},
     "container.mounts": ["/d:/d:ro"],
     "container.workdir": "/w",
     "container.mount_home": True,
@@ -170,9 +185,19 @@ OTHER: dict[str, Any] = {
     "logs.follow": "last",
     "artifact.path": "other.json",
     "artifact.format": "any",
+    "artifact.complete": "metadata.json",
     "artifact.require": {"loss": {"lt": 4}},
     "artifact.then": "end",
     "artifact.grace": 0,
+    "after": ["before.yml"],
+    "sweep.method": "zip",
+    "sweep.parameters": {"lr": ["1"]},
+    "sweep.points": [{"lr": "1"}],
+    "sweep.samples": 3,
+    "sweep.seed": 1,
+    "sweep.metric": "loss",
+    "sweep.goal": "max",
+    "sweep.parallel": 2,
 }
 IN_KEY = {
     "command",
@@ -216,6 +241,7 @@ IN_KEY = {
     "checkpoint.dir",
     "artifact.path",
     "artifact.format",
+    "artifact.complete",
     "artifact.require",
 }
 
@@ -225,7 +251,9 @@ def nested(path: str, value: Any) -> dict[str, Any]:
     data = {name: value}
     if path == "resources.gpu_type":
         data["gpus_per_node"] = 1
-    return {section: data} if section else data
+    for part in reversed(section.split(".") if section else []):
+        data = {part: data}
+    return data
 
 
 @pytest.mark.parametrize("path", [info.path for info in fields_of(LaunchSpec) if info.path != "shell"])
@@ -257,7 +285,7 @@ def test_a_default_that_is_written_out_changes_nothing() -> None:
     written: dict[str, Any] = {}
     for info in fields_of(LaunchSpec):
         section, _dot, name = info.path.rpartition(".")
-        if section == "artifact" or info.path in ("name", "command", "shell"):
+        if section in ("artifact", "container.build") or info.path in ("name", "command", "shell"):
             continue
         value = "auto" if info.path in ("launcher.ranks_per_node", "launcher.port") else info.default
         target = written.setdefault(section, {}) if section else written

@@ -276,6 +276,7 @@ def test_contract() -> None:
         "artifact": {
             "path": "result.json",
             "format": "json",
+            "complete": None,
             "require": {"loss": {"lt": 4}},
             "then": "end",
             "grace": 0,

@@ -104,7 +104,7 @@ def test_ten_mistakes_in_one_spec_give_ten_messages() -> None:
         r"launcher.kind: must be one of srun, torchrun, standalone; not 'torchrn'; did you mean torchrun\? .*",
         r"env: key '1A' must be the name of an environment variable \(set in job.yml\)",
         r"secrets: TOKEN must be one of \{from_env: NAME\}, .* \(set in job.yml\)",
-        r"artifact: must be a map with some of the keys path, format, require, then, grace; not 'result.json' .*",
+        r"artifact: must be a map with some of the keys path, format, complete, require, .*; not 'result.json' .*",
         r"debug: must be true or false, not 'maybe' \(set in job.yml\)",
         r"command: is required .*",
     ]
@@ -196,6 +196,8 @@ def test_the_short_names_are_a_closed_list() -> None:
         "ep": "parallelism.expert",
         "mbs": "parallelism.micro_batch",
         "gbs": "parallelism.global_batch",
+        "samples": "sweep.samples",
+        "parallel": "sweep.parallel",
     }
 
 
@@ -227,7 +229,7 @@ def test_a_misspelt_setting_of_a_cluster_is_reported_as_one() -> None:
     own, below = split_cluster({"state_rot": "/s", "resorces": {}, 7: 8})
     assert (own, below) == ({"state_rot": "/s"}, {"resorces": {}, 7: 8})
     _settings, problems = parse_cluster(merge([Layer("c", own)]))
-    known = "state_root, store_root, store_shared, local_dir, caches, min_free, fabrics, templates"
+    known = "state_root, store_root, store_shared, local_dir, caches, min_free, fabrics, templates, diagnosis_families"
     assert problems == [f"state_rot: unknown key; did you mean state_root?; known here: {known} (set in c)"]
 
 

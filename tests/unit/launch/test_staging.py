@@ -57,6 +57,17 @@ def test_what_the_nodes_do_not_see_is_packed_and_the_runtime_is_not() -> None:
     ]
 
 
+def test_packages_are_not_packed() -> None:
+    """Each node makes its environment from the store itself."""
+    refs = [REFS[0], {"kind": "packages", "key": "a7", "path": "/store/packages/a7"}]
+    wanted = spec(environment={"mode": "cache"}, preflight={"enabled": False})
+    assert kept(refs, wanted, ClusterSettings(), "/state") == []
+    with pytest.raises(SpecError, match=r"environment\.mode: cache .*the nodes do not see.*use venv"):
+        kept(refs, spec(environment={"mode": "cache"}), ClusterSettings(store_shared=False), "/state")
+    # It needs to know the nodes' disk also where nothing is copied.
+    assert dict(exports(wanted, ClusterSettings(local_dir="/local"), "/state")) == {"RANKZERO_LOCAL_DIR": "/local"}
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [

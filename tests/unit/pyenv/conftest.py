@@ -8,8 +8,11 @@ import hashlib
 import os
 import shutil
 import sys
+import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -74,3 +77,62 @@ def clean(uv: str, tmp_path: Path) -> dict[str, str]:
         "UV_OFFLINE": "1",
         "LC_ALL": "C.UTF-8",
     }
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+class Index:
+    """A package index of wheels on this machine's loopback (PEP 503), with the hash of each."""
+
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self._server = ThreadingHTTPServer((address, 0), partial(_Quiet, directory=str(folder)))
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._server.server_address[0]!s}:{self._server.server_port}/"
+
+    def add(self, wheel: Path) -> None:
+        place = self.folder / wheel.name.split("-")[0]
+        place.mkdir(exist_ok=True)
+        shutil.copyfile(wheel, place / wheel.name)
+        links = [
+            f'<a href="{one.name}#sha256={hashlib.sha256(one.read_bytes()).hexdigest()}">{one.name}</a>\n'
+            for one in sorted(place.glob("*.whl"))
+        ]
+        (place / "index.html").write_text("".join(links), encoding="utf-8")
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+
+
+@pytest.fixture
+def index(tmp_path: Path, wheelhouse: str) -> Iterator[Index]:
+    """The packages of `wheelhouse` as an index serves them."""
+    made = Index(tmp_path / "index")
+    try:
+        for wheel in Path(wheelhouse).glob("*.whl"):
+            made.add(wheel)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def supplied(tmp_path: Path, index: Index, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The store of a host whose only package source is the index."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in {**clean, "UV_DEFAULT_INDEX": index.url, "TMPDIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("UV_OFFLINE")
+    return str(tmp_path / "store")

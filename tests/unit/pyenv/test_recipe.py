@@ -15,6 +15,7 @@ def test_golden_keys() -> None:
     # An upgrade of the collection must not rebuild environments: these change only together with FORMAT.
     assert recipe(PYPROJECT).key == "4b8a051185db81be0a796dce16a4cbc8"
     assert recipe(PYPROJECT, "version = 1\n", ["cpu"], "3.11", "cpu").key == "6a5c21ab38e97e9f498e8da502c3e02b"
+    assert recipe(PYPROJECT, mode="sealed").key == "fa3ff1a9873b8fd86de8d514297a2deb"
 
 
 def test_every_input_is_in_the_key() -> None:
@@ -27,8 +28,11 @@ def test_every_input_is_in_the_key() -> None:
         recipe(PYPROJECT, extras=["cpu", "dev"]).key,
         recipe(PYPROJECT, python="3.11").key,
         recipe(PYPROJECT, torch="cpu").key,
+        recipe(PYPROJECT, mode="sealed").key,
+        recipe(PYPROJECT, mode="sealed", settings={"compression": "lz4"}).key,
+        recipe(PYPROJECT, mode="sealed", settings={"interpreter": "node"}).key,
     }
-    assert len(keys) == 8
+    assert len(keys) == 11
 
 
 def test_what_does_not_matter_is_not_in_the_key() -> None:
@@ -61,3 +65,23 @@ def test_extras_are_names(extra: str) -> None:
 
 def test_path() -> None:
     assert environment_path("/shared/store/", "ab") == "/shared/store/environments/ab"
+
+
+def test_a_mode_brings_its_settings_and_no_other() -> None:
+    assert recipe(PYPROJECT, settings={"compression": "lz4"}).settings == {}
+    defaults = {"compression": "zstd", "interpreter": "auto"}
+    made = recipe(PYPROJECT, mode="sealed", settings={"torch": "cpu", **defaults})
+    assert (made.settings, made.key) == (defaults, recipe(PYPROJECT, mode="sealed").key)
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "said"),
+    [
+        ("shared", {}, r"environment\.mode: 'shared'.*venv, sealed"),
+        ("sealed", {"compression": "gzip"}, r"environment\.compression: 'gzip' is not one of zstd, lz4"),
+        ("sealed", {"interpreter": "pypy"}, r"environment\.interpreter: 'pypy'.*managed"),
+    ],
+)
+def test_modes_and_settings_are_known(mode: str, settings: dict[str, str], said: str) -> None:
+    with pytest.raises(RankzeroError, match=said):
+        recipe(PYPROJECT, mode=mode, settings=settings)

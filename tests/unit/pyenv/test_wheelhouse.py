@@ -210,3 +210,12 @@ def test_a_host_without_glibc(controller: None, tmp_path: Path) -> None:
     needs["python"]["target"], needs["python"]["libc"] = None, "musl"
     with pytest.raises(RankzeroError, match="musl"):
         collect(recipe("[project]\n"), needs)
+
+
+def test_where_uv_is_is_told_without_starting_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(controller_side.uv, "usual_places", lambda _environ: [])
+    assert controller_side.uv_place() is None
+    (tmp_path / "uv").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "uv").chmod(0o755)
+    assert controller_side.uv_place() == str(tmp_path / "uv")

@@ -9,14 +9,16 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from tests.unit.runtime.harness import Site
 
 #: Each after those that it imports.
-PARTS = ("disk", "pack", "preflight", "stage")
+PARTS = ("disk", "holding", "pack", "preflight", "stage", "sealed_file", "sealed_mount", "sealed")
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +41,9 @@ def disk(parts: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> Modul
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("RANKZERO_RUN_DIR", "/state/runs/job/key/1")
     return parts["disk"]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Files that need more in place have a fixture of this name of their own."""
+    return Site(tmp_path / "cluster")

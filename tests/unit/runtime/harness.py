@@ -11,6 +11,7 @@ nothing else.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import json
 import os
@@ -26,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.squash import squash
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 
@@ -264,3 +266,47 @@ def tree(root: Path, number: int = 0) -> Path:
     (root / "dangling").symlink_to("nowhere")
     (root / "b" / "back").symlink_to(root / "a")
     return root
+
+
+#: An artifact that a program of one line can write.
+ARTIFACT = {"path": "result.json", "require": {"loss": {"lt": 4}}}
+
+
+def shell(line: str) -> dict[str, object]:
+    """The part of a spec that runs a line of bash."""
+    return {"shell": line}
+
+
+def in_their_places(made: Job, nodes: int, ranks_per_node: int, threads: int) -> None:
+    """Every rank has the names of its own place, and all the same meeting point, when the job has finished."""
+    started, ranks = made.started(), nodes * ranks_per_node
+    for rank in range(ranks):
+        seen = made.seen(rank)["env"]
+        expected = {
+            "RANK": rank,
+            "LOCAL_RANK": rank % ranks_per_node,
+            "NODE_RANK": rank // ranks_per_node,
+            "WORLD_SIZE": ranks,
+            "LOCAL_WORLD_SIZE": ranks_per_node,
+            "MASTER_ADDR": started["master_addr"],
+            "MASTER_PORT": started["master_port"],
+            "OMP_NUM_THREADS": threads,
+        }
+        assert {name: seen.get(name) for name in expected} == {name: str(value) for name, value in expected.items()}
+
+
+def sealed_environment(folder: Path) -> Path:
+    """A sealed environment in `folder` whose Python is this one; its file."""
+    tree = folder.parent / "tree"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "bin" / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    (tree / "bin" / "python").chmod(0o755)
+    (tree / "data").write_text("of the environment\n", encoding="utf-8")
+    folder.mkdir(parents=True)
+    file = folder / "environment.sqsh"
+    squash(str(tree), str(file), "zstd")
+    facts = {"file": file.name, "bytes": file.stat().st_size, "unpacked": 4096, "files": 2}
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    said = {"python": {"path": sys.executable}, "sealed": {**facts, "sha256": digest}}
+    (folder / "env.json").write_text(json.dumps(said), encoding="utf-8")
+    return file

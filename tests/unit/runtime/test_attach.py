@@ -10,16 +10,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.unit.runtime.harness import Job, Site, wait_for
 
 STEP = "7.3"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
 
 
 def begin(job: Job, **leaked: str) -> subprocess.Popen[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.stand_ins import apptainer
-from tests.unit.runtime.harness import Job, Site
+from tests.unit.runtime.harness import Job, Site, in_their_places
 
 #: What an image and the hooks of its runtime set, and what the ranks must not see of it.
 IMAGE_VALUES = {
@@ -58,12 +58,7 @@ def job(site: Site, spec: dict[str, Any] | None = None, container: dict[str, Any
 def test_trap_5_the_rank_has_its_own_place_whatever_image_and_hooks_say(site: Site) -> None:
     made = job(site, {"launcher": {"ranks_per_node": 2}, "resources": {"nodes": 2, "cpus_per_rank": 3}})
     assert made.finish() == 0, made.log()
-    for rank in range(4):
-        seen = made.seen(rank)["env"]
-        names = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")
-        assert [seen[name] for name in names] == [str(rank), str(rank % 2), str(rank // 2), "4", "3"]
-        started = made.started()
-        assert (seen["MASTER_ADDR"], seen["MASTER_PORT"]) == (started["master_addr"], str(started["master_port"]))
+    in_their_places(made, nodes=2, ranks_per_node=2, threads=3)
 
 
 def test_trap_10_the_jobs_values_win_over_the_images_and_the_nodes_stay_outside(site: Site) -> None:

@@ -63,6 +63,17 @@ def test_the_ranks_save_themselves_and_the_job_requeues_itself(site: Site) -> No
     assert (job.run / "work" / "saved").read_text(encoding="utf-8") == "0\n"
 
 
+def test_the_last_task_of_an_array_means_itself_and_not_the_array(site: Site) -> None:
+    """Its job id is the array's own number."""
+    job = restarting(site, artifact=ARTIFACT)
+    process = job.start(7, SLURM_ARRAY_JOB_ID="7", SLURM_ARRAY_TASK_ID="3")
+    wait_for((job.run / "work" / "begun.0").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    process.wait(timeout=60)
+    assert said(site) == ["scancel --signal=TERM 7_3", "scontrol requeue 7_3"]
+    assert (job.run / "claim").read_text(encoding="utf-8").split()[2] == job.outcome()["job_id"] == "7_3"
+
+
 def test_the_ranks_get_the_signal_that_is_asked_for(site: Site) -> None:
     told_early(restarting(site, checkpoint={"signal": "INT"}))
     assert said(site)[0] == "scancel --signal=INT 1"
@@ -256,8 +267,8 @@ def test_one_sampler_a_node_ends_with_its_rank(site: Site, end: str) -> None:
     (path,) = (job.run / "monitor" / "0").iterdir()
     assert path.name == "node01.host.csv"
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "time,load1,mem_used_mb,cpu_percent"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4},\d+\.\d+,\d+,\d+", lines[1])
+    assert lines[0] == "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4},\d+\.\d+,\d+,\d+,\d+", lines[1])
     assert 0 <= int(lines[1].split(",")[3]) <= 100
     gone(job)
 

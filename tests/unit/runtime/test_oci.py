@@ -65,7 +65,7 @@ real = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return images.bundle(tmp_path_factory.mktemp("oci") / "torch", IMAGE_VALUES)
+    return Path(images.built(tmp_path_factory.mktemp("oci"), IMAGE_VALUES, "oci")["oci"])
 
 
 @pytest.fixture

@@ -52,9 +52,11 @@ class Folder:
         made.mkdir(parents=True, exist_ok=True)
         return made
 
-    def ask(self, command: str, job_id: int, attempt: int = 0, **more: str) -> tuple[int, str]:
+    def ask(
+        self, command: str, job_id: int, attempt: int = 0, program: str | None = None, **more: str
+    ) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", FAST, command, str(self.path)],
+            [sys.executable, "-I", "-c", program or FAST, command, str(self.path)],
             env=self.environment(job_id, attempt, **more),
             capture_output=True,
             text=True,
@@ -83,6 +85,11 @@ clock = iter(range(0, 10**6, 7))
 time.monotonic = lambda: next(clock)
 runpy.run_path({OWNER!r}, run_name="__main__")
 """
+
+
+def linking(link: str) -> str:
+    """The program on a file system whose link() is what `link` defines; `real` is the system's."""
+    return FAST.replace("runpy.run_path", f"import os\nreal = os.link\n{link}os.link = link\nrunpy.run_path")
 
 
 @pytest.fixture
@@ -210,36 +217,14 @@ def test_of_many_that_find_the_owner_dead_one_follows(folder: Folder) -> None:
 
 def test_a_link_whose_reply_was_lost_is_a_link(folder: Folder) -> None:
     """link() made the file and reports that it exists: the content decides."""
-    program = FAST.replace(
-        "runpy.run_path",
-        "import os\nreal = os.link\ndef link(a, b):\n    real(a, b)\n    raise FileExistsError(b)\n"
-        "os.link = link\nrunpy.run_path",
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program, "take", str(folder.path)],
-        env=folder.environment(7),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, f"{folder.path} is this job's"), done.stderr
+    link = "def link(a, b):\n    real(a, b)\n    raise FileExistsError(b)\n"
+    assert folder.ask("take", 7, program=linking(link)) == (0, f"{folder.path} is this job's")
 
 
 def test_a_file_system_without_links_is_said_and_not_waited_for_for_ever(folder: Folder) -> None:
-    program = FAST.replace(
-        "runpy.run_path",
-        "import os\ndef link(a, b):\n    raise PermissionError(1, 'Operation not permitted')\n"
-        "os.link = link\nrunpy.run_path",
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program, "take", str(folder.path)],
-        env=folder.environment(7),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    link = "def link(a, b):\n    raise PermissionError(1, 'Operation not permitted')\n"
     said = f"{folder.path} cannot be taken: no link can be made there: Operation not permitted"
-    assert (done.returncode, done.stdout.strip()) == (73, said), done.stderr
+    assert folder.ask("take", 7, program=linking(link)) == (73, said)
     assert folder.files() == []
 
 

@@ -36,15 +36,10 @@ def network() -> Iterator[ModuleType]:
         yield part
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def arguments(tmp_path: Path, **given: object) -> Namespace:
     folder = tmp_path / "run" / "preflight" / "0"
     folder.mkdir(parents=True, exist_ok=True)
-    values = {"folder": str(folder), "code": "", "python": sys.executable, "imports": "", "gpus": 0}
+    values = {"folder": str(folder), "code": "", "sealed": "", "python": sys.executable, "imports": "", "gpus": 0}
     values.update(image="", mounts="", runtime="", enter=[], gpu_health="off", free_run=0, free_tmp=0)
     return Namespace(**{**values, **given})
 

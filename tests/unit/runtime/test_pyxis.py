@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.stand_ins import PYXIS_SRUN, command, squashfs
-from tests.unit.runtime.harness import Job, Site
+from tests.unit.runtime.harness import Job, Site, in_their_places
 
 #: What an image that NVIDIA's hooks know sets.
 IMAGE = {"PATH": "/usr/bin:/bin", "PYTORCH_VERSION": "2.9", "MINE": "of the image", "LD_LIBRARY_PATH": "/image/lib"}
@@ -57,12 +57,7 @@ def job(site: Site, spec: dict[str, Any] | None = None, container: dict[str, Any
 def test_trap_5_hooks_do_not_decide_who_a_rank_is(site: Site) -> None:
     made = job(site, {"launcher": {"ranks_per_node": 2}, "resources": {"nodes": 2, "cpus_per_rank": 3}})
     assert made.finish() == 0, made.log()
-    for rank in range(4):
-        seen = made.seen(rank)["env"]
-        names = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")
-        assert [seen[name] for name in names] == [str(rank), str(rank % 2), str(rank // 2), "4", "3"]
-        started = made.started()
-        assert (seen["MASTER_ADDR"], seen["MASTER_PORT"]) == (started["master_addr"], str(started["master_port"]))
+    in_their_places(made, nodes=2, ranks_per_node=2, threads=3)
 
 
 def test_traps_7_8_and_9_place_home_and_no_slurm_inside(site: Site) -> None:

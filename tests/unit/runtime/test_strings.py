@@ -55,7 +55,7 @@ part = st.one_of(
     ),
     st.text(st.characters(exclude_characters="\0/\n%\\", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12),
 ).filter(lambda word: word not in (".", ".."))
-fast = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+fast = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 
 def armed(value: str, folder: Path) -> str:

@@ -102,7 +102,9 @@ def squashfs(path: Path, length: int, size: int) -> str:
         ("oci", "root", None),
         ("oci", "bundle", None),
         ("oci", "folder", "has neither bin nor usr (nor config.json, as an OCI bundle): it is no image"),
-        ("oci", "squashfs", "is no folder; oci needs an OCI bundle (config.json and its root) or a root file system"),
+        ("oci", "squashfs", None),
+        ("oci", "cut", "is cut off: 100 bytes of 4096"),
+        ("oci", "text", "is neither a squashfs file nor a folder (an OCI bundle: config.json and its root; or a root"),
     ],
 )
 def test_an_image_is_told_by_its_first_bytes(tmp_path: Path, runtime: str, content: str, trouble: str | None) -> None:

@@ -153,6 +153,58 @@ def test_noise_of_a_wrapper_is_a_warning(tmp_path: Path) -> None:
     assert "maintenance!" in seen.warnings[0]
 
 
+def test_all_waits_of_a_user_share_a_budget_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fake_squeue(tmp_path, row("7"))
+    place = tmp_path / "runtime"
+    place.mkdir()
+
+    def ask(budget: int) -> Poll:
+        script = poll_script([Target("/none", "7")], marker=MARKER, ask_queue=True, budget=budget)
+        return parse_poll(shell(f"XDG_RUNTIME_DIR={place}\n{script}", path), 1, MARKER)
+
+    asked = [ask(3).asked for _number in range(12)]
+    # The minute may turn meanwhile, and then three more are free.
+    assert asked[:3] == [True] * 3 and 3 <= sum(asked) <= 6
+    held = ask(1)
+    assert held.whole and (held.spent, held.asked, held.queue) == (True, False, {})
+    assert ask(0).asked, "no limit"
+    (counted,) = place.glob("rankzero-*/asked.*")
+    assert counted.stat().st_size >= 1 and counted.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_jobs_can_be_asked_about_whose_folders_are_not_looked_at(tmp_path: Path) -> None:
+    path = fake_squeue(tmp_path, row("7") + row("9"))
+    output = shell(poll_script([Target("/none", "7")], marker=MARKER, ask_queue=True, jobs=["7", "9", "7"]), path)
+    assert set(parse_poll(output, 1, MARKER).queue) == {"7", "9"}
+    assert "--jobs=7,9 " in (tmp_path / "args").read_text()
+
+
+def test_a_log_by_its_name_read_whole(run_dir: Path) -> None:
+    logs = run_dir / "logs" / "0"
+    (logs / "rank-0000.log").write_text("first rank\n")
+    (logs / "rank-0001.log").write_bytes(b"a" * 300_000 + b"b" * 100_000)
+    (run_dir / "logs" / "job.7.log").write_text("batch\n")
+    chunk = poll(Target(str(run_dir), "7", log="rank-0001.log", whole=True)).views[0].log
+    assert chunk is not None and (chunk.start, chunk.size, set(chunk.text)) == (0, 262_144, {"a"})
+    chunk = poll(Target(str(run_dir), "7", 0, chunk.size, log="rank-0001.log", whole=True)).views[0].log
+    assert chunk is not None and (chunk.start, chunk.size, chunk.text[-1]) == (262_144, 400_000, "b")
+    chunk = poll(Target(str(run_dir), "7", log="job.7.log")).views[0].log
+    assert chunk is not None and chunk.text == "batch\n"
+    assert poll(Target(str(run_dir), "7", log="rank-0009.log")).views[0].log is None
+
+
+def test_an_artifact_is_judged_once_it_is_listed(run_dir: Path) -> None:
+    checker = run_dir / "checker.py"
+    checker.write_text("import os, sys\nsys.exit(sys.argv[1] != 'proven' or os.path.exists(sys.argv[2] + '/bad'))\n")
+    target = Target(str(run_dir), "7", artifact=f"{run_dir}/work/out/x.json", checker=str(checker))
+    assert not poll(target).views[0].proven
+    (run_dir / "work" / "out").mkdir(parents=True)
+    (run_dir / "work" / "out" / "x.json").write_text("{}")
+    assert poll(target).views[0].proven
+    (run_dir / "bad").touch()
+    assert not poll(target).views[0].proven
+
+
 def test_an_answer_that_was_cut_short_is_not_believed(run_dir: Path) -> None:
     (run_dir / "outcome.json").write_text('{"success": true}')
     output = shell(poll_script([Target(str(run_dir), "7")], marker=MARKER, ask_queue=False))

@@ -55,3 +55,19 @@ def test_a_held_line_is_shown_by_the_next_quiet_poll() -> None:
     screen.now = 2.0
     screen.progress.events([])
     assert screen.texts == ["login: step 1", "login: step 2"]
+
+
+def test_steps_of_which_the_end_is_known_are_a_bar_on_a_terminal() -> None:
+    drawn: list[str] = []
+    lines: list[str] = []
+    progress = Progress(lambda line, _color: lines.append(line), "login", lambda: 0.0, bar=drawn.append, width=60)
+    progress.job_id = "7"
+    progress.events([Event("metrics", "step 5/10 loss 1", 0.5)])
+    assert drawn == ["login: job 7: [############............]  50% step 5/10 loss 1"[:59]] and lines == []
+    progress.events([Event("requeued", "back in the queue")])
+    assert drawn[1:] == [" " * len(drawn[0]), ""], "the bar is wiped before a line is shown"
+    assert lines == ["login: job 7: step 5/10 loss 1", "login: job 7: back in the queue"]
+    progress.events([Event("metrics", "loss 1")])
+    assert lines[-1] == "login: job 7: back in the queue", "held back"
+    progress.flush()
+    assert lines[-1] == "login: job 7: loss 1"

@@ -12,7 +12,14 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, lookup, parse, partitions, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    cluster,
+    lookup,
+    parse,
+    partitions,
+    reasons,
+    states,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from tests.unit.slurm.recorded import FakeSlurm, recorded, said
@@ -54,7 +61,7 @@ STORY = {
 
 def told(record: JobRecord) -> str:
     if record.pending:
-        return states.explain(record.reason).sentence
+        return reasons.explain(record.reason).sentence
     if record.final:
         return states.describe_end(record.state, record.exit_code, record.signal, record.reason)
     return ""

@@ -57,49 +57,6 @@ def test_words_and_lists(value: str | list[str], state: str) -> None:
     assert states.state_of(value) == state
 
 
-@pytest.mark.parametrize(
-    ("code", "stuck", "words"),
-    [
-        ("Resources", False, "free nodes"),
-        ("(Priority)", False, "higher priority"),
-        ("Dependency", False, "another job"),
-        ("DependencyNeverSatisfied", True, "never satisfy"),
-        ("QOSMaxCpuPerUserLimit", False, "cores allowed"),
-        ("QOSMaxNodePerJobLimit", True, "more nodes than the QOS allows one job"),
-        ("QOSMinGRES", True, "fewer GPUs"),
-        ("QOSUsageThreshold", False, "usage factor"),
-        ("AssocGrpGRES", False, "GPUs"),
-        ("AssocGrpCPUMinutesLimit", False, "budget of cores"),
-        ("AssocMaxJobsLimit", False, "jobs allowed"),
-        ("AssocMaxWallDurationPerJobLimit", True, "more wall time than the account"),
-        ("ReqNodeNotAvail, UnavailableNodes:node07", False, "node07"),
-        ("PartitionTimeLimit", True, "time limit"),
-        ("PartitionNodeLimit", False, "more nodes"),
-        ("BadConstraints", False, "constraints"),
-        ("Licenses", False, "licence"),
-        ("Reservation", False, "reservation"),
-        ("BeginTime", False, "start time"),
-        ("JobHeldUser", True, "scontrol release"),
-        ("JobHeldAdmin", True, "administrator"),
-        ("launch failed requeued held", True, "could not be started"),
-        ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions", False, "down"),
-        ("", False, "not looked"),
-        ("SomethingNew", False, "SomethingNew"),
-    ],
-)
-def test_reasons_in_words(code: str, stuck: bool, words: str) -> None:
-    reason = states.explain(code)
-    assert reason.stuck is stuck
-    assert words in reason.sentence
-
-
-def test_only_what_nobody_will_change_is_hopeless() -> None:
-    assert states.explain("DependencyNeverSatisfied").hopeless
-    assert states.explain("PartitionTimeLimit").hopeless
-    for code in ("JobHeldUser", "PartitionNodeLimit", "BadConstraints", "Resources", "QOSMaxNodePerJobLimit"):
-        assert not states.explain(code).hopeless, code
-
-
 def test_ends_in_words() -> None:
     assert states.describe_end("FAILED", 3, 0, "NonZeroExitCode") == (
         "FAILED: the batch script failed, exit code 3 (NonZeroExitCode)"

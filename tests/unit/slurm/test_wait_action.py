@@ -48,6 +48,7 @@ class Bench:
         self.polls: list[Any] = []
         self.asked = 0
         self.action = job_wait.ActionModule.__new__(job_wait.ActionModule)
+        self.action._connection = SimpleNamespace(transport="local")
         self.action._task = SimpleNamespace(args={"run_dir": RUN, **options}, check_mode=False)
         defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
         monkeypatch.setattr(job_wait.ActionBase, "run", lambda *_args: {})
@@ -106,7 +107,7 @@ def test_a_connection_that_stays_lost_ends_with_the_way_back(
     bench.modules = [known()]
     result = bench.run()
     assert result["failed"] and result["completed"] is False and result["job_id"] == "7"
-    assert f"ansible login -m rankzero.slurm.job_wait -a run_dir={RUN}" in result["msg"]
+    assert f"ansible-playbook rankzero.slurm.attach -e run_dir={RUN}" in result["msg"]
     assert "Job 7 is not affected" in result["msg"]
     assert bench.now - 1000.0 <= 60 and bench.asked <= 8, "bounded in time, and ever more slowly"
 
@@ -152,3 +153,29 @@ def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.M
     bench.modules = [known(completed=True, finished_at=990.0), known(completed=True, success=True, state="COMPLETED")]
     assert bench.run()["success"] is True
     assert bench.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"until": "pattern"}, "until: pattern needs one"),
+        ({"pattern": "x"}, "pattern: goes with until: pattern"),
+        ({"until": "pattern", "pattern": "("}, "'(' is not a regular expression"),
+        ({"log": "../secrets.env"}, "must be the name of a log file such as rank-0003.log"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], said: str
+) -> None:
+    bench = Bench(monkeypatch, **options)
+    result = bench.run()
+    assert result["failed"] and said in result["msg"] and bench.asked == 0
+
+
+def test_a_host_that_asks_for_a_login_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.polls = [{"started.json": STARTED}, AnsibleConnectionFailure("Permission denied (keyboard-interactive).")]
+    bench.modules = [known()]
+    result = bench.run()
+    assert result["failed"] and result["completed"] is False and bench.asked == 2
+    assert "the host asks for a login" in result["msg"] and "rankzero.slurm.attach" in result["msg"]

@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LogChunk, Poll, Target, View
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import CLOSING, HOPELESS_AFTER, SETTLE, Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import (
+    CLOSING,
+    HOPELESS_AFTER,
+    SETTLE,
+    SPENT,
+    Watch,
+)
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 
@@ -214,3 +221,71 @@ def test_polls_slow_down_while_it_is_pending() -> None:
     for now in range(20):
         capped.feed(pending, float(now))
     assert capped.delay() == 0.2
+
+
+def test_when_slurm_expects_it_to_start_is_told_and_told_again_when_it_moves() -> None:
+    watch = Watch(RUN, "7")
+    wall = 1_700_000_000.0
+
+    def texts(start: float | None, now: float) -> list[str]:
+        poll = seen(record("PENDING", reason="Resources", start=start))
+        return [event.text for event in watch.feed(poll, now, wall=wall + now)]
+
+    (text,) = texts(None, 0.0)
+    assert "expects" not in text
+    (text,) = texts(wall + 1800, 1.0)
+    assert text.startswith("pending; Slurm expects it to start at ") and text.endswith(", in about 30 min")
+    assert texts(wall + 1900, 2.0) == [], "nearly the same"
+    (text,) = texts(wall + 6003, 3.0)
+    assert text.endswith(", in about 1 h 40 min")
+    assert texts(wall - 5, 4.0) == [], "what is past is no expectation"
+
+
+def test_the_pace_of_the_steps_says_when_they_will_be_done() -> None:
+    watch = Watch(RUN, "7")
+
+    def line(step: int, now: float) -> tuple[str, float | None]:
+        chunk = LogChunk(0, watch._offset, watch._offset + 1, f"step {step}/100 loss 3\n")
+        (event,) = watch.feed(seen(asked=False, log=chunk), now)
+        return event.text, event.fraction
+
+    watch.feed(seen(record(), started=STARTED), 0.0)
+    assert line(10, 1.0) == ("step 10/100 loss 3", 0.1)
+    assert line(20, 5.0) == ("step 20/100 loss 3", 0.2), "too early to tell"
+    assert line(30, 21.0) == ("step 30/100 loss 3 (about 70 s left)", 0.3)
+    assert line(100, 91.0) == ("step 100/100 loss 3", 1.0)
+    # A restart counts anew.
+    assert line(10, 95.0) == ("step 10/100 loss 3", 0.1)
+
+
+def test_until_a_line_matches() -> None:
+    watch = Watch(RUN, "7", until="pattern", pattern=re.compile(r"saved checkpoint at (\d+)"))
+    assert watch.target().whole
+    watch.feed(seen(record(), started=STARTED, log=LogChunk(0, 0, 20, "step 1\nsaved check")), 0.0)
+    assert not watch.done
+    (event,) = watch.feed(seen(asked=False, started=STARTED, log=LogChunk(0, 20, 40, "point at 7\n")), 1.0)
+    assert (event.kind, event.text) == ("matched", "the log says: saved checkpoint at 7")
+    assert watch.done and not watch.ended and watch.matched == "saved checkpoint at 7"
+
+
+def test_a_launch_that_is_over_is_read_to_the_end_of_its_log() -> None:
+    watch = Watch(RUN, "7", until="pattern", pattern=re.compile("never"))
+    watch.feed(seen(record("COMPLETED"), started=STARTED, outcome=GOOD, log=LogChunk(0, 0, 5, "more\n")), 0.0)
+    assert not watch.done
+    watch.feed(seen(record("COMPLETED"), started=STARTED, outcome=GOOD, log=LogChunk(0, 5, 5, "")), 1.0)
+    assert watch.done and watch.ended and watch.matched is None
+
+
+def test_until_the_artifact_is_valid() -> None:
+    watch = Watch(RUN, "7", until="artifact", artifact="/run/work/result.json", checker="/rt/outcome.py")
+    assert (watch.target().artifact, watch.target().checker) == ("/run/work/result.json", "/rt/outcome.py")
+    watch.feed(seen(record(), started=STARTED), 0.0)
+    assert not watch.done
+    assert kinds(watch, seen(asked=False, started=STARTED, proven=True), 1.0) == ["proven"]
+    assert watch.done and not watch.ended and watch.target().artifact == ""
+
+
+def test_a_spent_budget_is_asked_for_again_later() -> None:
+    watch = Watch(RUN, "7")
+    watch.feed(Poll(True, asked=False, views=(View(exists=True, started=STARTED),), spent=True), 0.0)
+    assert not watch.ask_queue(SPENT - 1) and watch.ask_queue(SPENT)

@@ -114,10 +114,32 @@ def gone(result: Mapping[str, Any]) -> set[str]:
 KEY = "0123456789abcdef"
 
 
+def test_images_go_with_their_content_unless_a_launch_names_them(place: Place) -> None:
+    ours, other, shared = "e" * 32, "f" * 32, place.store / "images" / "sha256" / f"{'9' * 64}.sqsh"
+    place.run(f"gpt/{KEY}/1", uses=ours, ended=None)
+    place.jobs["7"] = (f"gpt.{KEY}.1", "PENDING")
+    kept, going = place.thing(f"images/{ours}"), place.thing(f"images/{other}")
+    shared.parent.mkdir(parents=True)
+    os.link(going / "file", shared)
+    known = shared.with_name(f"{'8' * 64}.sqsh")
+    os.link(kept / "file", known)
+    names = place.thing("images/names")
+    assert gone(place.prune(check_mode=True)) == {str(going)} and shared.exists()
+    result = place.prune()
+    assert gone(result) == {str(going)} and str(shared) in result["swept"]
+    assert kept.exists() and known.exists() and names.exists() and not shared.exists()
+    place.jobs.clear()
+    (place.state / "runs" / "gpt" / KEY / "1" / "outcome.json").write_text(
+        json.dumps({"success": True, "time": OLD, "attempt": 0, "ended_by": "program"})
+    )
+    assert str(kept) in gone(place.prune()) and not known.exists()
+
+
 def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None:
     run = place.run(f"gpt/{KEY}/1", uses=CODE)
     code = place.thing(f"code/{CODE}")
     environment = place.thing(f"environments/{ENVIRONMENT}")
+    packages = place.thing(f"packages/{ENVIRONMENT}")
     runtime = place.thing(f"runtime/{RUNTIME}", root=place.state)
     archive = place.thing(f"archives/code-{CODE}.tar", root=place.state)
     shell = place.thing(f"shells/gpt/{KEY}", root=place.state)
@@ -131,7 +153,7 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
     (place.store / "code" / OTHER).symlink_to(outside)
 
     planned = place.prune(check_mode=True)
-    everything = {str(path) for path in (run, code, environment, runtime, archive, shell, cached)}
+    everything = {str(path) for path in (run, code, environment, packages, runtime, archive, shell, cached)}
     assert gone(planned) == everything and planned["changed"]
     assert all(os.path.exists(path) for path in everything)
     sizes = {one["path"]: one["bytes"] for one in planned["removed"]}
@@ -184,6 +206,24 @@ def test_a_run_directory_that_a_living_launch_names_stays(place: Place) -> None:
     old, new = place.run(f"gpt/{KEY}/1"), place.run(f"eval/{KEY}/1", ended=NOW)
     (new / "launch.json").write_text(json.dumps({"command": [f"{old}/work/model.pt"]}))
     assert place.prune()["removed"] == []
+
+
+def test_the_folder_of_a_sweep_goes_after_the_last_of_its_elements(place: Place) -> None:
+    folders = {}
+    for number, elements in enumerate((["1" * 64, "2" * 64], ["3" * 64], [])):
+        folder = place.state / "runs" / "lr" / f".sweep-{number:016x}"
+        (folder / "1" / "logs").mkdir(parents=True)
+        if elements:
+            (folder / "sweep.json").write_text(json.dumps({"elements": [{"key": key} for key in elements]}))
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (OLD, OLD))
+        folders[number] = folder
+    (place.state / "runs" / "lr" / ("2" * 16) / "1").mkdir(parents=True)
+    (place.state / "runs" / "lr" / ("2" * 16) / "1" / "outcome.json").write_text(
+        json.dumps({"time": NOW, "ended_by": "x"})
+    )
+    place.prune()
+    assert [number for number, folder in folders.items() if folder.exists()] == [0, 2]
 
 
 def test_launches_of_other_state_roots_keep_what_they_use(place: Place, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_while_slurm_is_silent_nothing_is_concluded(two: Two, monkeypatch: pytes
     two.launch(two.first)
     launcher = two.second.launcher(checkpoint_dir=str(two.folder))
     two.first.cluster.down = True
-    monkeypatch.setattr(launcher, "_check", lambda generation, building: Checked())
+    monkeypatch.setattr(launcher, "check", lambda generation, building: Checked())
     with pytest.raises(SlurmUnavailable, match=r"was given to job 101 .* Nothing is submitted; try again later"):
         launcher.launch()
 

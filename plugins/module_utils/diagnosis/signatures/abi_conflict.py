@@ -50,6 +50,26 @@ SIGNATURE = Signature(
             r"huggingface_hub|tokenizers)\b",
             strength=CAUSE + 1,
         ),
+        raises(
+            "Failed to import \\S+ because of the following error|"
+            "operator torchvision::\\w+ does not exist|Could not load this library: "
+        ),
+        raises(
+            r"'(?:Dynamic|Static|Encoder)\w*Cache' object has no attribute|'\w*(?:Tokenizer\w*|"
+            r"ForCausalLM|Config|Trainer|"
+            r"Accelerator)' object has no attribute '_?(?:[a-z]+_)*(?:cache|tokens?|state|keys|"
+            r"version|engine|special_tokens\w*|ds_\w+)'$",
+            strength=CAUSE - 4,
+        ),
+        raises(
+            r"\b(?:\w*Trainer|\w*Arguments|Accelerator|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|Lora|Peft|"
+            r"BitsAndBytes|Training)\w*Config"
+            r"|\w+For(?:CausalLM|SequenceClassification|ConditionalGeneration|TokenClassification|QuestionAnswering)"
+            r"|AdamW|ModelCheckpoint|Dataset\w*|load_dataset|from_pretrained|snapshot_download|hf_hub_download)"
+            r"(?:\.__init__|\.\w+)?\(\) got an unexpected keyword argument",
+            strength=CAUSE - 4,
+        ),
+        raises("has no attribute 'ImpImporter'"),
     ),
     examples=(
         "ImportError: /x/fused.cpython-311-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda20example",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     Signature,
+    raises,
     says,
 )
 
@@ -21,6 +22,10 @@ SIGNATURE = Signature(
             "ddress already in use",
             "EADDRINUSE",
             "Errno 98",
+        ),
+        raises(
+            "another process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|"
+            "not available|unavailable)|port is already in use"
         ),
     ),
     examples=(

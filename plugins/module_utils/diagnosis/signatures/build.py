@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    RAISED,
+    WEAK,
     Signature,
     raises,
     says,
@@ -22,19 +24,20 @@ SIGNATURE = Signature(
         says(
             "^ERROR: (?:Cannot install|Could not (?:find a version|install packages|build wheels)|"
             "No matching distribution|Failed (?:building|to build)|ResolutionImpossible|"
-            r"Package '\S+' requires|pip's dependency resolver|Exception:|Cannot uninstall|"
+            r"Package '\S+' requires|Exception:|Cannot uninstall|"
             "Invalid requirement|Double requirement)|^error: (?:subprocess-exited-with-error|"
             "Distribution `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|"
             "build|prepare|"
             r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
             "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
+            r"Unable to find lockfile|"
             r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound|CMake Error|"
             r"collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
             "ERROR: ",
             "error: ",
             "No solution found",
             "Failed to ",
-            "lockfile at",
+            "lockfile",
             "Unsatisfiable",
             "LibMamba",
             "PackagesNotFound",
@@ -45,10 +48,26 @@ SIGNATURE = Signature(
             "fatal error: ",
         ),
         raises(
-            "Error building extension|Error compiling objects|CompileError|CalledProcessError.*(?:pip|"
-            r"ninja|nvcc|cmake|gcc|g\+\+)|nvcc\S* (?:not found|failed)|InductorError|"
-            "BackendCompilerFailed|Failed to find C compiler"
+            "Error building extension|Error compiling objects|CompileError|"
+            r"nvcc\S* (?:not found|failed)|InductorError|"
+            "Failed to find C compiler"
         ),
+        says(
+            r"^error: (?:externally-managed-environment|No virtual environment found|"
+            r"command '\S+' failed|No solution|Because |the \S+ lockfile)|"
+            r"^ERROR: (?:\S+ is not a supported wheel|Ignored the following|No \.egg-info|"
+            r"Could not open requirements|HTTP error|THESE PACKAGES DO NOT MATCH)",
+            "error: externally",
+            "error: No virtual",
+            "error: command '",
+            "supported wheel",
+            "open requirements",
+            "ERROR: ",
+        ),
+        # A carrier: what it ran says more.
+        raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
+        says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
+        raises("Ninja build failed"),
     ),
     examples=(
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    RAISED,
     WEAK,
     Signature,
     raises,
@@ -39,6 +41,23 @@ SIGNATURE = Signature(
             frames="load_checkpoint|load_state|resume|restore",
         ),
         raises("CheckpointException ranks:", strength=WEAK),
+        raises(
+            r"Unable to load weights from|[Ii]nvalid magic number|corrupt file|"
+            r"Size mismatch between saved|Trying to set a tensor of shape|"
+            r"ignore_mismatched_sizes|filename 'storages' not found|pickle data was truncated|CheckpointingException|"
+            r"(?:shape|size) mismatch for (?:loaded|key)|does not match the (?:saved|checkpoint)|"
+            r"[Cc]heckpoint.*(?:shape|version|key)s?\b.*(?:mismatch|differ|missing|not found)|"
+            r"Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidHeaderDeserialization|InvalidOffset",
+            strength=CAUSE + 1,
+        ),
+        raises(
+            r"(?:EOFError|RuntimeError|ValueError|KeyError|AttributeError|TypeError|OSError)\b",
+            frames=r"torch/serialization\.py|dist_checkpointing/|in load_state_dict\n(?:.*\n){0,3}$|"
+            r"checkpoint/(?:state_dict_loader|default_planner|planner_helpers)\.py",
+            strength=RAISED + 2,
+        ),
+        raises(r"^EOFError$", frames=r"serialization\.py|_unpickler\.py|pickle\.load|in load_checkpoint"),
+        raises("does not contain the valid metadata", strength=CAUSE + 1),
     ),
     examples=(
         "RuntimeError: Error(s) in loading state_dict for GPT:",

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     WEAK,
     Signature,
+    raises,
     says,
 )
 
@@ -31,7 +33,7 @@ SIGNATURE = Signature(
         says(
             "[Dd]etected mismatch between collectives on ranks|[Mm]onitored ?[Bb]arrier.*timeout|"
             r"Ranks? \S+ failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|"
-            r"send) operation|wait timeout after \d+ms",
+            r"send) operation|wait timeout after \d+ms, keys: (?!/default_pg/0//\w+//\d)",
             "mismatch between collectives",
             "onitoredBarrier",
             "onitored barrier",
@@ -40,6 +42,7 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         says("Detected mismatch between collectives", "Detected mismatch between collectives"),
+        raises(r"monitoredBarrier", strength=CAUSE),
     ),
     examples=(
         (

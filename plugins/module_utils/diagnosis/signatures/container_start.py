@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    RAISED,
     Signature,
     says,
 )
@@ -20,10 +21,10 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
-            r"pyxis: (?:couldn't|failed|could not|unable|\[ERROR\]|container start failed|mktemp)|"
+            r"pyxis:\s+(?:\[ERROR\]|mktemp|nvidia-container|no such|invalid|could not find)|"
             r"enroot-\w+|\[ERROR\] .*(?:enroot|No such file or directory: .*sqsh|"
-            "[Cc]ould not process JSON input|Invalid image|not found)|spank.*pyxis.*(?:error|fail)|"
-            "error: pyxis:|slurmstepd: error: (?:pyxis|container|_)|FATAL: +(?:[Cc]ould not open image|"
+            "[Cc]ould not process JSON input|Invalid image|not found)|"
+            "slurmstepd: error: (?:container|_)|FATAL: +(?:[Cc]ould not open image|"
             "[Ww]hile|[Uu]nable to|[Cc]ontainer|[Ii]mage|container creation failed)|(?:oci|OCI) runtime|"
             "runc run failed|crun: |container_linux|failed to create (?:container|shim)|"
             "could not open image|manifest unknown|toomanyrequests|pull access denied|"
@@ -44,6 +45,26 @@ SIGNATURE = Signature(
             "pull access denied",
             "Error response from daemon",
             strength=CAUSE,
+        ),
+        says(
+            r"^FATAL:\s+\S.*(?:executable file not found|not found in \$PATH)|"
+            r"^Error: unable to copy from source|nvidia-container-cli: |"
+            r"requested access to the resource is denied|enroot-nsenter: |"
+            r"^Error: (?:initializing source|reading manifest|OCI|crun)",
+            "FATAL: ",
+            "unable to copy from source",
+            "nvidia-container-cli",
+            "access to the resource",
+            "enroot-nsenter",
+            "initializing source",
+            strength=CAUSE + 2,
+        ),
+        says(
+            r"error: pyxis: (?!.*(?:\[INFO\]|printing|terminated with signal))|"
+            r"Failed to invoke spank plugin stack|required plugin spank_pyxis",
+            "error: pyxis:",
+            "spank",
+            strength=RAISED - 1,
         ),
     ),
     examples=(

@@ -56,9 +56,9 @@ SIGNATURE = Signature(
             strength=WEAK + 4,
         ),
         says(
-            "terminate called after throwing an instance of '(?P<kind>(?!c10::|gloo::)[^']+)'|"
+            "terminate called (?:after throwing an instance of '(?P<kind>(?!c10::|gloo::)[^']+)'|without an active)|"
             r"double free or corruption|malloc\(\): |free\(\): invalid|corrupted size vs|stack smashing",
-            "terminate called after",
+            "terminate called ",
             "double free",
             "malloc(): ",
             "free(): invalid",
@@ -74,6 +74,24 @@ SIGNATURE = Signature(
             "(SIGABRT)",
             "code 134",
             strength=ECHO + 3,
+        ),
+        says(
+            r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
+            r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code -(?:11|7|4|8)\b",
+            "*** SIG",
+            "signal SIG",
+            "Signals.SIG",
+            "corrupted double-linked",
+            "code -",
+            strength=WEAK + 5,
+        ),
+        says(
+            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|"
+            r"Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
+            "Program received signal",
+            "forrtl: severe",
+            "Signal: ",
+            strength=WEAK + 5,
         ),
     ),
     examples=(

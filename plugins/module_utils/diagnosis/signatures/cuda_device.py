@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    WEAK,
     Signature,
     raises,
     says,
@@ -50,6 +51,20 @@ SIGNATURE = Signature(
             "CUDA-capable device|invalid device ordinal|Cannot (?:access|find) (?:accelerator|GPU)|"
             "HIP error|cuda is not available|CUDA is not available"
         ),
+        raises(
+            r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
+            r"Invalid device id|[Nn]o supported gpu backend|"
+            r"(?:No|no) visible (?:GPU|CUDA|cuda|gpu)|But your machine only has|"
+            r"no ROCm-capable device|cannot find any torch accelerator|You need a GPU|"
+            r"[Nn]o (?:GPU|CUDA)s? (?:device )?(?:found|available|detected)|GPUs? (?:is|"
+            r"are) (?:not available|required)|device-side assert|cudaError\w+|"
+            r"[Ee]xpected (?:a )?['\"]?cuda['\"]? device|requires? (?:a )?(?:CUDA|GPU)\b(?! .*capab)|"
+            r"support bf16/gpu|cudaSetDevice|"
+            r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",
+            strength=CAUSE + 1,
+        ),
+        says(r"Unable to determine the device handle for", "determine the device handle", strength=WEAK + 6),
+        raises(r"CUBLAS_STATUS_NOT_INITIALIZED|on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
     ),
     examples=(
         "RuntimeError: CUDA error: an illegal memory access was encountered",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    WEAK,
     Signature,
     raises,
     says,
@@ -48,6 +49,22 @@ SIGNATURE = Signature(
             "SUBLIBRARY)|[Ff]ailed to initialize NVML: Driver/library version mismatch|"
             "CUDA_HOME (?:environment variable )?is not set|CUDA_HOME does not exist"
         ),
+        raises(
+            r"too old to be supported by|cuDNN version incompatib|not supported in this architecture|"
+            r"CUDA (?:version )?mismatch|"
+            r"requires? (?:CUDA|cuda|cuDNN|NCCL|driver) (?:version )?(?:>=|at least|\d)|"
+            r"[Uu]nsupported (?:gpu|GPU) arch|sm_\d+ is not compatible|"
+            r"(?:does not|doesn't) support (?:CUDA )?(?:sm_?\d+|capability)|PTX|ptxas",
+            strength=CAUSE + 2,
+        ),
+        says(r"Failed to initialize NVML: Driver/library version mismatch", "initialize NVML", strength=WEAK + 6),
+        says(
+            r"(?:HIP|CUDA) error: invalid device function|Cuda failure (?:\d+ )?'invalid device function",
+            "invalid device function",
+            strength=CAUSE + 2,
+        ),
+        raises(r"not supported on CUDA arch|[Uu]nsupported (?:CUDA|GPU) (?:arch|capab)", strength=CAUSE + 2),
+        raises("Failed to find nvcc"),
     ),
     examples=(
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",

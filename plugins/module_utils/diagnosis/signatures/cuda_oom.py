@@ -48,6 +48,16 @@ SIGNATURE = Signature(
             "No available memory for the cache blocks|"
             "free memory on device .*less than desired GPU memory utili[sz]ation"
         ),
+        raises(
+            r"(?:CUDA|HIP)(?: driver)? error: out of memory|Triton Error \[(?:CUDA|HIP)\]: out of memory|"
+            "cupy.*Out of memory allocating|ResourceExhaustedError",
+        ),
+        raises(
+            r"[Ff]ree memory on device .*is less than desired GPU memory|"
+            "larger than the available KV cache memory|cannot fit in the available KV cache",
+        ),
+        raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),
+        raises("Failed to allocate (?:GPU|device|CUDA) memory"),
     ),
     examples=(
         (

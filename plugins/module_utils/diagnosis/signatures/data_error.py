@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     RAISED,
     Signature,
     raises,
@@ -20,6 +21,10 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
+            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|"
+            r"BadGzipFile|zlib\.error"
+        ),
+        raises(
             r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
             "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
             "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:Column|"
@@ -31,9 +36,27 @@ SIGNATURE = Signature(
         raises(
             "(?:KeyError|IndexError|ValueError|TypeError|AttributeError|StopIteration|RuntimeError|"
             r"AssertionError)\b",
-            frames="datasets/|arrow_dataset|torch/utils/data|_utils/(?:fetch|collate|worker)|in __getitem__|"
+            frames=r"(?:site|dist)-packages/datasets/|arrow_dataset|torch/utils/data|"
+            r"_utils/(?:fetch|collate|worker)|in __getitem__|"
             r"collat|tokeni[sz]e_|preprocess|in map\b|_map_single",
             strength=RAISED + 1,
+        ),
+        raises(
+            r"EmptyDataError|not in index\"?$|are in the \[columns\]|Unknown split|"
+            r"corresponds to no data|BuilderConfig '?\S+'? not found|"
+            r"Unable to infer (?:channel|dimension)|cannot identify image file|"
+            r"[Cc]orrupt(?:ed)? (?:record|data|JPEG|image|PNG)|"
+            r"DataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|"
+            r"property name|',' delimiter)|moov atom not found|"
+            r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|"
+            r"does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
+            strength=CAUSE,
+        ),
+        raises("Cannot find sufficient samples|not enough (?:samples|data)"),
+        raises(
+            r"ValueError: Couldn't cast|default_collate: batch must contain|expected sequence of length \d+ at dim|"
+            r"Unable to create tensor, you should probably|DecompressionBombError|broken data stream|csv\.Error|"
+            r"cannot find video stream|You should supply an encoding"
         ),
     ),
     examples=(

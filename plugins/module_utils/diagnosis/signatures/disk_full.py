@@ -35,6 +35,8 @@ SIGNATURE = Signature(
             r"PytorchStreamWriter failed writing file|unexpected pos \d+ vs \d+|"
             "Not enough free disk space|inline_container.*(?:file write failed|fwrite)"
         ),
+        says(r"^tar: .*: Wrote only \d+ of \d+ bytes", "Wrote only"),
+        raises(r"\d+ requested and \d+ written|[Nn]ot enough (?:free )?disk space|disk is full"),
     ),
     examples=(
         "OSError: [Errno 28] No space left on device",

@@ -37,8 +37,8 @@ SIGNATURE = Signature(
             strength=CAUSE - 2,
         ),
         says(
-            r"can't open file '(?P<path>[^']+)': \[Errno 2\]|^(?:slurmstepd|"
-            r"srun): error: execve\(\): (?P<file>\S+): No such file|couldn't chdir to `?(?P<folder>[^':]+)",
+            r"can't open file '(?P<path>[^']+)': \[Errno 2\]|^(?:slurmstepd(?:-[\w.-]+)?|"
+            r"srun): error: execve\(\): (?P<file>\S*/\S*): No such file|couldn't chdir to `?(?P<folder>[^':]+)",
             "can't open file",
             "execve()",
             "couldn't chdir",
@@ -49,6 +49,27 @@ SIGNATURE = Signature(
             "No such file or directory",
             strength=WEAK,
         ),
+        raises(
+            r"[Cc]an't find (?:a valid checkpoint|'?\S+\.(?:json|safetensors|bin|pt|index|yaml|txt|"
+            r"model)'?)|[Nn]o valid checkpoint found|"
+            r"[Uu]nable to (?:load vocabulary|find|locate|open file)|Error opening '?/|Not found: \"|"
+            r"NotFoundError: .*; No such file|"
+            r"!_?src\.empty\(\)|[Nn]o files? (?:matching|found)|[Cc]annot find (?:file|path|dir|"
+            r"the (?:file|path|dir))|"
+            r"[Ff]ailed to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|"
+            r"(?:[Dd]irectory|[Ff]older|[Pp]ath|[Ff]ile)\b.*(?:not (?:found|exist)|missing)|"
+            r"[Nn]o such file or directory",
+            strength=CAUSE - 2,
+        ),
+        says(
+            r"^(?:cp|mv|tar|cat|ls|head|tail|rsync|source|unzip|gzip|wget|sed|awk|chmod|rm|find|"
+            r"ln): .*(?:No such file or directory)|"
+            r"^Error: .*\b(?:does not exist|not found)\b",
+            "No such file or directory",
+            "does not exist",
+            strength=WEAK,
+        ),
+        raises(r"Error opening '[^']+\.\w{2,4}'", strength=CAUSE - 2),
     ),
     examples=(
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     Signature,
+    raises,
     says,
 )
 
@@ -33,6 +34,11 @@ SIGNATURE = Signature(
             "[Errno 16]",
             strength=CAUSE,
         ),
+        raises(
+            r"unable to lock file|\[Errno (?:108|110|512)\] .*(?:transport|/)|disk I/O error|"
+            r"database is locked|Remote I/O"
+        ),
+        raises(r"\[Errno 95\]"),
     ),
     examples=(
         "OSError: [Errno 5] Input/output error: '/data/x'",

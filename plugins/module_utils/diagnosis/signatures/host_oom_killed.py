@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     DECISIVE,
     WEAK,
     Signature,
@@ -42,7 +43,11 @@ SIGNATURE = Signature(
             r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: (?:can\'t|not enough)|"
             "Cannot allocate memory|std::bad_alloc"
         ),
-        says(r"what\(\):\s+std::bad_alloc|fork: Cannot allocate memory", "std::bad_alloc", "fork: Cannot allocate"),
+        says(
+            r"what\(\):\s+std::bad_alloc|instance of 'std::bad_alloc'|fork: Cannot allocate memory",
+            "std::bad_alloc",
+            "fork: Cannot allocate",
+        ),
         says(
             r"exitcode: -9\)? ?|[Ss]ignal 9 \(SIGKILL\) received|task[s]? [\d,-]+: Killed|"
             r"exit(?:ed with)?(?: exit)? (?:code|status) 137\b",
@@ -54,6 +59,22 @@ SIGNATURE = Signature(
             strength=WEAK + 6,
         ),
         says(r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! by)", "Killed", strength=WEAK + 5),
+        says(
+            r"oom-kill:constraint=|killed by SIGKILL by OOM killer|exceeded memory limit",
+            "oom-kill:",
+            "by OOM killer",
+            "exceeded memory limit",
+            strength=DECISIVE,
+        ),
+        raises("due to the node running low on memory", strength=CAUSE + 2),
+        says(
+            r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code -9\b",
+            "signal SIGKILL",
+            "Signals.SIGKILL",
+            "code -9",
+            "code = -9",
+            strength=WEAK + 6,
+        ),
     ),
     examples=(
         (

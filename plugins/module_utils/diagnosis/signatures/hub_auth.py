@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    WEAK,
     Signature,
     raises,
     says,
@@ -36,6 +38,25 @@ SIGNATURE = Signature(
             "fatal: Authentication",
             "could not read Username",
             "(publickey",
+        ),
+        raises(
+            r"CommError: .*(?:permission|not logged in|unauthori[sz]ed|40[13])|user is not logged in|"
+            r"[Tt]oken is required|api_key client option must be|"
+            r"NoCredentialsError|Unable to locate credentials|do not have permission to access|OPENAI_API_KEY|"
+            r"AccessDenied|InvalidAccessKeyId|ExpiredToken|Permission denied to|Access to \S+ is restricted",
+            strength=CAUSE + 2,
+        ),
+        says(
+            r"^remote: (?:Invalid username|Repository not found|HTTP Basic: Access denied|"
+            r"Permission to)|^fatal: (?:unable to access|could not read)",
+            "remote: ",
+            "fatal: ",
+            strength=WEAK + 4,
+        ),
+        raises(
+            r"[Mm]ust be authenticated|40[13] (?:Forbidden|Unauthorized)|"
+            r"No API key configured|is a gated (?:dataset|repo|model)",
+            strength=CAUSE + 2,
         ),
     ),
     examples=(

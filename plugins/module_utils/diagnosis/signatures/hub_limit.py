@@ -22,6 +22,7 @@ SIGNATURE = Signature(
     matches=(
         raises("429 Client Error|Too Many Requests|rate ?limit(?:ed)? exceeded|[Rr]ate limit"),
         says("429 Client Error: Too Many Requests", "429 Client Error", strength=WEAK),
+        raises(r"RateLimitError|Error code: 429|HTTP 429"),
     ),
     examples=("requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://example.org/x",),
     retry=True,

@@ -33,6 +33,12 @@ SIGNATURE = Signature(
             r"pip install \S+ to|Could not find (?:the )?(?:package|library)",
             strength=CAUSE - 3,
         ),
+        says(
+            r"while finding module specification for '(?P<module>[\w.]+)'|"
+            r"error while loading shared libraries: (?P<library>[^:\s]+)",
+            "module specification for",
+            "loading shared libraries",
+        ),
     ),
     examples=(
         "ModuleNotFoundError: No module named 'lightning'",

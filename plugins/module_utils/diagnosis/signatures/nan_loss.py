@@ -35,6 +35,12 @@ SIGNATURE = Signature(
             "loss scale already",
             strength=CAUSE,
         ),
+        raises(
+            r"found invalid values:|NaN, infinity or a value too large|Input (?:X )?contains (?:NaN|"
+            r"infinity)|[Mm]inimum loss scale reached|[Ll]oss (?:diverged|exploded|spike)|"
+            r"cannot convert float NaN",
+            strength=CAUSE + 1,
+        ),
     ),
     examples=(
         (

@@ -32,10 +32,19 @@ SIGNATURE = Signature(
             "torch_",
             strength=CAUSE + 2,
         ),
+        raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal", strength=CAUSE - 3),
         raises(
-            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)|"
+            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly|"
             "received 0 items of ancdata|Too many open files",
             strength=RAISED,
+        ),
+        raises(
+            r"unable to (?:mmap|write to file|resize file) .*</?torch_|unable to mmap \d+ bytes", strength=CAUSE + 2
+        ),
+        raises(
+            r"\[Errno 24\]|\[Errno 11\] Resource temporarily unavailable|can't start new thread|"
+            r"pthread_create failed|Resource temporarily unavailable$",
+            strength=RAISED + 1,
         ),
     ),
     examples=(

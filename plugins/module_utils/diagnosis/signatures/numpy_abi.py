@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         says(
             r"A module that was compiled using NumPy 1\.x cannot be run in", "compiled using NumPy 1.x", strength=WEAK
         ),
+        raises("cannot import name '\\w+' from 'numpy", strength=CAUSE + 2),
     ),
     examples=(
         (

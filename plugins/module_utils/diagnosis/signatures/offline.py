@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    WEAK,
     Signature,
     raises,
+    says,
 )
 
 SIGNATURE = Signature(
@@ -19,16 +22,41 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
+            "^(?!.*(?:client socket|TCPStore|DistNetworkError)).*(?:"
             "Max retries exceeded with url|We couldn't connect to '?https?|NewConnectionError|"
             "NameResolutionError|Temporary failure in name resolution|OfflineModeIsEnabled|"
             "LocalEntryNotFoundError|outgoing traffic has been disabled|ConnectTimeout|"
             "[Cc]annot (?:reach|connect to) (?:host|the Hub|https?)|Couldn't reach|ClientConnectorError|"
             r"ProxyError|SSLError|\[Errno 101\]|ReadTimeout|"
             "Cannot find the requested files in the (?:disk cache|local cache)|offline mode|"
-            "Network is unreachable|URLError|Consistency check failed|CommError"
+            r"Connect\w*Error\b.*(?:Name or service not known|nodename nor servname)|"
+            "Network is unreachable|URLError|Consistency check failed|CommError)"
         ),
+        raises(
+            r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|"
+            r"Read)\w*Error: .*(?:Connection aborted|IncompleteRead|RemoteDisconnected|"
+            r"Read timed out)|"
+            r"[Oo]ffline mode is enabled|socket\.timeout: |TimeoutError: \[Errno 110\]|read operation timed out|"
+            r"\b(?:50[0234]) (?:Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|"
+            r"Run initialization has timed out|Error communicating with|download.*(?:timed out|"
+            r"failed)|No address associated with hostname",
+            strength=CAUSE - 1,
+        ),
+        # git, curl, wget, rsync and ssh.
+        says(
+            r"(?:fatal: |curl: |wget: |ssh: |rsync: |^Cloning |pip).*(?:Could not resolve host|unable to resolve host"
+            r"|[Ff]ailed to connect to \S+ port|Name or service not known|Network is unreachable)",
+            "resolve host",
+            "ailed to connect to",
+            "Name or service not known",
+            "Network is unreachable",
+            strength=WEAK + 5,
+        ),
+        raises("ServerDisconnectedError|RemoteDisconnected", strength=CAUSE - 2),
     ),
     examples=(
+        "curl: (6) Could not resolve host: data.example",
+        "fatal: unable to access 'https://git.example/model.git/': Could not resolve host: git.example",
         (
             "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='example.org', po"
             'rt=443): Max retries exceeded with url: /x"))'

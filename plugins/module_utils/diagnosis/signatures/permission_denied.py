@@ -22,14 +22,17 @@ SIGNATURE = Signature(
     matches=(
         raises(
             r"PermissionError\b.*?(?:'(?P<path>[^']+)')?$|\[Errno 13\]|\[Errno 30\] Read-only file system|"
-            r"[Rr]ead-only file system|[Pp]ermission denied \(os error"
+            r"[Rr]ead-only file system|[Pp]ermission denied \(os error|strerror: Permission denied|"
+            r"\[Errno 1\] Operation not permitted|PermissionDeniedError"
         ),
         says(
             r"^(?:\S+: )*(?:error: )?(?:execve\(\): )?(?P<path>/\S+|\./\S+): [Pp]ermission denied$|"
-            "(?:bash|sh|mkdir|cp|mv|tee|touch|rm): .*[Pp]ermission denied",
+            "(?:bash|sh|mkdir|cp|mv|tee|touch|rm|ln|tar|install): .*(?:[Pp]ermission denied|Read-only file system)",
             "ermission denied",
+            "Read-only file system",
             strength=WEAK + 2,
         ),
+        raises(r"is not writ(?:e)?able\b|[Nn]o write permission|not have (?:write )?permission to (?:write|access)"),
     ),
     examples=(
         "PermissionError: [Errno 13] Permission denied: '/results/run1'",

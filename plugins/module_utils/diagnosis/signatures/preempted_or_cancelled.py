@@ -30,18 +30,27 @@ SIGNATURE = Signature(
             "was preempted",
             strength=LIMIT,
         ),
-        says(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*", "CANCELLED AT", strength=WEAK + 2),
+        says(
+            r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=WEAK + 2
+        ),
         # srun ends a step itself where one of its tasks failed.
-        says(r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*", "CANCELLED AT", strength=ECHO + 2),
+        says(
+            r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=ECHO + 2
+        ),
         raises(r"^KeyboardInterrupt\b", strength=WEAK + 1),
         says(
             r"srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \d+ has been revoked|"
-            "received a keyboard interrupt|Ctrl.?C received",
+            "received a keyboard interrupt|Ctrl.?C received|srun: Job has been cancelled|^scancel: Terminating job",
             "srun: interrupt",
             "forcing job termination",
             "has been revoked",
             "keyboard interrupt",
+            "Job has been cancelled",
+            "scancel: Terminating",
             strength=WEAK + 1,
+        ),
+        says(
+            r"\*\*\* (?:JOB|STEP) \S+ (?:ON \S+ )?KILLED AT \S+ WITH SIGNAL \d+ \*\*\*", "KILLED AT", strength=ECHO + 2
         ),
     ),
     examples=(

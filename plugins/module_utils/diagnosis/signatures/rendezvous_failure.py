@@ -38,13 +38,17 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         raises(
-            r"RendezvousTimeoutError|timed out after \d+ seconds? waiting for clients|"
+            r"RendezvousTimeoutError|[Tt]imed out after \d+ seconds? waiting for clients|DEADLINE_EXCEEDED|"
             "client socket has timed out|The client socket has failed to connect to any network address|"
             "Timed out initiali[sz]ing process group|the server socket has failed to listen",
             strength=RAISED,
         ),
+        # The first key of the default group: not every rank has come that far.
+        raises(r"wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
+        raises(r"ConnectionRefusedError: \[Errno 111\]", strength=RAISED),
     ),
     examples=(
+        "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/0",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
         (

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
     Signature,
     says,
 )
@@ -25,7 +26,7 @@ SIGNATURE = Signature(
             "confirm allocation)|Requested|Invalid|More processors requested|.*[Ii]nvalid (?:option|"
             "partition|account|node name)|Job step.*(?:disabled|aborted)|cpus-per-task)|srun: fatal: |"
             "Requested node configuration is not available|Invalid account or account/partition|"
-            r"QOSMax\w+Limit|srun: unrecognized option|srun: error: --",
+            r"QOSMax\w+Limit|(?:srun|sbatch|salloc): (?:unrecognized|invalid) option|srun: error: --",
             "sbatch: ",
             "salloc: ",
             "submission failed",
@@ -34,7 +35,23 @@ SIGNATURE = Signature(
             "Requested node configuration",
             "Invalid account",
             "QOSMax",
-            "srun: unrecognized",
+            "unrecognized option",
+            "invalid option",
+        ),
+        says(
+            r"srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \S+ plugin|MPI:)",
+            "specified plugin",
+            "Cannot create context",
+            "srun: error",
+            strength=WEAK + 6,
+        ),
+        says(
+            r"srun: error: (?:Task launch for \S+ failed|Application launch failed|"
+            r"CPU binding outside|Unable to satisfy)",
+            "Task launch for",
+            "Application launch failed",
+            "CPU binding outside",
+            strength=WEAK + 6,
         ),
     ),
     examples=(

@@ -23,8 +23,10 @@ SIGNATURE = Signature(
     matches=(
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|syntax error near unexpected token|"
-            r"unexpected EOF while looking for|\$'\\r'|bad interpreter|"
+            r"unexpected EOF while looking for|CommandNotFoundError: |^\S*/activate: No such file|"
+            r"executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
+            r"execve\(\): [^/\s]+: No such file|"
             "Exec format error|env: .*: No such file or directory|CondaError|EnvironmentNameNotFound|"
             ": [Nn]ot a valid identifier",
             "command not found",
@@ -35,7 +37,11 @@ SIGNATURE = Signature(
             "locate a modulefile",
             "xec format error",
             "/env: ",
+            "execve()",
             "CondaError",
+            "CommandNotFoundError",
+            "/activate: No such",
+            "executable file not found",
             "EnvironmentNameNotFound",
             "valid identifier",
             strength=WEAK + 3,

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         ),
         raises(
             r"shapes? (?:mismatch|cannot be multiplied|\S+ (?:and|is) .*(?:invalid|incompatible|"
-            "not aligned))|mat1 and mat2|must match (?:the (?:existing )?size|except)|"
+            "not aligned))|mat1 and mat2 (?!.*dtype)|must match (?:the (?:existing )?size|except)|"
             "[Ee]xpanded size of the tensor|size of tensor a|Sizes of tensors must match|"
             "stack expects each tensor to be equal size|[Ss]izes? mismatch|Expected (?:input|size|hidden|"
             "tensor).*(?:to (?:have|be)|but got|to match target)|is invalid for input of size|"
@@ -38,6 +38,28 @@ SIGNATURE = Signature(
             r"global[_ ]batch)\S* .*(?:not equal|divis|is not|!=)|[Nn]umber of (?:devices|GPUs|ranks|"
             r"processes)\b.*(?:must|should|does not|divis|not match)|Mesh should not be bigger|"
             "total number of ranks"
+        ),
+        raises(
+            r"Given groups=\d+, weight of size|to have \d+ channels, but got|expected (?:\d+D|"
+            r"\S*dimensional) .*(?:input|tensor).*but got|"
+            r"(?:expected|got) input with shape|split_with_sizes expects|which does not broadcast with|EinopsError|"
+            "input array dimensions .*must match|must have (?:the )?same (?:number of dimensions|shape|size|length)|"
+            "that is different to the input size|to have the same shape|[Ii]nvalid parallel dims|"
+            r"[Ss]hape mismatch|mismatch in shape|\bshapes? .*(?:do(?:es)? not|don't) match|"
+            r"does not match (?:the )?(?:shape|size|number of)|"
+            r"expected \w+ to have (?:shape|size|\d+ dim)|number of dimensions? (?:don't|doesn't|"
+            r"do not|does not) match|"
+            r"Dimension out of range|expects? .*(?:same|equal) (?:shape|size|length)|input\.size\(-1\) must be equal|"
+            r"is different from|batch_size.*does(?:n't| not) match|not divisible|"
+            r"Expected more than 1 value per channel|"
+            r"All arrays must be of the same length|inconsistent numbers of samples|"
+            r"dimensions? .*incompatible|cannot reshape array|"
+            r"calculated padded input size|\bWORLD_SIZE\b.*(?:!=|must)|(?:!=|"
+            r"must equal) *(?:WORLD_SIZE|world[_ ]size)"
+        ),
+        raises(
+            r"Kernel size can't be greater|[Ee]xpected \d+-?[Dd](?:imensional)?\b.*(?:but got|got)|inhomogeneous shape|"
+            r"Shapes must be equal|incompatible shapes|must be equal rank"
         ),
     ),
     examples=(

@@ -28,6 +28,13 @@ SIGNATURE = Signature(
             "walltime limit",
             strength=LIMIT,
         ),
+        says(
+            r"job killed: walltime \d+ exceeded|TERM_RUNLIMIT|"
+            r"[Rr]eached (?:the )?(?:max(?:imum)? )?(?:wall ?clock|wall) ?time",
+            "job killed: walltime",
+            "TERM_RUNLIMIT",
+            strength=LIMIT,
+        ),
     ),
     examples=(
         "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",

@@ -21,7 +21,8 @@ SIGNATURE = Signature(
         says(
             r"^\S+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
             "argument|ambiguous option|invalid choice|one of the arguments|expected)|"
-            "^Error: (?:No such (?:option|command)|Missing (?:option|argument)|Invalid value)|"
+            "^Error: (?:No such (?:option|command)|Missing (?:option|argument|parameter|command)|"
+            "Got unexpected|Invalid value)|"
             r"^(?:Could not override|Error merging|In '\S+': Could not find|LexerNoViableAltException|"
             "Missing mandatory value)",
             "error: ",
@@ -37,24 +38,48 @@ SIGNATURE = Signature(
             "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
             "OverrideParseException|InterpolationKeyError|HfArgumentParser|DeepSpeedConfigError|"
             r"ArgumentError|UsageError|yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
-            "ConfigError|InvalidConfig|(?:Not)ImplementedError",
+            "ConfigError|InvalidConfig|(?:Not)?ImplementedError|UnrecognizedFlagError|"
+            "IllegalFlagValueError|MisconfigurationException|"
+            "does not exist or is not currently imported|does not recognize this architecture|"
+            "chat_template is not set|does not have a padding token|on purely quantized models|"
+            "Target modules .* not found|[Uu]nrecognized model|Unrecognized configuration class",
             strength=CAUSE - 4,
         ),
         raises(
-            "(?:ValueError|AssertionError|(?:Not)ImplementedError|RuntimeError|KeyError|TypeError|"
-            r"Exception)\b.*(?:(?:does|do|is|are|did)(?: not|n't) (?:currently )?(?:support(?:ed)?|"
-            "allowed|recogni[sz]ed|valid|compatible|enabled)|unsupported|[Oo]nly supports?|only (?:works|"
-            "available|valid|compatible)|(?:must|should|cannot|can't|can not|has to|have to|needs? to|"
-            "may not) (?:be|only|use|set|provide|specify|contain|enable|both)|must (?:match|specify|"
-            r"provide|set|not)|requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|"
-            "check|make sure)|incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
-            "[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
-            "not in (?:the )?(?:list|supported|choices)|"
-            "[Cc]ould not find (?:the )?(?:transformer )?(?:layer|class|module)|"
-            r"No backend type associated with|in the config|[Cc]onfig(?:uration)?\b|"
+            r"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b.*(?:"
+            r"(?:does|do|is|are|did)(?: not|n't) (?:currently )?(?:support(?:ed)?|allowed|recogni[sz]ed|valid|"
+            r"compatible|enabled)|unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
+            r"(?:must|should|cannot|can't|can not|has to|have to|needs? to|may not) "
+            r"(?:be|only|use|set|provide|specify|contain|enable|both)|must (?:match|specify|provide|set|not)|"
+            r"requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|check|make sure)|"
+            r"incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
+            r"[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
+            r"not in (?:the )?(?:list|supported|choices)|in the config|[Cc]onfig(?:uration)?\b|"
+            r"[Cc]ould not find (?:the )?(?:transformer )?(?:layer|class|module)|"
             r"--[a-z][\w-]+|[Ll]ength of \w+.*(?:does not match|must))",
             strength=RAISED + 1,
         ),
+        # What PyTorch itself raises so is mostly a slip of the program: only what speaks of settings counts.
+        raises(
+            r"RuntimeError\b.*(?:"
+            r"(?:does|do|is|are)(?: not|n't) (?:currently )?(?:support(?:ed)?|enabled|recogni[sz]ed)|"
+            r"unsupported|[Oo]nly supports?|No backend type associated with|mutually exclusive|incompatible|"
+            r"[Uu]nrecogni[sz]ed|[Uu]nknown |[Cc]onfig(?:uration)?\b|--[a-z][\w-]+|"
+            r"[Ii]nvalid (?:value|choice|option|config|argument|combination|mode|backend)|"
+            r"must (?:be set|specify|provide|use|set)|(?:cannot|can not|can't) (?:use|set|enable|re-init)|"
+            r"[Pp]lease (?:set|add|specify|provide|pass|enable|disable)|you must use)",
+            strength=RAISED + 1,
+        ),
+        raises(
+            r"omegaconf\.errors\.|hydra\.errors\.|pydantic\w*\.\S*ValidationError|yaml\.\w+\.\w+Error",
+            strength=CAUSE + 1,
+        ),
+        raises(
+            r"^KeyError: '",
+            frames=r"configuration_auto\.py|auto_factory\.py|CONFIG_MAPPING|in from_dict|parse_args|argparse\.py",
+            strength=CAUSE - 4,
+        ),
+        raises(r"ValueError: .*\bis required\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(
         "train.py: error: unrecognized arguments: --sed 1",

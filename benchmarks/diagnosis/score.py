@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How good is the diagnosis on a labelled folder? Accuracy, a confusion table, false alarms, each by group.
+
+usage: score.py LABELS.jsonl LOGS_DIR [PREDICTIONS.jsonl]        without predictions: predict.py is run first
+
+A label: {"id", "class", "also_acceptable", "root_lineno", "group"}, one JSON object a line; class `healthy` has no
+root line. The root line is right if it is the labelled one or says the same but for prefixes, digits and spaces: other
+ranks print the same error. A group is what shares an origin: a split by group shows what was learnt by heart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from typing import Any
+
+HEALTHY = "healthy"
+_PREFIX = re.compile(r"^(?:\s*\[?(?:[\w.\-]+|\d+)\]?:\s*)?(?:\s*\[(?:rank|default)\d+\]:\s*)*")
+
+
+def folded(line: str) -> str:
+    """A line without what differs from rank to rank."""
+    line = re.sub(r"\x1b\[[0-9;]*m", "", line.split("\r")[-1])
+    return " ".join(re.sub(r"\d+", "#", _PREFIX.sub("", line)).split())[:160]
+
+
+def same_line(lines: list[str], number: int | None, wanted: int) -> bool:
+    """Whether line `number` is line `wanted` (both 1-based), or says the same."""
+    if not number or not 0 < number <= len(lines) or not 0 < wanted <= len(lines):
+        return False
+    return number == wanted or folded(lines[number - 1]) == folded(lines[wanted - 1])
+
+
+def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], folder: str) -> dict[str, Any]:
+    """Counts: cases, class, line, healthy, false_alarm; by group; the confusion table; the misses as text."""
+    count: Counter[str] = Counter()
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    confusion: Counter[tuple[str, str]] = Counter()
+    misses = []
+    for label in labels:
+        got = predictions.get(label["id"], {"class": "missing", "root_lineno": None})
+        group = groups[str(label.get("group", "all"))]
+        if label["class"] == HEALTHY:
+            alarm = got["class"] != HEALTHY
+            count.update(healthy=1, false_alarm=alarm)
+            group.update(healthy=1, false_alarm=alarm)
+            if alarm:
+                misses.append(f"{label['id']}: false alarm {got['class']}, line {got['root_lineno']}")
+            confusion[HEALTHY, got["class"]] += 1
+            continue
+        with open(os.path.join(folder, f"{label['id']}.log"), errors="replace", newline="\n", encoding="utf-8") as log:
+            lines = log.read().split("\n")
+        right = got["class"] in [label["class"], *(label.get("also_acceptable") or [])]
+        line = same_line(lines, got["root_lineno"], label["root_lineno"])
+        confusion[label["class"], label["class"] if right else got["class"]] += 1
+        for counts in (count, group):
+            counts.update({"cases": 1, "class": int(right), "line": int(line)})
+        if not (right and line):
+            wanted = f"{label['class']} line {label['root_lineno']}"
+            misses.append(f"{label['id']}: {wanted}, said {got['class']} line {got['root_lineno']}")
+    return {"count": count, "groups": groups, "confusion": confusion, "misses": misses}
+
+
+def table(confusion: Counter[tuple[str, str]]) -> list[str]:
+    """One row a class: how many, how many right, and what the others were taken for."""
+    classes = sorted({wanted for wanted, _said in confusion})
+    wide = max(map(len, classes), default=0)
+    rows = [f"{'class':<{wide}}  cases  right  taken for"]
+    for wanted in classes:
+        said = {other: number for (label, other), number in confusion.items() if label == wanted}
+        wrong = ", ".join(f"{other} {number}" for other, number in sorted(said.items()) if other != wanted)
+        rows.append(f"{wanted:<{wide}}  {sum(said.values()):5d}  {said.get(wanted, 0):5d}  {wrong}".rstrip())
+    return rows
+
+
+def summary(name: str, count: Counter[str]) -> str:
+    cases, healthy = count["cases"], count["healthy"]
+    parts = []
+    if cases:
+        parts.append(f"class {count['class']}/{cases} ({count['class'] / cases:.0%})")
+        parts.append(f"root line {count['line']}/{cases} ({count['line'] / cases:.0%})")
+    if healthy:
+        parts.append(f"false alarms {count['false_alarm']}/{healthy} ({count['false_alarm'] / healthy:.0%})")
+    return f"{name}: {'; '.join(parts)}"
+
+
+def main() -> None:
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    labels_file, folder = sys.argv[1:3]
+    if len(sys.argv) == 4:
+        with open(sys.argv[3], encoding="utf-8") as stream:
+            said = stream.read()
+    else:
+        predict = os.path.join(os.path.dirname(os.path.abspath(__file__)), "predict.py")
+        said = subprocess.run([sys.executable, predict, folder], stdout=subprocess.PIPE, check=True, text=True).stdout
+    with open(labels_file, encoding="utf-8") as stream:
+        labels = [json.loads(line) for line in stream if line.strip()]
+    found = score(labels, {one["id"]: one for one in map(json.loads, said.splitlines())}, folder)
+    print("\n".join([*found["misses"], "", *table(found["confusion"]), ""]))
+    for name, count in sorted(found["groups"].items()):
+        print(summary(f"group {name}", count))
+    print(summary("all", found["count"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What watching costs the cluster, and how soon control is back: benchmarks/run watch. See benchmarks/README.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import glob
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from benchmarks.launch import table
+from benchmarks.launch.ground import Ground, prepared
+from benchmarks.launch.timing import Command, kill_tree, start
+from benchmarks.launch.ways import Trial, Ways
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+KEY = "0123456789abcdef"
+SIZES = (1, 100, 1000)
+LINGERS = 20.0
+# What only the nodes and slurmctld itself say to each other is nobody's question.
+ASKED = re.compile(r"^\s+(REQUEST_\w*(?:INFO|PING|STATS)\w*)\s.*count:(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one watch: Slurm commands by name, questions that slurmctld answered, CPU seconds here."""
+
+    commands: dict[str, int]
+    questions: int
+    cpu: float
+
+
+class Watching:
+    """Jobs on a ground, and what watches them."""
+
+    def __init__(self, ground: Ground, ways: Ways) -> None:
+        self.ground = ground
+        self.ways = ways
+        self.numbers = count(1)
+        self.path, self.log = ground.counting()
+
+    def jobs(self, size: int) -> tuple[list[str], list[str]]:
+        """(run directories on the head, job ids) of so many launches. Those that find no room wait."""
+        state = f"watch-{next(self.numbers)}"
+        shutil.copy(HERE / "job.sh", self.ground.path("bench", "job.sh"))
+        run_dirs, ids = [], []
+        for number in range(size):
+            parts = ("bench", state, "runs", f"watch-{number}", KEY, "1")
+            self.ground.path(*parts).mkdir(parents=True)
+            run_dirs.append(self.ground.inside(*parts))
+        lines = [
+            f"sbatch --parsable --job-name=watch-{number}.{KEY}.1 --chdir={run_dir} --output=/dev/null --time=30 "
+            f"{self.ground.inside('bench', 'job.sh')} {run_dir}"
+            for number, run_dir in enumerate(run_dirs)
+        ]
+        script = self.ground.path("bench", "submit.sh")
+        script.write_text("\n".join(lines) + "\n")
+        ids = self.ground.on_head("sh", self.ground.inside("bench", "submit.sh")).split()
+        for run_dir, job_id in zip(run_dirs, ids):
+            here = self.ground.path(*run_dir[len(self.ground.shared_inside) + 1 :].split("/"))
+            events = [
+                {"event": "intent", "time": time.time()},
+                {"event": "submitted", "time": time.time(), "job_id": job_id},
+            ]
+            (here / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        return run_dirs, ids
+
+    def ours(self, run_dirs: list[str], seconds: int) -> Cost:
+        variables = self.ground.scratch / "variables.json"
+        variables.write_text(json.dumps({"run_dirs": run_dirs, "seconds": seconds}))
+        play = ["ansible-playbook", "--inventory", self.ground.inventory, str(HERE / "wait.yml"), "-e", f"@{variables}"]
+        return self._cost(Command(play, self.ground.scratch, self.ground.environment(self.path)))
+
+    def submitit(self, ids: list[str], seconds: int) -> Cost:
+        folder = self.ground.path("bench", "submitit")
+        folder.mkdir(exist_ok=True)
+        shutil.copy(HERE / "with_submitit.py", folder / "watch.py")
+        (folder / "ids").write_text("\n".join(ids))
+        inside = self.ground.inside("bench", "submitit")
+        python = f"{self.ground.root}/.cache/benchmarks/submitit/bin/python"
+        argv = [self.ground.head, python, f"{inside}/watch.py", f"{inside}/logs", str(seconds), f"{inside}/ids"]
+        return self._cost(Command(argv, self.ground.scratch, self.ground.environment(self.path)))
+
+    def _cost(self, command: Command) -> Cost:
+        self.log.write_text("")
+        before = self._questions()
+        run = start(command).finish()
+        return Cost(dict(Counter(self.log.read_text().split())), self._questions() - before, run.cpu)
+
+    def _questions(self) -> int:
+        """How many questions slurmctld has answered so far, by sdiag's count."""
+        # sdiag's own is one of them, in both counts.
+        return sum(int(number) for _kind, number in ASKED.findall(self.ground.on_head("sdiag"))) - 1
+
+    def cancel(self) -> None:
+        self.ground.on_head("scancel", f"--user={os.getuid()}")
+        self.ground.wait_for_empty_queue()
+
+
+def returned(ground: Ground, ways: Ways, rounds: int) -> list[float]:
+    """Seconds from the artifact (its time on the disk) until the command that waits for it has ended."""
+    way, found = ways.ours(), []
+    for number in range(rounds + 1):
+        ground.settle()
+        trial = Trial(9000 + number, lingers=LINGERS, watch=True)
+        run = start(way.command(trial))
+        until = time.time() + 90
+        while not glob.glob(way.artifact(trial)):
+            if time.time() > until:
+                kill_tree(run.process.pid)
+                raise RuntimeError(f"no artifact appeared:\n{run.text}")
+            time.sleep(0.05)
+        landed = os.stat(glob.glob(way.artifact(trial))[0]).st_mtime
+        run.finish()
+        assert run.ended_at is not None
+        if number:  # the first one ships code and runtime
+            found.append(run.ended_at - landed)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks/run watch", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60, help="how long each watch lasts (60)")
+    parser.add_argument("--rounds", type=int, default=20, help="launches to their artifact (20)")
+    options = parser.parse_args()
+    out = ROOT / "build" / "benchmarks"
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[list[object]] = []
+    loads = []
+    with prepared(ROOT) as ground:
+        ways = Ways(ground)
+        watching = Watching(ground, ways)
+        for size in SIZES:
+            run_dirs, ids = watching.jobs(size)
+            time.sleep(10)
+            for name in ("ours", "submitit"):
+                if name == "submitit" and not ways.submitit_version:
+                    rows.append([size, name, f"not measured: {ways.missing['submitit']}", None, None, None])
+                    continue
+                print(f"[bench] {size} jobs, {name}", file=sys.stderr, flush=True)
+                loads.append(os.getloadavg()[0])
+                cost = (
+                    watching.ours(run_dirs, options.seconds)
+                    if name == "ours"
+                    else watching.submitit(ids, options.seconds)
+                )
+                said = ", ".join(f"{number} {command}" for command, number in sorted(cost.commands.items()))
+                minute = 60 / options.seconds
+                total = sum(cost.commands.values())
+                rows.append(
+                    [size, name, f"{total * minute:.0f}", said, f"{cost.questions * minute:.0f}", f"{cost.cpu:.1f}"]
+                )
+            watching.cancel()
+        times = returned(ground, ways, options.rounds)
+        facts = ground.facts()
+        facts["submitit"] = ways.submitit_version
+    facts["load"] = f"{min(loads):.0f} to {max(loads):.0f}"
+    facts["date"] = datetime.date.today().isoformat()
+    head = ["jobs", "", "commands a minute", "which", "questions to slurmctld a minute", "CPU seconds"]
+    text = "\n".join(
+        [
+            "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n",
+            f"The first {options.seconds} seconds of each watch.\n",
+            table.markdown(head, rows),
+            f"Artifact landed to control back, {len(times)} launches: {table.spread(times)} s.\n",
+        ]
+    )
+    (out / "watch.md").write_text(text)
+    (out / "watch.json").write_text(json.dumps({"facts": facts, "rows": rows, "returned": times}, indent=1) + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+#!/bin/sh
+# A launch as one sees it from outside: job.sh RUN_DIR. It says that it has started, writes a step now and then, and goes on.
+mkdir -p "$1/logs/0"
+echo "1 cluster $SLURM_JOB_ID" >"$1/claim"
+echo "{\"job_id\": \"$SLURM_JOB_ID\", \"attempt\": 0, \"nodes\": [\"$(hostname)\"]}" >"$1/started.json.new"
+mv "$1/started.json.new" "$1/started.json"
+step=0
+while :; do
+    step=$((step + 1))
+    echo "step $step/1000 loss 2.5" >>"$1/logs/0/rank-0000.log"
+    sleep 5
+done

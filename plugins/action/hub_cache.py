@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `hub_cache`: read, or fetch, what the controller has, and send what the host lacks of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils import hub_source
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+
+
+class ActionModule(Producer):
+    MODULE = "rankzero.slurm.hub_cache"
+    OPTIONS = {
+        "repo": {"type": "str", "required": True},
+        "repo_type": {"type": "str", "choices": ["model", "dataset", "space"], "default": "model"},
+        "revision": {"type": "str", "default": "main"},
+        "path": {"type": "str", "default": "~/.cache/huggingface"},
+        "src": {"type": "str"},
+        "remote_src": {"type": "bool", "default": False},
+        "include": {"type": "list", "elements": "str", "default": []},
+        "exclude": {"type": "list", "elements": "str", "default": []},
+        "require": {"type": "list", "elements": "str", "default": []},
+        "download": {"type": "str", "choices": ["head", "controller"], "default": "head"},
+        "python": {"type": "str"},
+        "token_file": {"type": "str", "no_log": False},
+        "verify": {"type": "bool", "default": False},
+        "update": {"type": "bool", "default": False},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    }
+
+    def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+        if options["remote_src"] and options["src"] is None:
+            raise RankzeroError("remote_src: says where src is; give src, or leave remote_src out.")
+        if options["src"] is None or options["remote_src"] or options["state"] == "absent":
+            result = self.call(**options)
+            if "needs" not in result:
+                return result
+            found = hub_source.downloaded(options, result["needs"])
+            result = self._bring(options, found)
+            if not result.get("failed"):
+                hub_source.forget(found)
+            return result
+        with hub_source.opened(options["src"], options["include"], options["exclude"]) as found:
+            return self._bring(options, found)
+
+    def _bring(self, options: dict[str, Any], found: hub_source.Found) -> dict[str, Any]:
+        """Ask what the host lacks, send that, and let it be installed."""
+        given = {**options, "src": None}
+        result = self.call(**given, _request=found.request())
+        if "lacking" not in result:
+            return result
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            archive = os.path.join(folder, "files.tar")
+            hub_source.pack(found, result["lacking"], archive)
+            size = os.path.getsize(archive)
+            remote = self._connection._shell.join_path(self.send([archive]), "files.tar")
+        sent = {**self.call(**given, _request={**found.request(), "archive": remote}), "sent": size}
+        # By now what was wrong lies aside, and is only missing.
+        return {**sent, **({"repaired": result["repaired"]} if result["repaired"] else {})}

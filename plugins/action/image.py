@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `image`: reads the Containerfile and its context, and sends what the host lacks of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import BuildInput, read_build
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack
+
+display = Display()
+
+
+class ActionModule(Producer):
+    MODULE = "rankzero.slurm.image"
+    OPTIONS = {
+        "name": {"type": "str", "default": "image"},
+        "containerfile": {"type": "str"},
+        "context": {"type": "str"},
+        "target": {"type": "str"},
+        "build_args": {"type": "dict", "default": {}},
+        "secrets": {"type": "dict", "default": {}, "no_log": False},
+        "suite": {"type": "str"},
+        "packages": {"type": "list", "elements": "str", "default": []},
+        "mirror": {"type": "str"},
+        "rootfs": {"type": "str"},
+        "reference": {"type": "str"},
+        "squashfs": {"type": "str"},
+        "env": {"type": "dict", "default": {}},
+        "compression": {"type": "str", "choices": ["zstd", "lz4", "gzip"], "default": "zstd"},
+        "formats": {"type": "list", "elements": "str", "choices": ["sqsh", "sif", "oci"], "default": ["sqsh"]},
+        "engine": {"type": "str", "choices": ["auto", "buildah", "podman"], "default": "auto"},
+        "work_dir": {"type": "str"},
+        "store_root": {"type": "str", "default": "~/.rankzero/store"},
+        "key": {"type": "str", "no_log": False},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    }
+
+    def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+        key = options.pop("key")
+        if key is not None:
+            where = {"store_root": options["store_root"], "state": options["state"]}
+            return self.without_source(key, options["state"], where)
+        read = BuildInput("", None)
+        request: dict[str, Any] = {}
+        containerfile, context = options.pop("containerfile"), options.pop("context")
+        if containerfile is not None:
+            read = read_build(containerfile, context, options["build_args"], options["target"])
+            request = {"text": read.text, "context": read.listed()}
+        elif context is not None:
+            raise RankzeroError("context: has no effect without containerfile.")
+        result = self.call(**options, _request=request)
+        if result.pop("needs", None) and read.context and not result.get("failed"):
+            result = self.call(**options, _request={**request, "archive": self._send(read.context)})
+        return result
+
+    def _send(self, context: Snapshot) -> str:
+        host = self._variables.get("inventory_hostname", "host")
+        display.display(f"{host}: sending the context, {len(context.files)} files, {context.size / 1e6:.1f} MB")
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            archive = os.path.join(folder, "context.tar.gz")
+            try:
+                with open(archive, "wb") as stream:
+                    pack(context, stream)
+            except OSError as error:
+                raise RankzeroError(f"context: cannot be packed: {error}. Run again.") from error
+            return str(self._connection._shell.join_path(self.send([archive]), "context.tar.gz"))

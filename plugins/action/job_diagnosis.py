@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `job_diagnosis`: reads a site's families of failures here and ships them as data."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.post_mortem import DIAGNOSIS_SPEC
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = True
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        public = {name: spec for name, spec in DIAGNOSIS_SPEC.items() if not name.startswith("_")}
+        _checked, options = self.validate_argument_spec(public)
+        arguments = dict(self._task.args)
+        if options["families"]:
+            # Imported here: a diagnosis without them needs no YAML.
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.families import load_families
+
+            try:
+                arguments["_families"] = load_families(options["families"], os.getcwd())
+            except RankzeroError as error:
+                return {"failed": True, "msg": error.message, **error.partial}
+        result: dict[str, Any] = self._execute_module(
+            "rankzero.slurm.job_diagnosis", module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
+        )
+        result.pop("invocation", None)
+        return result

@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `job_sweep`: layers -> elements -> one script and its parameter lines, then one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
+
+display = Display()
+
+
+class ActionModule(LaunchAction):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        try:
+            return self._sweep(task_vars or {})
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _sweep(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements")
+        job = self.job_of(arguments)
+        sweep = self.prepared_sweep(job, arguments["relaunch"])
+        given = {
+            "job": arguments["job"],
+            "state": arguments.get("state", "present"),
+            "elements": arguments.get("elements") or [],
+        }
+        result = self.launched_sweep(job, sweep, given, task_vars)
+        result = self.completed(result, sweep.first, job, sweep.lines)
+        host = task_vars.get("inventory_hostname", "localhost")
+        for line in _told(result, sweep.lines):
+            display.display(f"{host}: {line}")
+        return result
+
+
+def _told(result: dict[str, Any], lines: list[str]) -> list[str]:
+    """What a person sees: the plan where something is submitted, and how many elements went which way."""
+    if result.get("failed"):
+        return []
+    missing = ", ".join(ref["kind"] for ref in result["missing"])
+    counts = ", ".join(f"{count} {name}" for name, count in result["counts"].items())
+    told = [f"  {counts}; {result['sweep_dir']}"]
+    told += [f"  array {one['job_id']}: {one['elements']} elements" for one in result["arrays"]]
+    told += [f"  to be built first: {missing}"] if missing else []
+    first, *rest = lines
+    plan = [f"  {line}" for line in rest] if result["launch_state"] in ("planned", "submitted") else []
+    return [first, *plan, *told]

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `job_sweep_info`: asks until the sweep is over, shows the table, writes CSV and JSON here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweep_table import screen, tally, write
+
+display = Display()
+FIRST_DELAY = 1.0
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
+        self._task_vars = task_vars or {}
+        self._host = self._task_vars.get("inventory_hostname", "localhost")
+        began = time.monotonic()
+        result, polls = self._ask(), 1
+        delay, said = FIRST_DELAY, ""
+        waiting = options["wait"] and not self._task.check_mode
+        while waiting and not result.get("failed") and not result["completed"]:
+            left = options["wait_timeout"] - (time.monotonic() - began) if options["wait_timeout"] else delay
+            if left <= 0:
+                break
+            if tally(result) != said:
+                said = tally(result)
+                self._say(f"{result['name']}: {said}")
+            time.sleep(min(delay, left))
+            # Each question costs Slurm one query, however many elements there are.
+            delay = min(delay * 1.3, max(options["poll_max"], FIRST_DELAY))
+            try:
+                result = retried(self._ask, self._say, options["reconnect_timeout"], self._connection)
+            except ConnectionLost as error:
+                return {**result, "failed": True, "msg": _lost(self._host, result, str(error))}
+            polls += 1
+        if result.get("failed"):
+            return result
+        result.update(polls=polls, waited=time.monotonic() - began, table=screen(result), files={})
+        for line in result["table"]:
+            self._say(line)
+        if options["dest"] and not self._task.check_mode:
+            result["files"] = write(result, os.path.abspath(options["dest"]))
+            self._say(f"results: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
+        return result
+
+    def _say(self, text: str, color: str | None = None) -> None:
+        display.display(f"{self._host}: {text}", color=color)
+
+    def _ask(self) -> dict[str, Any]:
+        given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
+        result: dict[str, Any] = self._execute_module(
+            "rankzero.slurm.job_sweep_info", module_args=given, task_vars=self._task_vars
+        )
+        result.pop("invocation", None)
+        return result
+
+
+def _lost(host: str, result: dict[str, Any], reason: str) -> str:
+    return (
+        f"the connection to {host} was lost: {reason}. The sweep {result['name']} is not affected. Attach to it again "
+        f"by running the same command, or with: ansible {host} -m rankzero.slurm.job_sweep_info "
+        f'-a "sweep_dir={result["sweep_dir"]} wait=true"'
+    )

@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of many fixed strings a line holds, without asking for each of them.
+
+Most lines hold none. A few short pieces, of which each string holds one, are looked for first: a third of the time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+PIECE = 4
+
+
+class Index:
+    """Answers for `strings`: which of them a text holds, as their positions in the order given."""
+
+    def __init__(self, strings: Iterable[str]) -> None:
+        numbered = list(enumerate(strings))
+        common = Counter(piece for _number, string in numbered for piece in set(_pieces(string)))
+        by_piece: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for number, string in numbered:
+            chosen = next((piece for piece in by_piece if piece in string), None)
+            if chosen is None:
+                chosen = max(_pieces(string), key=lambda piece: common[piece])
+            by_piece[chosen].append((number, string))
+        self._by_piece = dict(by_piece)
+        self._pieces = tuple(by_piece)
+
+    def held(self, text: str) -> list[int]:
+        """The positions of the strings that `text` holds, in order."""
+        pieces = [piece for piece in self._pieces if piece in text]
+        if not pieces:
+            return []
+        return sorted(number for piece in pieces for number, string in self._by_piece[piece] if string in text)
+
+
+def _pieces(string: str) -> list[str]:
+    return [string[start : start + PIECE] for start in range(max(1, len(string) - PIECE + 1))]

@@ -1,0 +1,225 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where in big logs something may stand: a few fixed strings, found by ripgrep, grep or Python. One pass over a file.
+
+Few strings with rare first bytes: grep finds these at one to two gigabytes a second, and the three hundred of all
+families at a seventh of one.
+What stands near them, and both ends of the file, is read whole (`Windows`).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+
+# At least one of these is on, or within a few lines of, whatever says that something failed in the middle of a log.
+# grep looks for their first bytes: each is one that is rare in logs. One string that begins with a space, and grep
+# takes twice the time; ripgrep falls to a tenth of its speed somewhere above two dozen. What the shell says when a
+# script begins stands in the first lines, which are read anyway.
+ANCHORS = (
+    b"Traceback (most",
+    b"rror: ",
+    b"ERROR",
+    b"Exception",
+    b"CANCELLED AT",
+    b"Killed",
+    b"killed",
+    b"NCCL WARN",
+    b"Watchdog caught",
+    b"No space left",
+    b"No module",
+    b"quota exceeded",
+    b"Out of memory",
+    b"Fatal",
+    b"FATAL",
+    b"Segmentation",
+    b"SIG",
+    b"Bus error",
+    b"Aborted",
+    b"Failed",
+    b"Permission denied",
+    b"xitcode: -",
+    b"Xid (",
+    b"zero] job",
+)
+# A grep that meets a file without line ends would hold all of it.
+GREP_MEMORY = 160 << 20
+# Of hits that look alike so many are kept from the beginning, and of all hits so many from the end.
+ALIKE = 24
+FIRST = 4000
+LAST = 400
+# After so many hits it is no longer asked which look alike.
+ASKED = 50_000
+SHAPE = 48
+# In a line that is longer nothing is looked for: its beginning and its end are read anyway.
+ENDLESS = 16 << 20
+_DIGITS = bytes.maketrans(b"0123456789", b"##########")
+
+BEFORE = 512
+AFTER = 2 << 10
+TRACEBACK = 16 << 10
+HEAD = 2 << 10
+TAIL = 5 << 10
+
+
+@dataclass
+class Hits:
+    """The lines of one file that hold an anchor: their numbers and offsets, bounded, in order."""
+
+    first: list[tuple[int, int, bool]] = field(default_factory=list)
+    last: deque[tuple[int, int, bool]] = field(default_factory=lambda: deque(maxlen=LAST))
+    seen: int = 0
+    shapes: Counter[bytes] = field(default_factory=Counter)
+    newest: int = -1
+
+    def add(self, number: int, offset: int, text: bytes) -> None:
+        self.seen += 1
+        self.newest = offset
+        hit = (number, offset, ANCHORS[0] in text)
+        if self.seen <= ASKED and len(self.first) < FIRST:
+            shape = text[:SHAPE].translate(_DIGITS)
+            self.shapes[shape] += 1
+            if self.shapes[shape] <= ALIKE:
+                self.first.append(hit)
+                return
+        self.last.append(hit)
+
+    def all(self) -> list[tuple[int, int, bool]]:
+        return sorted([*self.first, *self.last])
+
+
+def tool() -> list[str] | None:
+    """The command that finds fixed strings in many files: ripgrep, else grep, else None."""
+    found = shutil.which("rg")
+    if found:
+        plain = ["--no-config", "--no-messages", "--color=never", "--no-heading", "--no-mmap", "--null"]
+        return [found, *plain, "-a", "-b", "-n", "-H", "-F"]
+    found = shutil.which("grep")
+    return [found, "-a", "-b", "-n", "-H", "-Z", "-F"] if found else None
+
+
+def strings(signatures: Sequence[Signature], known: Sequence[Signature]) -> tuple[bytes, ...]:
+    """The fixed strings of a site's own families: nobody knows whether an anchor stands near them."""
+    own = [signature for signature in signatures if signature not in known]
+    return tuple(needle.encode() for signature in own for match in signature.matches for needle in match.needles)
+
+
+def find(paths: Sequence[str], command: Sequence[str] | None, own: Sequence[bytes] = ()) -> dict[str, Hits]:
+    """The anchors' lines in these files. What the tool could not search is searched by Python: lines of gigabytes."""
+    anchors = (*ANCHORS, *own)
+    found = {path: Hits() for path in paths}
+    if command is None or not _by_tool(paths, command, anchors, found):
+        for path in paths:
+            # One by one, so that what is odd about one file costs the others nothing.
+            alone = {path: Hits()}
+            if command is None or len(paths) == 1 or not _by_tool([path], command, anchors, alone):
+                alone[path] = in_python(path, anchors)
+            found[path] = alone[path]
+    return found
+
+
+def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[bytes], found: dict[str, Hits]) -> bool:
+    with tempfile.NamedTemporaryFile("wb", prefix="rankzero-anchors-") as wanted:
+        wanted.write(b"\n".join(anchors) + b"\n")
+        wanted.flush()
+        with subprocess.Popen(
+            [*command, "-f", wanted.name, "--", *paths],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+            preexec_fn=_limit_memory,  # noqa: PLW1509 - one thread
+        ) as process:
+            by_name = {os.fsencode(path): hits for path, hits in found.items()}
+            for line in lines.raw_lines(process.stdout) if process.stdout else ():
+                name, _nul, rest = line.partition(b"\0")
+                number, _colon, rest = rest.partition(b":")
+                offset, _colon, text = rest.partition(b":")
+                if name in by_name and number.isdigit() and offset.isdigit():
+                    by_name[name].add(int(number), int(offset), text)
+        return process.returncode <= 1
+
+
+def _limit_memory() -> None:
+    _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (GREP_MEMORY, hard))
+
+
+def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
+    """The same without a tool, in memory of a few blocks, whatever the lines are."""
+    hits = Hits()
+    number = 1
+    position = 0
+    line_start = 0
+    keep = max(map(len, anchors)) - 1
+    carried = b""
+    with open(path, "rb") as stream:
+        while True:
+            fresh = stream.read(4 * lines.BLOCK)
+            if not fresh:
+                break
+            block = carried + fresh
+            base = position - len(carried)
+            if base - line_start > ENDLESS and b"\n" not in fresh:
+                position += len(fresh)
+                continue
+            places = sorted({at for anchor in anchors for at in _places(block, anchor)})
+            done = 0
+            for at in places:
+                begin = block.rfind(b"\n", 0, at) + 1
+                ends = block.count(b"\n", done, begin)
+                number += ends
+                done = max(done, begin)
+                if ends:
+                    line_start = base + begin
+                if hits.newest != line_start:
+                    hits.add(number, line_start, block[begin : begin + lines.LONGEST])
+            rest = block.count(b"\n", done)
+            number += rest
+            if rest:
+                line_start = base + block.rfind(b"\n") + 1
+            position += len(fresh)
+            # An anchor may lie across two blocks; a line end in the carried part was counted already.
+            carried = block[max(block.rfind(b"\n") + 1, len(block) - keep) :]
+    return hits
+
+
+def _places(block: bytes, anchor: bytes) -> Iterator[int]:
+    """Where the anchor is, once a line."""
+    at = block.find(anchor)
+    while at >= 0:
+        yield at
+        end = block.find(b"\n", at)
+        at = block.find(anchor, end) if end >= 0 else -1
+
+
+def windows(size: int, hits: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int, int, int]]:
+    """What to read of a file: (begin, end, a line's number, that line's offset), in order, without overlap.
+
+    The number is 0 where none is known: at the end of a file, far from any anchor.
+    """
+    found = [(0, min(size, HEAD), 1, 0)]
+    for number, offset, traceback in hits:
+        begin, end = max(0, offset - BEFORE), min(size, offset + (TRACEBACK if traceback else AFTER))
+        before = found[-1]
+        if begin <= before[1]:
+            found[-1] = (before[0], max(before[1], end), before[2], before[3])
+        else:
+            found.append((begin, end, number, offset))
+    tail = max(0, size - TAIL)
+    before = found[-1]
+    if tail <= before[1]:
+        found[-1] = (before[0], size, before[2], before[3])
+    else:
+        found.append((tail, size, 0, tail))
+    return found

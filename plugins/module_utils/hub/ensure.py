@@ -1,0 +1,259 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A repository of the hub in the cache of a cluster: present, verified and repaired, or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import (
+    install,
+    lacking,
+    name,
+    read_folder,
+    require_files,
+    uninstall,
+    write_manifest,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository, repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import (
+    File,
+    Manifest,
+    current,
+    facts,
+    listing,
+    read,
+    selected,
+    tree_digest,
+    verify,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import untar
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+
+#: How long another one that stages the same is waited for: as long as a large model takes.
+_WAIT = 3600.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that are to be a snapshot: which commit, which files, and where they come from in words."""
+
+    commit: str
+    files: tuple[File, ...]
+    said: str
+
+
+def ensure_cache(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+    """Bring the repository of the module's options into its state.
+
+    `request` comes from the controller where that has the files: `commit` (None for a folder), `files` (path, sha256,
+    size), `said`, and once the host has said what is lacking the `archive` with it.
+    Returns `changed`, `ref`, `snapshot`, `repaired`, `diff`; `lacking` or `needs` instead where the controller must
+    send something.
+    Raises RankzeroError.
+    """
+    where = repository(home_of(options["path"]), options["repo"], options["repo_type"], options["revision"])
+    try:
+        if options["state"] == "absent":
+            return _absent(where, check_mode=check_mode)
+        return _present(where, options, request, check_mode=check_mode)
+    except OSError as error:
+        raise trouble(error, where.home) from error
+
+
+def home_of(path: str) -> str:
+    """The option `path` as an absolute path of this host."""
+    home = os.path.expanduser(os.path.expandvars(path))
+    if not os.path.isabs(home) or "$" in home:
+        raise RankzeroError(
+            f"path: {path!r} is no absolute path on the cluster (it expands to {home!r}). Give the folder that the "
+            "jobs have as HF_HOME, on shared storage."
+        )
+    return os.path.normpath(home)
+
+
+def _present(
+    where: Repository, options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool
+) -> dict[str, Any]:
+    wanted = (tuple(options["include"]), tuple(options["exclude"]))
+    source = _given(where, options, request, wanted)
+    commit = source.commit if source else (None if options["update"] else current(where))
+    known = read(where, commit) if commit else None
+    if known and known.wanted != wanted and source is None:
+        known = None
+    broken: dict[str, str] = {}
+    if known:
+        require_files((file.path for file in known.files), options["require"], where.name)
+        seen, broken = verify(where, known, thorough=options["verify"])
+        if not broken and current(where) == commit:
+            if seen != known and not check_mode:
+                write_manifest(where, seen)
+            return _result(where, seen, changed=False)
+    if source is None:
+        return _from_hub(where, options, known if broken else None, broken, check_mode=check_mode)
+    if check_mode:
+        return _result(
+            where, _manifest(where, source, wanted), changed=True, present=False, before=known, broken=broken
+        )
+    if source.commit == (known.commit if known else None) and not broken:
+        name(where, source.commit)  # another revision of the same files
+        return _result(where, known, changed=True)
+    return _install(where, options, request, source, known, broken)
+
+
+def _given(
+    where: Repository, options: Mapping[str, Any], request: Mapping[str, Any], wanted: tuple[tuple[str, ...], ...]
+) -> Source | None:
+    """The files of `src`, here or on the controller; None where the hub is asked by this host."""
+    if request.get("files") is not None:
+        files = tuple(File(path, sha256, size) for path, sha256, size in request["files"])
+        said = request["said"]
+    elif options["src"] is not None:
+        folder = os.path.expanduser(options["src"])
+        if not os.path.isdir(folder):
+            raise RankzeroError(f"src: {folder} is no folder on this host; with remote_src it must be one")
+        found = {file.path: file for file in read_folder(folder)}
+        files = tuple(found[path] for path in selected(sorted(found), *wanted))
+        said = folder
+    else:
+        return None
+    require_files((file.path for file in files), options["require"], where.name)
+    # A folder has no commit: its content stands for one, and the same content is the same one.
+    commit = request.get("commit") or tree_digest(files)[:40]
+    if COMMIT.fullmatch(where.revision) and where.revision != commit:
+        raise RankzeroError(
+            f"revision: {where.revision} is a commit, and what is staged is {commit}; name a branch or leave it out"
+        )
+    return Source(commit, files, said)
+
+
+def _install(
+    where: Repository,
+    options: Mapping[str, Any],
+    request: Mapping[str, Any],
+    source: Source,
+    before: Manifest | None,
+    broken: Mapping[str, str],
+) -> dict[str, Any]:
+    wanted = (tuple(options["include"]), tuple(options["exclude"]))
+    os.makedirs(where.ours, exist_ok=True)
+    with hold(where.lock, _WAIT):
+        if options["src"] is not None and options["remote_src"]:
+            folder = os.path.expanduser(options["src"])
+            made = install(where, source.commit, source.files, folder, _manifest(where, source, wanted), ours=False)
+        else:
+            missing = lacking(where, source.files)
+            if missing and "archive" not in request:
+                return {"changed": False, "lacking": [file.path for file in missing], "repaired": dict(broken)}
+            with fresh_folder(os.path.join(where.ours, "arrived")) as folder:
+                if missing:
+                    untar(request["archive"], folder)
+                made = install(where, source.commit, source.files, folder, _manifest(where, source, wanted), ours=True)
+    return _result(where, made, changed=True, before=before, broken=broken)
+
+
+def _from_hub(
+    where: Repository,
+    options: Mapping[str, Any],
+    known: Manifest | None,
+    broken: Mapping[str, str],
+    *,
+    check_mode: bool,
+) -> dict[str, Any]:
+    """This host asks the hub. What is broken comes again from the commit that it was of."""
+    wanted = (tuple(options["include"]), tuple(options["exclude"]))
+    if check_mode:
+        return _result(where, known, changed=True, present=False, broken=broken)
+    commit = known.commit if known else None
+    if options["download"] == "controller":
+        return {"changed": False, "needs": {"commit": commit}}
+    hub = Hub(options["python"] or "python3", options["token_file"])
+    commit = commit or _looked_up(hub, where, options)
+    before = read(where, commit)
+    if before and before.wanted == wanted and not verify(where, before, thorough=options["verify"])[1]:
+        changed = current(where) != commit  # asked for an update, and there was none
+        name(where, commit)
+        return _result(where, before, changed=changed)
+    os.makedirs(where.ours, exist_ok=True)
+    with hold(where.lock, _WAIT):
+        # It keeps its name when we are killed: the library goes on with the files that are missing.
+        folder = os.path.join(where.ours, f"{commit}.partial")
+        hub.download(where, commit, folder, *((tuple(broken), ()) if known else wanted))
+        files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))
+        source = Source(commit, files, "hub")
+        made = install(where, commit, files, folder, _manifest(where, source, wanted), ours=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    return _result(where, made, changed=True, before=before, broken=broken)
+
+
+def _looked_up(hub: Hub, where: Repository, options: Mapping[str, Any]) -> str:
+    """The commit of the revision, which has what is required."""
+    commit, names = hub.look(where)
+    require_files(selected(names, options["include"], options["exclude"]), options["require"], where.name)
+    return commit
+
+
+def _absent(where: Repository, *, check_mode: bool) -> dict[str, Any]:
+    commit = current(where)
+    known = read(where, commit) if commit else None
+    if known and not check_mode:
+        with hold(where.lock, _WAIT):
+            uninstall(where, known)
+    return {
+        "changed": known is not None,
+        "ref": _ref(where, known, present=False),
+        "diff": _diff(where, known, None) if known else {},
+    }
+
+
+def _manifest(where: Repository, source: Source, wanted: tuple[Sequence[str], ...]) -> Manifest:
+    include, exclude = (tuple(patterns) for patterns in wanted)
+    return Manifest(where.name, where.kind, source.commit, source.said, (include, exclude), source.files)
+
+
+def _result(
+    where: Repository,
+    manifest: Manifest | None,
+    *,
+    changed: bool,
+    present: bool = True,
+    before: Manifest | None = None,
+    broken: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    result: dict[str, Any] = {"changed": changed, "ref": _ref(where, manifest, present=present)}
+    if manifest:
+        result["snapshot"] = facts(manifest, where)
+    if broken:
+        result["repaired"] = dict(broken)
+    if changed:
+        result["diff"] = _diff(where, before, manifest)
+    return result
+
+
+def _ref(where: Repository, manifest: Manifest | None, *, present: bool) -> dict[str, Any]:
+    return {
+        "kind": "hub",
+        "key": hashlib.sha256(json.dumps([where.kind, where.name, where.revision]).encode()).hexdigest(),
+        "path": where.snapshot(manifest.commit) if manifest else where.path,
+        "digest": manifest.digest if manifest else None,
+        "present": present and manifest is not None,
+    }
+
+
+def _diff(where: Repository, before: Manifest | None, after: Manifest | None) -> dict[str, str]:
+    return {
+        "before_header": where.path,
+        "after_header": where.path,
+        "before": listing(before),
+        "after": listing(after),
+    }

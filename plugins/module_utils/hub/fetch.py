@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetch a snapshot from the hub with the hub's own library, in a Python that has it. Files that have arrived stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import Repository
+
+# Runs in the other Python. What it is asked comes on standard input: a token is in no argument that `ps` shows.
+PROGRAM = """
+import json, os, sys
+asked = json.load(sys.stdin)
+try:
+    from huggingface_hub import HfApi, snapshot_download
+except ImportError as error:
+    print(json.dumps({"error": ["ImportError"], "text": str(error)}))
+    sys.exit(0)
+try:
+    where = {"repo_id": asked["repo"], "repo_type": asked["kind"], "token": asked["token"]}
+    info = HfApi().repo_info(revision=asked["revision"], **where)
+    told = {"commit": info.sha, "names": [each.rfilename for each in info.siblings or []]}
+    if asked["folder"]:
+        snapshot_download(
+            revision=info.sha, local_dir=asked["folder"], allow_patterns=asked["include"] or None,
+            ignore_patterns=asked["exclude"] or None, **where
+        )
+except Exception as error:
+    told = {"error": [kind.__name__ for kind in type(error).__mro__], "text": str(error)}
+print(json.dumps(told))
+"""
+# A download is no use of what is cached; the progress bars have no reader here.
+_ENVIRONMENT = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+@dataclass(frozen=True)
+class Hub:
+    """How the hub is asked: by which Python, with the token of which file (None: what the library itself finds)."""
+
+    python: str
+    token_file: str | None = None
+
+    def look(self, repository: Repository) -> tuple[str, list[str]]:
+        """(commit, names of all its files) of the revision. Raises RankzeroError."""
+        told = self._ask(repository, None, (), ())
+        return str(told["commit"]), [str(name) for name in told["names"]]
+
+    def download(
+        self, repository: Repository, commit: str, folder: str, include: Sequence[str], exclude: Sequence[str]
+    ) -> None:
+        """Bring the selected files of a commit into `folder`, which may hold a part of them. Raises RankzeroError."""
+        pinned = Repository(repository.home, repository.name, repository.kind, commit)
+        self._ask(pinned, folder, include, exclude)
+
+    def _ask(
+        self, repository: Repository, folder: str | None, include: Sequence[str], exclude: Sequence[str]
+    ) -> dict[str, list[str] | str]:
+        asked = {
+            "repo": repository.name,
+            "kind": repository.kind,
+            "revision": repository.revision,
+            "folder": folder,
+            "include": list(include),
+            "exclude": list(exclude),
+            "token": self._token(),
+        }
+        environment = {name: value for name, value in os.environ.items() if name not in _OFFLINE}
+        try:
+            done = subprocess.run(
+                [self.python, "-c", PROGRAM],
+                input=json.dumps(asked),
+                env={**environment, **_ENVIRONMENT},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError as error:
+            raise RankzeroError(f"python: {self.python} cannot be run: {error.strerror}") from error
+        try:
+            told: dict[str, list[str] | str] = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
+        except ValueError:
+            last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").rsplit("\n", 1)[-1]
+            raise RankzeroError(f"python: {self.python} ended with {done.returncode}: {last}") from None
+        if "error" in told:
+            raise explained(repository, self.python, list(told["error"]), str(told["text"]))
+        return told
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            return None
+        path = os.path.expanduser(self.token_file)
+        try:
+            with open(path, encoding="utf-8") as stream:
+                token = stream.read().strip()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error
+        if not token or any(character.isspace() for character in token):
+            raise RankzeroError(f"token_file: {path} holds no token; expected one word")
+        return token
+
+
+def explained(repository: Repository, python: str, kinds: Sequence[str], text: str) -> RankzeroError:
+    """What went wrong, in words of the option that mends it. `kinds`: the names of the exception and its bases."""
+    name, revision = repository.name, repository.revision
+    if "ImportError" in kinds:
+        return RankzeroError(
+            f"python: {python} has no huggingface_hub ({text}). Install it, name a Python that has it, or give src."
+        )
+    if "GatedRepoError" in kinds:
+        return RankzeroError(
+            f"repo: {name} is gated. Accept its terms on its page with the account of the token, and give the token "
+            "(token_file, or HF_TOKEN): it needs the permission to read public gated repositories."
+        )
+    if "RevisionNotFoundError" in kinds:
+        return RankzeroError(f"revision: {name} has no {revision!r}; give a branch, a tag or a commit of 40 digits.")
+    if "RepositoryNotFoundError" in kinds:
+        return RankzeroError(
+            f"repo: there is no {repository.kind} {name}, or it is private: then the token (token_file, or HF_TOKEN) "
+            "needs the permission to read it."
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [kinds[0] if kinds else "no reason given"]
+    return RankzeroError(
+        f"repo: {name} cannot be fetched from the hub: {lines[0]}. The files that have arrived are kept: run "
+        "again to go on, use download: controller where this host reaches no hub, or give src."
+    )

@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files become a snapshot of the hub's cache: contents first, then links, then the word of what must be there, and last
+the name by which libraries find it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository, plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import File, Manifest, text
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space, place, remove, sync_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
+
+#: What the hub's library keeps beside the files that it fetches.
+_CACHE = ".cache"
+_ASIDE = ".broken"
+
+
+def read_folder(folder: str) -> list[File]:
+    """Every file below `folder`, links followed, without the library's own notes. Raises RankzeroError."""
+    found = []
+    try:
+        for path in walk(folder, lambda name: name.split("/")[0] in (_CACHE, ".git")):
+            full = os.path.join(folder, path)
+            if os.path.isfile(full):
+                found.append(File(plain(path), file_sha256(full), os.path.getsize(full)))
+    except OSError as error:
+        raise RankzeroError(f"src: {error.filename or folder} cannot be read: {error.strerror}") from error
+    return found
+
+
+def require_files(names: Iterable[str], wanted: Sequence[str], repo: str) -> None:
+    """Each of `wanted` is a name, or several with `|` of which one will do. Raises RankzeroError."""
+    there = sorted(names)
+    missing = [entry for entry in wanted if not set(entry.split("|")) & set(there)]
+    if missing:
+        shown = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
+        raise RankzeroError(
+            f"require: {repo} lacks {'; '.join(entry.replace('|', ' or ') for entry in missing)}. It has: "
+            f"{shown or 'no file'}. Without them a job fails when it loads it: take a revision or folder that has them "
+            "(save_pretrained writes them), or mend include and exclude."
+        )
+
+
+def lacking(repository: Repository, files: Iterable[File]) -> list[File]:
+    """Those whose content the cache does not hold; what is there is read, and put aside where it is wrong."""
+    wanted = {file.sha256: file for file in files}
+    return [file for file in wanted.values() if not _sound(repository, file)]
+
+
+def _sound(repository: Repository, file: File) -> bool:
+    blob = f"{repository.blobs}/{file.sha256}"
+    try:
+        if os.path.getsize(blob) == file.size and file_sha256(blob) == file.sha256:
+            return True
+        os.replace(blob, blob + _ASIDE)
+    except OSError:
+        pass
+    return False
+
+
+def install(
+    repository: Repository, commit: str, files: Sequence[File], folder: str, manifest: Manifest, *, ours: bool
+) -> Manifest:
+    """Make `files` of `folder` the snapshot of `commit`. `ours`: nobody writes there any more, a hard link will do.
+
+    Raises RankzeroError where a file changed meanwhile or there is no room, and OSError.
+    """
+    missing = lacking(repository, files)
+    needed = sum(file.size for file in missing)
+    os.makedirs(repository.blobs, exist_ok=True)
+    free = os.statvfs(repository.blobs)
+    if needed > free.f_bavail * free.f_frsize:
+        raise RankzeroError(
+            f"path: {needed / 1e9:.1f} GB are needed in {repository.home}, which has {free_space(repository.blobs)}. "
+            "Make room there, or name another path."
+        )
+    for file in missing:
+        _bring(os.path.join(folder, file.path), f"{repository.blobs}/{file.sha256}", file, ours=ours)
+    sync_folder(repository.blobs)
+    for file in files:
+        _link(repository, commit, file)
+    seen = [
+        File(file.path, file.sha256, file.size, os.stat(f"{repository.blobs}/{file.sha256}").st_mtime_ns)
+        for file in files
+    ]
+    found = Manifest(
+        manifest.repo,
+        manifest.kind,
+        commit,
+        manifest.source,
+        manifest.wanted,
+        tuple(sorted(seen, key=lambda f: f.path)),
+    )
+    write_manifest(repository, found)
+    name(repository, commit)
+    return found
+
+
+def _bring(source: str, blob: str, file: File, *, ours: bool) -> None:
+    """Only what was read as the right content gets the blob's name; the reading follows the writing."""
+    own = f"{blob}.{place()}-{os.getpid()}-{time.time_ns()}.incomplete"
+    try:
+        if not (ours and _linked(source, own)):
+            shutil.copyfile(source, own)
+        if file_sha256(own) != file.sha256:
+            raise RankzeroError(f"src: {file.path} changed while it was copied, or was damaged: run again.")
+        os.chmod(own, 0o644)
+        with open(own, "rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(own, blob)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(own)
+
+
+def _linked(source: str, own: str) -> bool:
+    try:
+        os.link(os.path.realpath(source), own)
+    except OSError:  # no hard links here
+        return False
+    return True
+
+
+def _link(repository: Repository, commit: str, file: File) -> None:
+    link = f"{repository.snapshot(commit)}/{file.path}"
+    target = os.path.relpath(f"{repository.blobs}/{file.sha256}", os.path.dirname(link))
+    with contextlib.suppress(OSError):
+        if os.readlink(link) == target:
+            return
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    own = f"{link}.{place()}-{os.getpid()}.incomplete"
+    os.symlink(target, own)
+    os.replace(own, link)
+
+
+def write_manifest(repository: Repository, manifest: Manifest) -> None:
+    _write(repository.manifest(manifest.commit), text(manifest))
+
+
+def name(repository: Repository, commit: str) -> None:
+    """Let the revision stand for the commit."""
+    if not COMMIT.fullmatch(repository.revision):
+        _write(repository.ref, commit)
+
+
+def _write(path: str, content: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    own = f"{path}.{place()}-{os.getpid()}.incomplete"
+    with open(own, "w", encoding="utf-8") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(own, path)
+
+
+def uninstall(repository: Repository, manifest: Manifest) -> None:
+    """Remove a snapshot, its names, and what of its contents no other snapshot has, whosever. Raises OSError."""
+    refs, snapshots = os.path.join(repository.path, "refs"), os.path.join(repository.path, "snapshots")
+    for path in _below(refs):
+        with open(os.path.join(refs, path), encoding="utf-8") as stream:
+            stands_for = stream.read().strip()
+        if stands_for == manifest.commit:
+            os.unlink(os.path.join(refs, path))
+    remove(repository.snapshot(manifest.commit))
+    links = (os.path.join(snapshots, path) for path in _below(snapshots))
+    kept = {os.path.basename(os.readlink(link)) for link in links if os.path.islink(link)}
+    for file in manifest.files:
+        if file.sha256 not in kept:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{repository.blobs}/{file.sha256}")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(repository.manifest(manifest.commit))
+
+
+def _below(folder: str) -> list[str]:
+    return list(walk(folder)) if os.path.isdir(folder) else []

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the hub's libraries look for what they have cached: the layout below HF_HOME, by repository. Pure.
+
+    hub/models--ORG--NAME/refs/REVISION            the commit that a branch or tag stands for
+    hub/models--ORG--NAME/snapshots/COMMIT/FILE    a link to the blob
+    hub/models--ORG--NAME/blobs/ID                 the content
+    rankzero/models--ORG--NAME/COMMIT.json         ours: what must be there (not in hub/, which the libraries list)
+
+Source: the hub client's documentation of its cache; spec/environments, Tokenizers and data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+#: Kind of repository -> how its folder's name begins.
+KINDS = {"model": "models", "dataset": "datasets", "space": "spaces"}
+COMMIT = re.compile(r"[0-9a-f]{40}")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,254}")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One repository at one revision, and where it lies below `home` (HF_HOME, absolute)."""
+
+    home: str
+    name: str
+    kind: str = "model"
+    revision: str = "main"
+
+    @property
+    def folder(self) -> str:
+        return "--".join([KINDS[self.kind], *self.name.split("/")])
+
+    @property
+    def path(self) -> str:
+        return f"{self.home}/hub/{self.folder}"
+
+    @property
+    def blobs(self) -> str:
+        return f"{self.path}/blobs"
+
+    @property
+    def ref(self) -> str:
+        """The file that says which commit the revision is. A commit stands for itself and has none."""
+        return f"{self.path}/refs/{self.revision}"
+
+    def snapshot(self, commit: str) -> str:
+        return f"{self.path}/snapshots/{commit}"
+
+    @property
+    def ours(self) -> str:
+        return f"{self.home}/rankzero/{self.folder}"
+
+    def manifest(self, commit: str) -> str:
+        return f"{self.ours}/{commit}.json"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.ours}/lock"
+
+
+def repository(home: str, name: str, kind: str, revision: str) -> Repository:
+    """A repository of valid names. Raises RankzeroError that names the option."""
+    parts = name.split("/")
+    wrong = [
+        part for part in parts if not _PART.fullmatch(part) or "--" in part or ".." in part or part.endswith(".git")
+    ]
+    if wrong or len(parts) > 2:
+        raise RankzeroError(
+            f"repo: {name!r} is no name of a repository; expected ORG/NAME of letters, digits, '.', '_' and single '-'"
+        )
+    if not _REVISION.fullmatch(revision) or any(part in ("", ".", "..") for part in revision.split("/")):
+        raise RankzeroError(f"revision: {revision!r} is no branch, tag or commit; the default is 'main'")
+    return Repository(home, name, kind, revision)
+
+
+def plain(name: str) -> str:
+    """The name of a file in a repository, if it leads nowhere else. Raises RankzeroError."""
+    if name.startswith("/") or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise RankzeroError(f"src: {name!r} is no plain relative path of a file")
+    return name

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a snapshot must hold, and whether it does. The hub's own check needs a network; this one needs none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a snapshot; `seen` is the blob's time of change in ns when its content was last read."""
+
+    path: str
+    sha256: str
+    size: int
+    seen: int = 0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is staged of one commit. `wanted` are the patterns it was made with: others make another selection."""
+
+    repo: str
+    kind: str
+    commit: str
+    source: str
+    wanted: tuple[tuple[str, ...], tuple[str, ...]]
+    files: tuple[File, ...]
+
+    @property
+    def digest(self) -> str:
+        return tree_digest(self.files)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def tree_digest(files: Iterable[File]) -> str:
+    """sha256 over names and contents, whatever the order."""
+    total = hashlib.sha256(b"rankzero hub 1\n")
+    for file in sorted(files, key=lambda one: one.path):
+        total.update(f"{file.sha256} {len(file.path.encode())} {file.path}\n".encode())
+    return total.hexdigest()
+
+
+def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    """Names that a selection takes: all where `include` is empty. As in the shell, but '*' also takes '/'."""
+    return [
+        name
+        for name in names
+        if (not include or any(fnmatchcase(name, pattern) for pattern in include))
+        and not any(fnmatchcase(name, pattern) for pattern in exclude)
+    ]
+
+
+def read(repository: Repository, commit: str) -> Manifest | None:
+    """The manifest of a commit; None where there is none that can be read."""
+    try:
+        with open(repository.manifest(commit), encoding="utf-8") as stream:
+            found = json.load(stream)
+        include, exclude = (tuple(patterns) for patterns in found["wanted"])
+        files = tuple(File(**file) for file in found["files"])
+        return Manifest(found["repo"], found["kind"], found["commit"], found["source"], (include, exclude), files)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def text(manifest: Manifest) -> str:
+    return json.dumps({"format": 1, **asdict(manifest)}, indent=1, sort_keys=True) + "\n"
+
+
+def current(repository: Repository) -> str | None:
+    """The commit that the revision stands for in the cache, or None."""
+    if COMMIT.fullmatch(repository.revision):
+        return repository.revision
+    try:
+        with open(repository.ref, encoding="ascii") as stream:
+            found = stream.read().strip()
+    except (OSError, ValueError):
+        return None
+    return found if COMMIT.fullmatch(found) else None
+
+
+def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tuple[Manifest, dict[str, str]]:
+    """The manifest as last seen, and {file: what is wrong with it}.
+
+    A content is read again where its time or size changed, and of every file when `thorough`.
+    """
+    wrong: dict[str, str] = {}
+    files = []
+    for file in manifest.files:
+        blob = f"{repository.blobs}/{file.sha256}"
+        link = f"{repository.snapshot(manifest.commit)}/{file.path}"
+        try:
+            found = os.stat(blob)
+            if not os.path.samefile(link, blob):
+                wrong[file.path] = "leads elsewhere"
+            elif found.st_size != file.size:
+                wrong[file.path] = f"has {found.st_size} bytes instead of {file.size}"
+            elif (thorough or found.st_mtime_ns != file.seen) and file_sha256(blob) != file.sha256:
+                wrong[file.path] = "has another content"
+            file = replace(file, seen=found.st_mtime_ns)
+        except OSError as error:
+            wrong[file.path] = f"cannot be read: {error.strerror}" if os.path.lexists(blob) else "is missing"
+        files.append(file)
+    return replace(manifest, files=tuple(files)), wrong
+
+
+def listing(manifest: Manifest | None) -> str:
+    """A line for each file, for diffs."""
+    return "".join(f"{file.sha256[:16]} {file.size} {file.path}\n" for file in manifest.files) if manifest else ""
+
+
+def facts(manifest: Manifest, repository: Repository) -> Mapping[str, Any]:
+    return {
+        "repo": manifest.repo,
+        "revision": repository.revision,
+        "commit": manifest.commit,
+        "source": manifest.source,
+        "bytes": manifest.size,
+        "files": [file.path for file in manifest.files],
+    }

@@ -1,0 +1,242 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build an image on the host that owns the store: fresh folder, locked, squashed, read back, renamed.
+
+The same content under another key is the same file: ROOT/images/sha256/DIGEST.sqsh, by hard links where the file system
+has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import canonical, layers
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import Builder
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import (
+    IMAGE,
+    SIDECAR,
+    Recipe,
+    image_folder,
+    inputs,
+    key_of,
+    layout_tag,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.squash import squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    fresh_folder,
+    place,
+    publish,
+    remove,
+    sweep,
+    sync_folder,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import share
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+# How long a second builder of the same image waits for the first.
+LOCK_SECONDS = 3600.0
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A recipe with the means: `context` the folder of its files on this host, `secrets` files by id."""
+
+    made: Recipe
+    named: Mapping[str, str]
+    root: str
+    name: str
+    work_dir: str
+    engine: str
+    secrets: Mapping[str, str]
+    path: str | None
+    context: str | None = None
+
+    @property
+    def key(self) -> str:
+        return key_of(self.named)
+
+    @property
+    def folder(self) -> str:
+        return image_folder(self.root, self.key)
+
+
+def present(folder: str) -> dict[str, Any] | None:
+    """image.json of the image in `folder`; None where it is not there or not whole. Reads no image."""
+    try:
+        with open(os.path.join(folder, SIDECAR), encoding="utf-8") as stream:
+            sidecar = json.load(stream)
+        whole = os.path.getsize(os.path.join(folder, IMAGE)) == sidecar["bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return dict(sidecar) if whole else None
+
+
+def build(wish: Wish, way: Way) -> dict[str, Any]:
+    """Make the image and publish it; returns its record."""
+    began = time.monotonic()
+    if os.path.lexists(wish.folder):
+        remove(wish.folder)  # it is not whole
+    with fresh_folder(wish.folder) as fresh, _work_folder(wish.work_dir, wish.key) as work:
+        target = os.path.join(fresh, IMAGE)
+        sidecar: dict[str, Any] = {"format": FORMAT, "key": wish.key, "name": wish.name, "inputs": dict(wish.named)}
+        if wish.made.squashfs is not None:
+            _adopt(str(wish.path), target, wish.named["squashfs"])
+            sidecar["adopted"] = wish.path
+        else:
+            builder = Builder(way, work, wish.secrets)
+            try:
+                tree = _tree(wish, builder)
+                values = canonical.environment(tree, dict(wish.made.env))
+                written = squash(canonical.canonical(tree, values), target, way.squash, wish.made.compression, work)
+            finally:
+                builder.clear()
+            sidecar.update(
+                environment=values,
+                settings=canonical.settings(tree.config),
+                files=written.files,
+                unpacked=written.bytes,
+                skipped=tree.skipped,
+                way=way.shown(),
+            )
+        with open(target, "rb") as stream:
+            os.fsync(stream.fileno())
+        # Read back: this is what lies in the store.
+        sidecar["digest"] = file_sha256(target)
+        sidecar["bytes"] = os.path.getsize(target)
+        sidecar["machine"] = platform.machine()
+        sidecar["seconds"] = round(time.monotonic() - began, 1)
+        os.chmod(target, 0o444)
+        share(target, os.path.join(wish.root, "images", "sha256", f"{sidecar['digest']}.sqsh"))
+        _write_sidecar(fresh, sidecar)
+        sync_folder(fresh)
+        os.chmod(fresh, 0o755)
+        if not publish(fresh, wish.folder):
+            return present(wish.folder) or sidecar
+    return sidecar
+
+
+def _tree(wish: Wish, builder: Builder) -> layers.Tree:
+    """The layers of the image, as one tree."""
+    made = wish.made
+    if made.text is None:
+        return _source(wish, builder)
+    archives, config = [], {}
+    if made.base is not None:
+        base = _base(wish, builder)
+        values = canonical.environment(base, {})
+        config = {"Env": [f"{name}={value}" for name, value in sorted(values.items())]}
+        archives.append(os.path.join(builder.work, "base-layer.tar"))
+        with open(archives[0], "wb") as stream:
+            canonical.write(canonical.canonical(base, values), stream)
+    context = None
+    if wish.context:
+        context = os.path.join(builder.work, "context")
+        _copy_context(wish.context, context, made.context)
+    built = builder.build(made, context, archives, config)
+    return layers.of_image(built, builder.work)
+
+
+def _base(wish: Wish, builder: Builder) -> layers.Tree:
+    """What a Containerfile calls `base`. One that takes long to make is kept as an image of its own."""
+    made = Recipe(
+        suite=wish.made.suite,
+        packages=wish.made.packages,
+        mirror=wish.made.mirror,
+        rootfs=wish.made.rootfs,
+        reference=wish.made.reference,
+    )
+    if made.local_path is not None:
+        return _source(wish, builder)
+    named = inputs(made)
+    base = replace(wish, made=made, named=named, name=f"{wish.name[:59]}-base", context=None, path=None)
+    with hold(f"{base.root}/locks/image-{base.key}", LOCK_SECONDS):
+        if present(base.folder) is None:
+            build(base, replace(builder.way, engine=None))
+    with contextlib.suppress(OSError):
+        marks.use(base.folder)
+    return layers.of_squashfs(os.path.join(base.folder, IMAGE), builder.work)
+
+
+def _source(wish: Wish, builder: Builder) -> layers.Tree:
+    made, path = wish.made, wish.path
+    if made.suite is not None:
+        return layers.of_archives([builder.bootstrap(made)], builder.work)
+    if made.rootfs is not None:
+        assert path is not None  # rootfs is a path
+        return layers.of_folder(path) if os.path.isdir(path) else layers.of_archives([path], builder.work)
+    assert made.reference is not None  # recipe() asks for one of them
+    if path is not None:
+        return layers.of_image(path, builder.work, layout_tag(made.reference))
+    fetched = builder.fetch(made.reference)
+    return (layers.of_squashfs if fetched.endswith(".sqsh") else layers.of_image)(fetched, builder.work)
+
+
+def _copy_context(source: str, target: str, files: Sequence[tuple[str, str]]) -> None:
+    """The context as it was on the controller: the store's copy is read-only."""
+    for path, what in files:
+        here, there = os.path.join(source, path), os.path.join(target, path)
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+        shutil.copyfile(here, there, follow_symlinks=False)
+        if what[0] != "l":
+            os.chmod(there, 0o755 if what[0] == "x" else 0o644)
+
+
+def _adopt(path: str, target: str, expected: str) -> None:
+    if not squashfs.is_squashfs(path):
+        raise RankzeroError(f"squashfs: {path} is no squashfs file.")
+    short = squashfs.cut_off(path)
+    if short:
+        raise RankzeroError(f"squashfs: {path} is cut off: {short}.")
+    shutil.copyfile(path, target)
+    if file_sha256(target) != expected:
+        raise RankzeroError(f"squashfs: {path} was changed while it was copied; run again.")
+
+
+def _write_sidecar(folder: str, sidecar: Mapping[str, Any]) -> None:
+    with open(os.path.join(folder, SIDECAR), "w", encoding="utf-8") as stream:
+        json.dump(sidecar, stream, indent=1, sort_keys=True)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(os.path.join(folder, SIDECAR), 0o444)
+
+
+@contextmanager
+def _work_folder(above: str, key: str) -> Iterator[str]:
+    """A folder of this build alone, on local disk; what killed builds left there is swept."""
+    parent = os.path.join(above, f"rankzero-images-{os.geteuid()}")
+    folder = os.path.join(parent, f".{key}.{place()}-{os.getpid()}-{time.time_ns()}.tmp")
+    try:
+        os.makedirs(parent, mode=0o700, exist_ok=True)
+        found = os.lstat(parent)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise RankzeroError(f"work_dir: {parent} is another user's; name another folder.")
+        sweep(parent)
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        raise RankzeroError(
+            f"work_dir: {parent} cannot be written ({error.strerror}); name a folder on a local disk of the host."
+        ) from error
+    try:
+        yield folder
+    finally:
+        remove(folder)
+        with contextlib.suppress(OSError):  # another build's lies there
+            os.rmdir(parent)

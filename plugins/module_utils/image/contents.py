@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Digests of what lies on the host and goes into an image: read once, and again only when its metadata changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import of_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+# These name all else by digest.
+_INDEXES = ("index.json", "manifest.json")
+
+
+def content_digest(option: str, path: str, memory: str, *, check_mode: bool = False) -> str:
+    """sha256 in hex of a file, of an image layout's index, or of a root folder. `memory`: a folder for what was read.
+
+    Raises RankzeroError where it cannot be read.
+    """
+    try:
+        if os.path.isdir(path) and option == "reference":
+            index = next((name for name in _INDEXES if os.path.isfile(os.path.join(path, name))), None)
+            if index is None:
+                raise RankzeroError(
+                    f"reference: {path} has neither index.json nor manifest.json: it is no image layout."
+                )
+            return file_sha256(os.path.join(path, index))
+        found = hashlib.sha256("".join(_metadata(path)).encode("utf-8", "surrogateescape")).hexdigest()
+        place = os.path.join(memory, hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32])
+        known = _known(place)
+        if known.get("metadata") == found:
+            return str(known["digest"])
+        digest = _folder_digest(path) if os.path.isdir(path) else file_sha256(path)
+        if not check_mode:
+            os.makedirs(memory, exist_ok=True)
+            write_text(place, json.dumps({"metadata": found, "digest": digest}) + "\n")
+    except OSError as error:
+        raise RankzeroError(f"{option}: {error.filename or path} cannot be read: {error.strerror}.") from error
+    return digest
+
+
+def _known(place: str) -> dict[str, str]:
+    try:
+        with open(place, encoding="utf-8") as stream:
+            known = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _metadata(path: str) -> Iterator[str]:
+    """A line for each name: who changes a file's content changes its ctime."""
+    pending = [path]
+    while pending:
+        one = pending.pop()
+        found = os.stat(one) if one == path else os.lstat(one)
+        numbers = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        yield f"{one} {numbers}\n"
+        if os.path.isdir(one) and (one == path or not os.path.islink(one)):
+            pending += sorted(entry.path for entry in os.scandir(one))
+
+
+def _folder_digest(path: str) -> str:
+    total = hashlib.sha256()
+    for name, node in sorted(of_folder(path).nodes.items()):
+        content = node.target
+        if node.open is not None:
+            content = file_sha256(os.path.join(path, name))
+        total.update(f"{node.kind} {node.mode:o} {content} ".encode("utf-8", "surrogateescape"))
+        total.update(os.fsencode(name) + b"\0")
+    return total.hexdigest()

@@ -1,0 +1,197 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images in the store: present or absent, by recipe. The part of the module `image` that runs on the host.
+
+ROOT/images/KEY holds image.sqsh, its record image.json, and what was made of it (image.sif, bundle). It gets its name
+when it is whole. ROOT/images/names/NAME.json keeps the last recipe of a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build, present
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.contents import content_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import choose, probe
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import (
+    IMAGE,
+    changes,
+    check_name,
+    image_folder,
+    inputs,
+    listing,
+    recipe,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    fresh_folder,
+    publish,
+    remove,
+    root_of,
+    trouble,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import drop_unshared
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest
+
+
+def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+    """Bring the image that the module's options describe into its state.
+
+    `request` comes from the controller: `text` of the Containerfile, `context` as [path, kind and sha256], and the
+    `archive` with those files where it was asked for. Returns `changed`, `ref`, `changes`, `files`, and where it is
+    there `image`; `needs` where the controller has to bring the context first. Raises RankzeroError.
+    """
+    root = root_of(options["store_root"])
+    if options["state"] == "absent" and options.get("key"):
+        return _absent(root, options["key"], check_mode=check_mode)
+    wish = _wish(options, request, root, check_mode=check_mode)
+    if options["state"] == "absent":
+        return _absent(root, wish.key, check_mode=check_mode)
+    wanted = [one for one in options.get("formats") or [] if one != "sqsh"]
+    found = _use(wish.folder, check_mode=check_mode)
+    lacking = [one for one in wanted if not _derived(wish.folder, one)]
+    before = _last_of(wish)
+    result: dict[str, Any] = {"name": wish.name, "files": _files(wish.folder, wanted), "changes": []}
+    if found is not None and not lacking:
+        if before.get("key") != wish.key and not check_mode:
+            _remember(wish)
+        return {"changed": False, "ref": _ref(wish, found), "image": found, **result}
+    if found is None:
+        result["changes"] = changes(before["inputs"], wish.named) if before else []
+        text = listing(before["inputs"]) if before else ""
+        result["diff"] = {
+            "before_header": f"{wish.name} {before.get('key', '')}".strip(),
+            "after_header": f"{wish.name} {wish.key}",
+            "before": text,
+            "after": listing(wish.named),
+        }
+    if wish.made.reference is not None and wish.path is None and "@" not in wish.made.reference:
+        result["warnings"] = [
+            f"reference: {wish.made.reference} is a tag, which its registry may move unnoticed; use NAME@sha256:DIGEST"
+        ]
+    way = choose(probe(wish.work_dir), wish.made, wish.engine)  # what cannot be built must not be promised
+    if check_mode:
+        return {"changed": True, "ref": _ref(wish, found), "way": way.shown(), **result}
+    if found is None and wish.made.context and wish.context is None:
+        return {"changed": False, "ref": _ref(wish, None), "needs": "context", **result}
+    with hold(f"{root}/locks/image-{wish.key}", LOCK_SECONDS):
+        found = present(wish.folder) or build(wish, way)
+        for one in wanted:
+            _derive(wish.folder, one, found)
+    _remember(wish)
+    with contextlib.suppress(OSError):
+        marks.use(wish.folder)
+    return {"changed": True, "ref": _ref(wish, found), "image": found, **result}
+
+
+def _wish(options: Mapping[str, Any], request: Mapping[str, Any], root: str, *, check_mode: bool) -> Wish:
+    made = recipe(options, request.get("text"), [(str(path), str(what)) for path, what in request.get("context") or []])
+    path = made.local_path and os.path.expanduser(os.path.expandvars(made.local_path))
+    memory = os.path.join(root, "images", "seen")
+    content = content_digest(str(made.base), path, memory, check_mode=check_mode) if path else None
+    secrets = {str(one): os.path.expanduser(str(file)) for one, file in (options.get("secrets") or {}).items()}
+    for one, file in secrets.items():
+        if not os.access(file, os.R_OK) or os.path.isdir(file):
+            raise RankzeroError(f"secrets.{one}: {file} is no file on {platform.node()} that this user may read.")
+    context = None
+    if made.context:
+        entries = [Entry(path, what[0], what[2:], 0) for path, what in made.context]
+        known = ensure_snapshot(options["store_root"], digest(entries), request.get("archive"), check_mode=check_mode)
+        context = known["ref"]["path"] if known["ref"]["present"] else None
+    return Wish(
+        made=made,
+        named=inputs(made, content),
+        root=root,
+        name=check_name(options.get("name") or "image"),
+        work_dir=os.path.expanduser(options.get("work_dir") or os.environ.get("TMPDIR") or "/var/tmp"),
+        engine=options.get("engine") or "auto",
+        secrets=secrets,
+        path=path,
+        context=context,
+    )
+
+
+def _derived(folder: str, kind: str) -> str | None:
+    """The path of what was made of the image as `kind`, if it is there."""
+    path = os.path.join(folder, formats.SIF if kind == "sif" else formats.BUNDLE)
+    return path if os.path.exists(path) else None
+
+
+def _derive(folder: str, kind: str, sidecar: Mapping[str, Any]) -> None:
+    if _derived(folder, kind):
+        return
+    target = os.path.join(folder, formats.SIF if kind == "sif" else formats.BUNDLE)
+    with fresh_folder(target) as fresh:
+        made = os.path.join(fresh, "made")
+        if kind == "sif":
+            formats.write_sif(os.path.join(folder, IMAGE), made, sidecar["digest"])
+        else:
+            formats.write_bundle(os.path.join(folder, IMAGE), made, sidecar)
+        publish(made, target)
+
+
+def _files(folder: str, wanted: Sequence[str]) -> dict[str, str]:
+    names = {"sif": formats.SIF, "oci": formats.BUNDLE}
+    return {"sqsh": os.path.join(folder, IMAGE), **{one: os.path.join(folder, names[one]) for one in wanted}}
+
+
+def _use(folder: str, *, check_mode: bool) -> dict[str, Any] | None:
+    found = present(folder)
+    if found is not None and not check_mode:
+        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+            marks.use(folder)
+        found = present(folder)  # a prune may have been faster
+    return found
+
+
+def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
+    if not re.fullmatch(r"[0-9a-f]{32}", key):
+        raise RankzeroError(f"key: {key!r} is not the key of an image; expected 32 hexadecimal digits (ref.key).")
+    folder = image_folder(root, key)
+    removed = os.path.lexists(folder)
+    if removed and not check_mode:
+        try:
+            with hold(f"{root}/locks/image-{key}", LOCK_SECONDS):
+                removed = remove(folder)
+                drop_unshared(os.path.join(root, "images", "sha256"))
+        except OSError as error:
+            raise trouble(error, folder) from error
+    ref = {"kind": "image", "key": key, "path": folder, "digest": None, "present": False}
+    return {"changed": removed, "ref": ref}
+
+
+def _ref(wish: Wish, sidecar: Mapping[str, Any] | None) -> dict[str, Any]:
+    found = sidecar["digest"] if sidecar else None
+    return {"kind": "image", "key": wish.key, "path": wish.folder, "digest": found, "present": sidecar is not None}
+
+
+def _last_of(wish: Wish) -> dict[str, Any]:
+    try:
+        with open(_name_file(wish), encoding="utf-8") as stream:
+            known = json.load(stream)
+        return known if isinstance(known["inputs"], dict) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _remember(wish: Wish) -> None:
+    with contextlib.suppress(OSError, RankzeroError):
+        os.makedirs(os.path.dirname(_name_file(wish)), exist_ok=True)
+        document = {"key": wish.key, "inputs": dict(wish.named)}
+        write_text(_name_file(wish), json.dumps(document, indent=1, sort_keys=True) + "\n")
+
+
+def _name_file(wish: Wish) -> str:
+    return os.path.join(wish.root, "images", "names", f"{wish.name}.json")

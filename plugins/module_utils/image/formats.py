@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is made of the canonical .sqsh for other runtimes: a .sif around it, an OCI bundle beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
+
+SIF = "image.sif"
+BUNDLE = "bundle"
+FORMATS = ("sqsh", "sif", "oci")
+
+# SIF (github: apptainer/sif, pkg/sif): a header, a table of descriptors, the data. All numbers little endian.
+_LAUNCH = b"#!/usr/bin/env run-singularity\n"
+_HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
+_DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
+_DESCRIPTORS = 48
+_DESCRIPTORS_AT, _DATA_AT = 4096, 32768
+_PARTITION, _DEFAULT_GROUP = 0x4004, 0xF0000001
+_SQUASHFS, _PRIMARY_SYSTEM = 1, 2
+_ARCHITECTURES = {"x86_64": b"02", "aarch64": b"04"}
+_BLOCK = 1 << 20
+
+
+def write_sif(squashfs: str, target: str, digest: str) -> None:
+    """A SIF file whose only partition is the squashfs file; the same bytes for the same image. Raises OSError."""
+    size = os.path.getsize(squashfs)
+    architecture = _ARCHITECTURES.get(platform.machine(), b"00") + b"\0"
+    extra = struct.pack("<ii3s", _SQUASHFS, _PRIMARY_SYSTEM, architecture)
+    descriptor = _DESCRIPTOR.pack(
+        _PARTITION, True, 1, _DEFAULT_GROUP, 0, _DATA_AT, size, size, EPOCH, EPOCH, 0, 0, b"image.sqsh", extra
+    )
+    table = _DESCRIPTOR.size * _DESCRIPTORS
+    header = _HEADER.pack(
+        _LAUNCH, b"SIF_MAGIC", b"01", architecture, uuid.UUID(hex=digest[:32]).bytes, EPOCH, EPOCH,
+        _DESCRIPTORS - 1, _DESCRIPTORS, _DESCRIPTORS_AT, table, _DATA_AT, size,
+    )  # fmt: skip
+    with open(target, "wb") as out, open(squashfs, "rb") as source:
+        out.write(header)
+        out.seek(_DESCRIPTORS_AT)
+        out.write(descriptor)
+        out.seek(_DATA_AT)
+        shutil.copyfileobj(source, out, _BLOCK)
+        out.flush()
+        os.fsync(out.fileno())
+    os.chmod(target, 0o555)
+
+
+def bundle_config(sidecar: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json of an OCI bundle (OCI runtime specification), for `oci.py` and for runc or crun by hand."""
+    own = sidecar.get("settings") or {}
+    command = [*(own.get("entrypoint") or []), *(own.get("cmd") or [])]
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "args": command or ["/bin/sh"],
+            "cwd": own.get("workdir") or "/",
+            "env": [f"{name}={value}" for name, value in sorted((sidecar.get("environment") or {}).items())],
+        },
+        "root": {"path": "rootfs", "readonly": True},
+        "annotations": {"rankzero.key": str(sidecar["key"]), "rankzero.digest": str(sidecar["digest"])},
+    }
+
+
+def write_bundle(squashfs: str, folder: str, sidecar: Mapping[str, Any]) -> None:
+    """`folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
+    tool = shutil.which("unsquashfs")
+    if tool is None:
+        raise RankzeroError("formats: oci needs unsquashfs; install package squashfs-tools on this host.")
+    os.makedirs(folder)
+    words = [tool, "-no-progress", "-no-xattrs", "-quiet", "-d", os.path.join(folder, "rootfs"), squashfs]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise RankzeroError(f"formats: {tool} failed: " + " ".join((done.stderr or done.stdout or "").split())[-400:])
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as stream:
+        json.dump(bundle_config(sidecar), stream, indent=1, sort_keys=True)
+        stream.write("\n")

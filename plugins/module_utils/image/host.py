@@ -1,0 +1,217 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the host has for building images, and the way that follows from it, with reasons (spec: environments, Images).
+
+`probe` looks; `choose` decides and is pure. What is missing is an error that names the package.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import Recipe
+
+# Command -> the package that has it (Debian and Ubuntu; Fedora and RHEL where the name differs).
+PACKAGES = {
+    "buildah": "buildah",
+    "podman": "podman",
+    "skopeo": "skopeo",
+    "enroot": "enroot",
+    "mmdebstrap": "mmdebstrap",
+    "tar2sqfs": "squashfs-tools-ng",
+    "mksquashfs": "squashfs-tools",
+    "newuidmap": "uidmap (RHEL: shadow-utils)",
+    "fuse-overlayfs": "fuse-overlayfs",
+    "unshare": "util-linux",
+}
+ENGINES = ("buildah", "podman")
+# On these an overlay can keep no upper layer, or not for a user.
+_NO_OVERLAY = {"overlay", "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "ceph", "9p", "virtiofs", "ecryptfs"}
+# Overlays in a user's own namespace (mount(2), user.* attributes).
+_USER_OVERLAY = (5, 13)
+
+
+@dataclass(frozen=True)
+class Host:
+    """Facts of the host. `tools`: command -> path; `cgroups` v1, v2 or hybrid; `work_type`: the file system of the
+    folder in which builds happen."""
+
+    uid: int
+    machine: str
+    kernel: tuple[int, int]
+    tools: Mapping[str, str]
+    subuids: bool
+    user_namespaces: bool
+    fuse: bool
+    cgroups: str
+    work_type: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an image is made here, and why so. An engine, isolation and storage only where a Containerfile is built."""
+
+    squash: str
+    engine: str | None = None
+    isolation: str | None = None
+    storage: str | None = None
+    fetch: str | None = None
+    bootstrap: str | None = None
+    rootless: bool = False
+    reasons: tuple[str, ...] = field(default=())
+
+    def shown(self) -> dict[str, object]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+def probe(work: str) -> Host:
+    """Look at this host; starts no process. `work`: the folder in which builds happen."""
+    release = re.match(r"(\d+)\.(\d+)", platform.release())
+    tools = {name: path for name in PACKAGES if (path := shutil.which(name, path=search_path()))}
+    return Host(
+        uid=os.geteuid(),
+        machine=platform.machine(),
+        kernel=(int(release[1]), int(release[2])) if release else (0, 0),
+        tools=tools,
+        subuids=_has_range("/etc/subuid") and _has_range("/etc/subgid"),
+        user_namespaces=_number("/proc/sys/user/max_user_namespaces") != 0
+        and _number("/proc/sys/kernel/unprivileged_userns_clone", 1) != 0,
+        fuse=os.access("/dev/fuse", os.R_OK | os.W_OK),
+        cgroups=cgroup_layout(_read("/proc/self/mounts")),
+        work_type=_type_of(work, _read("/proc/self/mounts")),
+    )
+
+
+def search_path() -> str:
+    """The user's PATH and the system's folders, which a non-login shell's may lack."""
+    return os.environ.get("PATH", "") + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+def cgroup_layout(mounts: str) -> str:
+    """v1, v2, hybrid or none, of /proc/self/mounts (proc(5))."""
+    kinds = {fields[2] for line in mounts.splitlines() if len(fields := line.split()) > 2}
+    if "cgroup" in kinds:
+        return "hybrid" if "cgroup2" in kinds else "v1"
+    return "v2" if "cgroup2" in kinds else "none"
+
+
+def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
+    """The way for a recipe. Raises RankzeroError where something is missing, all of it at once."""
+    missing: list[str] = []
+    reasons: list[str] = []
+    # What tar2sqfs 1.2 writes with lz4, unsquashfs 4.5 takes for damaged, and with it enroot.
+    writers = ("mksquashfs",) if made.compression == "lz4" else ("tar2sqfs", "mksquashfs")
+    squash = next((host.tools[name] for name in writers if name in host.tools), "")
+    if made.squashfs is None:
+        if not squash:
+            missing.append(_lacks("an image", *writers))
+        elif squash.endswith("mksquashfs"):
+            why = "lz4 by tar2sqfs is not read by all" if made.compression == "lz4" else "tar2sqfs is not here"
+            reasons.append(f"mksquashfs: {why}; the tree is unpacked first")
+        else:
+            reasons.append("tar2sqfs: reads the layers as a stream, needs neither root nor room for the tree")
+    bootstrap = host.tools.get("mmdebstrap")
+    if made.suite is not None and bootstrap is None:
+        missing.append(_lacks("suite", "mmdebstrap"))
+    fetch = None
+    if made.reference is not None and made.local_path is None:
+        fetch = next((host.tools[name] for name in ("skopeo", *ENGINES, "enroot") if name in host.tools), None)
+        if fetch is None:
+            missing.append(_lacks("reference, a registry's name,", "skopeo", "buildah", "podman", "enroot"))
+    tool = isolation = storage = None
+    if made.text is not None:
+        names = ENGINES if engine == "auto" else (engine,)
+        tool = next((host.tools[name] for name in names if name in host.tools), None)
+        if tool is None:
+            missing.append(_lacks("containerfile", *names))
+        else:
+            reasons.append(f"{os.path.basename(tool)}: " + ("is here" if engine == "auto" else "as asked for"))
+        isolation, why = "chroot", "needs no OCI runtime and no control groups"
+        reasons.append(f"isolation chroot: {why} (this host's are {host.cgroups})")
+        storage, why = _storage(host)
+        reasons.append(f"storage {storage}: {why}")
+        if host.uid:
+            if not host.user_namespaces:
+                missing.append("user namespaces are forbidden here (sysctl user.max_user_namespaces)")
+            if "newuidmap" not in host.tools:
+                missing.append(_lacks("a build without root", "newuidmap"))
+            if not host.subuids:
+                missing.append(
+                    "this user has no range in /etc/subuid and /etc/subgid; the host's administrator gives one with "
+                    f"`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user_name(host.uid)}`"
+                )
+    if missing:
+        raise RankzeroError(
+            f"image: cannot be made on {platform.node()}: {'; '.join(missing)}. Suite, rootfs and OCI layouts need no "
+            "engine; an image can also be built elsewhere and be taken with squashfs."
+        )
+    if host.uid and (made.text is not None or made.suite is not None):
+        reasons.append("rootless: in a user namespace of the user's own")
+    return Way(
+        squash=squash,
+        engine=tool,
+        isolation=isolation,
+        storage=storage,
+        fetch=fetch,
+        bootstrap=bootstrap if made.suite is not None else None,
+        rootless=host.uid != 0,
+        reasons=tuple(reasons),
+    )
+
+
+def _storage(host: Host) -> tuple[str, str]:
+    if host.work_type in _NO_OVERLAY or host.work_type.startswith("fuse"):
+        return "vfs", f"work_dir lies on {host.work_type}, over which no overlay goes; slower, name a local disk"
+    if host.uid == 0 or host.kernel >= _USER_OVERLAY:
+        return "overlay", "the kernel's own"
+    if "fuse-overlayfs" in host.tools and host.fuse:
+        return "overlay", "by fuse-overlayfs: the kernel lets no user make one before 5.13"
+    return "vfs", "this kernel lets no user make an overlay, and fuse-overlayfs (with /dev/fuse) is not here"
+
+
+def _lacks(what: str, *commands: str) -> str:
+    names = " or ".join(dict.fromkeys(PACKAGES[name] for name in commands))
+    return f"{what} needs {' or '.join(commands)}: install package {names}"
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _has_range(path: str) -> bool:
+    uid = os.geteuid()
+    return any(line.split(":")[0] in (str(uid), user_name(uid)) for line in _read(path).splitlines())
+
+
+def _type_of(path: str, mounts: str) -> str:
+    """The file system's type under a path, of /proc/self/mounts."""
+    real, best, kind = os.path.realpath(path), "", "unknown"
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) > 2 and len(fields[1]) >= len(best) and os.path.commonpath([real, fields[1]]) == fields[1]:
+            best, kind = fields[1], fields[2]
+    return kind
+
+
+def _number(path: str, otherwise: int = 1) -> int:
+    text = _read(path).strip()
+    return int(text) if text.isdigit() else otherwise
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""

@@ -1,0 +1,309 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers of an image, or a root folder, as one tree of names. Nothing is unpacked.
+
+Reads OCI layouts, what engines write as `dir:`, archives of docker and of OCI, plain tar files and folders (OCI image
+specification: image layout, layer changesets with whiteouts).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import platform
+import posixpath
+import shutil
+import stat
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+_BLOCK = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_REF_NAME = "org.opencontainers.image.ref.name"
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass
+class Node:
+    """One name of the tree. `kind` is d (folder), f (file) or l (link to `target`); `open` gives a file's content."""
+
+    kind: str
+    mode: int = 0o755
+    mtime: float = 0.0
+    size: int = 0
+    target: str = ""
+    open: Callable[[], IO[bytes]] | None = None
+
+
+@dataclass
+class Tree:
+    """Path without a leading slash -> node. `config` is the image's own (Env, WorkingDir, ...); `skipped` counts
+    devices, pipes and sockets."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    skipped: int = 0
+
+    def add(self, path: str, node: Node) -> None:
+        path = self._real(path)
+        if path:
+            old = self.nodes.get(path)
+            if old is not None and old.kind == "d" and node.kind != "d":
+                self._remove({path}, set())
+            self.nodes[path] = node
+
+    def layer(self, archive: tarfile.TarFile) -> None:
+        """Lay one layer over what is there."""
+        members = [(clean, member) for member in archive if (clean := _clean(member.name))]
+        gone, emptied = set(), set()
+        for path, _member in members:
+            parent, name = posixpath.split(path)
+            if name == ".wh..wh..opq":
+                emptied.add(self._real(parent) if parent else "")
+            elif name.startswith(".wh."):
+                gone.add(self._real(posixpath.join(parent, name[4:])))
+        if gone or emptied:
+            self._remove(gone, emptied)
+        for path, member in members:
+            if not posixpath.basename(path).startswith(".wh."):
+                self._member(archive, path, member)
+
+    def _member(self, archive: tarfile.TarFile, path: str, member: tarfile.TarInfo) -> None:
+        mode = stat.S_IMODE(member.mode)
+        if member.isdir():
+            self.add(path, Node("d", mode, member.mtime))
+        elif member.issym():
+            self.add(path, Node("l", 0o777, member.mtime, 0, member.linkname))
+        elif member.islnk():
+            other = self.nodes.get(self._real(_clean(member.linkname)))
+            if other is None:
+                raise RankzeroError(
+                    f"image: a layer links {path} to {member.linkname}, which is in none of its layers."
+                )
+            self.add(path, other)
+        elif member.isreg():
+            self.add(path, Node("f", mode, member.mtime, member.size, "", lambda: _content(archive, member)))
+        else:
+            self.skipped += 1
+
+    def _remove(self, gone: set[str], emptied: set[str]) -> None:
+        """Drop the paths `gone` with all below them, and what is below the folders `emptied`."""
+
+        def doomed(path: str) -> bool:
+            if path in gone or "" in emptied:
+                return True
+            while "/" in path:
+                path = path.rpartition("/")[0]
+                if path in gone or path in emptied:
+                    return True
+            return False
+
+        for path in [path for path in self.nodes if doomed(path)]:
+            del self.nodes[path]
+
+    def _real(self, path: str) -> str:
+        """Where a path leads whose parents may be links of the image: never outside of it."""
+        parts, found, followed = [part for part in path.split("/") if part], "", 0
+        while len(parts) > 1:
+            part = parts.pop(0)
+            if part == "..":
+                found = posixpath.dirname(found)
+                continue
+            here = f"{found}/{part}" if found else part
+            node = self.nodes.get(here)
+            if node is not None and node.kind == "l":
+                followed += 1
+                if followed > 40:
+                    raise RankzeroError(f"image: {path} goes round in links.")
+                found = "" if node.target.startswith("/") else found
+                parts = [one for one in node.target.split("/") if one not in ("", ".")] + parts
+            else:
+                found = here
+        return "/".join(part for part in (found, *parts) if part)
+
+
+def _clean(path: str) -> str:
+    """A name of an archive without dots and slashes at its ends; what would lie outside lies inside."""
+    clean = posixpath.normpath("/" + path.lstrip("/"))
+    return clean.strip("/")
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    stream = archive.extractfile(member)
+    assert stream is not None  # a regular file
+    return stream
+
+
+def of_folder(root: str) -> Tree:
+    """The tree of a root file system that lies in a folder. Raises OSError for what may not be read."""
+    tree = Tree()
+    for place, folders, files in os.walk(root):
+        for name in [*folders, *files]:
+            full = os.path.join(place, name)
+            path = os.path.relpath(full, root)
+            found = os.lstat(full)
+            mode = stat.S_IMODE(found.st_mode)
+            if stat.S_ISLNK(found.st_mode):
+                tree.nodes[path] = Node("l", 0o777, found.st_mtime, 0, os.readlink(full))
+            elif stat.S_ISDIR(found.st_mode):
+                tree.nodes[path] = Node("d", mode, found.st_mtime)
+            elif stat.S_ISREG(found.st_mode):
+                tree.nodes[path] = Node("f", mode, found.st_mtime, found.st_size, "", _opener(full))
+            else:
+                tree.skipped += 1
+    return tree
+
+
+def _opener(path: str) -> Callable[[], IO[bytes]]:
+    return lambda: open(path, "rb")
+
+
+def of_archives(paths: Iterable[str], work: str, config: Mapping[str, Any] | None = None) -> Tree:
+    """The tree of tar files, the lowest first; packed ones are unpacked into `work`. Raises RankzeroError."""
+    tree = Tree(config=config or {})
+    for path in paths:
+        try:
+            # Open as long as the tree is used: the files' content is read from it.
+            tree.layer(tarfile.open(_plain(path, work), "r:"))  # noqa: SIM115
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise RankzeroError(f"image: {path} is no whole tar file ({error}).") from error
+    return tree
+
+
+def _plain(path: str, work: str) -> str:
+    """The tar file itself, unpacked where it is packed."""
+    with open(path, "rb") as stream:
+        head = stream.read(4)
+    if not head.startswith((_GZIP, _ZSTD)):
+        return path
+    target = os.path.join(work, f"layer-{len(os.listdir(work))}.tar")
+    if head.startswith(_GZIP):
+        with gzip.open(path, "rb") as packed, open(target, "wb") as plain:
+            shutil.copyfileobj(packed, plain, _BLOCK)
+        return target
+    tool = shutil.which("zstd")
+    if tool is None:
+        raise RankzeroError(
+            "image: a layer is packed with zstd, and the command zstd is not here: install package zstd."
+        )
+    done = subprocess.run([tool, "-q", "-d", "-f", path, "-o", target], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RankzeroError(f"image: {path}: {done.stderr.strip()}")
+    return target
+
+
+def of_squashfs(path: str, work: str, config: Mapping[str, Any] | None = None) -> Tree:
+    """The tree of a squashfs file, by the tool that is here. Raises RankzeroError."""
+    target = os.path.join(work, f"squashfs-{len(os.listdir(work))}")
+    stream, unpack = shutil.which("sqfs2tar"), shutil.which("unsquashfs")
+    if stream:
+        with open(target, "wb") as out:
+            done = subprocess.run([stream, path], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    elif unpack:
+        words = [unpack, "-no-progress", "-no-xattrs", "-quiet", "-d", target, path]
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    else:
+        raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng.")
+    if done.returncode:
+        raise RankzeroError(f"image: {path} cannot be read: {' '.join(done.stderr.split())[-400:]}")
+    if stream:
+        return of_archives([target], work, config)
+    tree = of_folder(target)
+    tree.config = config or {}
+    return tree
+
+
+def of_image(path: str, work: str, tag: str | None = None) -> Tree:
+    """The tree of an image: an OCI layout, an engine's `dir:`, or an archive of one of them or of docker.
+
+    `tag`: which one of several in an OCI layout. Raises RankzeroError.
+    """
+    folder = path
+    if os.path.isfile(path):
+        folder = os.path.join(work, "archive")
+        os.mkdir(folder)
+        with tarfile.open(path, "r:") as archive:
+            for member in archive:
+                if member.isreg() and _clean(member.name):
+                    target = os.path.join(folder, _clean(member.name))
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    with _content(archive, member) as source, open(target, "wb") as out:
+                        shutil.copyfileobj(source, out, _BLOCK)
+    layers, config = _parts(folder, tag)
+    return of_archives(layers, work, config)
+
+
+def _parts(folder: str, tag: str | None) -> tuple[list[str], Mapping[str, Any]]:
+    """(layers, the lowest first, and the image's own settings), each verified against its digest."""
+    if os.path.isfile(os.path.join(folder, "index.json")):
+        manifest = _pick(folder, _json(os.path.join(folder, "index.json")), tag)
+        layers = [_blob(folder, one["digest"]) for one in manifest["layers"]]
+        return layers, _json(_blob(folder, manifest["config"]["digest"])).get("config") or {}
+    document = _json(os.path.join(folder, "manifest.json"))
+    if isinstance(document, list):
+        if len(document) != 1:
+            raise RankzeroError(f"reference: {folder} holds {len(document)} images; save the one that is meant alone.")
+        layers = [os.path.join(folder, _clean(one)) for one in document[0]["Layers"]]
+        return layers, _json(os.path.join(folder, _clean(document[0]["Config"]))).get("config") or {}
+    layers = [_verified(folder, one["digest"]) for one in document["layers"]]
+    return layers, _json(_verified(folder, document["config"]["digest"])).get("config") or {}
+
+
+def _pick(folder: str, index: Any, tag: str | None) -> Any:
+    """The manifest for this machine, through indexes of indexes."""
+    wanted = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    for depth in range(4):
+        if "layers" in index:
+            return index
+        listed = index.get("manifests", [])
+        if tag and depth == 0:
+            listed = [one for one in listed if (one.get("annotations") or {}).get(_REF_NAME) == tag]
+        fitting = [one for one in listed if (one.get("platform") or {}).get("architecture") == wanted]
+        fitting = fitting or [one for one in listed if not (one.get("platform") or {}).get("architecture")]
+        if len(fitting) != 1:
+            names = [str((one.get("annotations") or {}).get(_REF_NAME)) for one in listed]
+            raise RankzeroError(
+                f"reference: {folder} holds {len(fitting)} images for {wanted} ({', '.join(names) or 'none at all'}); "
+                "it must hold the one that is meant."
+            )
+        index = _json(_blob(folder, fitting[0]["digest"]))
+    raise RankzeroError(f"reference: {folder} names no image.")
+
+
+def _blob(folder: str, digest: str) -> str:
+    algorithm, _colon, name = digest.partition(":")
+    return _check(os.path.join(folder, "blobs", os.path.basename(algorithm), os.path.basename(name)), digest)
+
+
+def _verified(folder: str, digest: str) -> str:
+    return _check(os.path.join(folder, os.path.basename(digest.partition(":")[2])), digest)
+
+
+def _check(path: str, digest: str) -> str:
+    total = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            for block in iter(lambda: stream.read(_BLOCK), b""):
+                total.update(block)
+    except OSError as error:
+        raise RankzeroError(f"reference: {path} cannot be read ({error.strerror}): the image is not whole.") from error
+    if f"sha256:{total.hexdigest()}" != digest:
+        raise RankzeroError(f"reference: {path} is damaged: its content is not {digest}.")
+    return path
+
+
+def _json(path: str) -> Any:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except (OSError, ValueError) as error:
+        raise RankzeroError(f"reference: {path} cannot be read ({error}): this is no image.") from error

@@ -1,0 +1,256 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an image is made from, and its key: known before anything is built, and the same under check mode. Pure.
+
+The key hashes inputs by name. The same names tell afterwards which of them has changed since the last image of a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE, Needs, needs
+
+# Raised when the same recipe must give another image: every image is then built anew.
+FORMAT = 1
+SOURCES = ("suite", "rootfs", "reference", "squashfs")
+COMPRESSIONS = ("zstd", "lz4", "gzip")
+IMAGE = "image.sqsh"
+SIDECAR = "image.json"
+
+_SUITE = re.compile(r"[a-z][a-z0-9.-]*")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.:-]*(=[A-Za-z0-9.+:~-]+)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TRANSPORT = re.compile(r"(docker|oci|oci-archive|docker-archive|dir)://?")
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides what is in an image. `text` is a Containerfile's, `context` its files as (path, kind and sha256)."""
+
+    suite: str | None = None
+    packages: tuple[str, ...] = ()
+    mirror: str | None = None
+    rootfs: str | None = None
+    reference: str | None = None
+    squashfs: str | None = None
+    text: str | None = None
+    context: tuple[tuple[str, str], ...] = ()
+    target: str | None = None
+    build_args: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    compression: str = "zstd"
+
+    @property
+    def base(self) -> str | None:
+        """The option that names what is not a Containerfile."""
+        return next((name for name in SOURCES if getattr(self, name) is not None), None)
+
+    @property
+    def local_path(self) -> str | None:
+        """The path on the host whose content is part of the key."""
+        if self.base in ("rootfs", "squashfs"):
+            return str(getattr(self, self.base))
+        return layout_path(self.reference) if self.reference else None
+
+
+def recipe(options: Mapping[str, object], text: str | None, context: Iterable[tuple[str, str]] = ()) -> Recipe:
+    """The recipe that a module's options describe. Raises RankzeroError for what cannot be meant."""
+    made = Recipe(
+        suite=_text(options, "suite"),
+        packages=tuple(sorted(set(_list(options, "packages")))),
+        mirror=_text(options, "mirror"),
+        rootfs=_text(options, "rootfs"),
+        reference=_text(options, "reference"),
+        squashfs=_text(options, "squashfs"),
+        text=text,
+        context=tuple(sorted(context)),
+        target=_text(options, "target"),
+        build_args=_map(options, "build_args"),
+        secrets=tuple(sorted(_keys(options, "secrets"))),
+        env=_map(options, "env"),
+        compression=_text(options, "compression") or "zstd",
+    )
+    _check(made)
+    return made
+
+
+def _check(made: Recipe) -> None:
+    given = [name for name in SOURCES if getattr(made, name) is not None]
+    if len(given) > 1 or (not given and made.text is None):
+        said = f"not {' and '.join(given)}" if given else "none is given"
+        raise RankzeroError(
+            f"image: give one of containerfile, {', '.join(SOURCES)}; {said}. (With containerfile, one of suite, "
+            f"rootfs and reference besides is its base, as FROM {BASE}.)"
+        )
+    if made.text is not None:
+        wanted = containerfile_needs(made)
+        if made.base == "squashfs":
+            raise RankzeroError("squashfs: is taken as it is; a containerfile builds on suite, rootfs or reference.")
+        if BASE in wanted.bases and made.base is None:
+            raise RankzeroError(f"containerfile: has FROM {BASE}, so name what that is: suite, rootfs or reference.")
+        if BASE not in wanted.bases and made.base is not None:
+            there = ", ".join(wanted.bases) or "scratch"
+            raise RankzeroError(
+                f"{made.base}: the Containerfile has FROM {there} and no FROM {BASE} that would take it."
+            )
+        missing = sorted(set(wanted.secrets) - set(made.secrets))
+        if missing:
+            raise RankzeroError(
+                f"secrets: the Containerfile mounts {', '.join(missing)}; name a file of the host for each."
+            )
+    else:
+        for name in ("target", "build_args", "secrets"):
+            if getattr(made, name):
+                raise RankzeroError(f"{name}: has no effect without containerfile.")
+    if made.suite is None and (made.packages or made.mirror):
+        raise RankzeroError("packages, mirror: go with suite; in a Containerfile, RUN installs packages.")
+    if made.squashfs is not None and (made.env or made.compression != "zstd"):
+        raise RankzeroError("squashfs: an image that is adopted is taken as it is, without env and compression.")
+    if made.compression not in COMPRESSIONS:
+        raise RankzeroError(f"compression: {made.compression!r}; allowed are {', '.join(COMPRESSIONS)}.")
+    _matches("suite", _SUITE, [made.suite] if made.suite else [], "the name of a release such as bookworm")
+    _matches("packages", _PACKAGE, made.packages, "the name of a Debian package, or NAME=VERSION")
+    _matches("secrets", _SECRET, made.secrets, "an id of RUN --mount=type=secret,id=...")
+    for name in ("build_args", "env"):
+        _matches(name, _VARIABLE, [key for key, _value in getattr(made, name)], "the name of a variable")
+    for key, value in (*made.env, *made.build_args):
+        if "\n" in value or "\0" in value:
+            raise RankzeroError(f"env: {key} has several lines, which /etc/environment cannot hold.")
+    if made.reference is not None:
+        name = _TRANSPORT.sub("", made.reference, count=1)
+        if not (made.local_path or _REFERENCE.fullmatch(name)):
+            raise RankzeroError(
+                f"reference: {made.reference!r} is neither a registry's name such as REGISTRY/NAME:TAG nor oci:FOLDER, "
+                "oci-archive:FILE, docker-archive:FILE or dir:FOLDER."
+            )
+    path = made.local_path
+    if path is not None and not path.startswith(("/", "~", "$")):
+        raise RankzeroError(f"{made.base}: {path!r} must be an absolute path on the host of the task.")
+
+
+def containerfile_needs(made: Recipe) -> Needs:
+    return needs(made.text or "", dict(made.build_args), made.target)
+
+
+def layout_tag(reference: str) -> str | None:
+    """TAG of oci:PATH:TAG."""
+    return reference.split(":", 2)[2] if reference.count(":") > 1 else None
+
+
+def layout_path(reference: str) -> str | None:
+    """The path of a reference to something that lies on the host; None for a registry's name."""
+    transport, colon, rest = reference.partition(":")
+    if not colon or transport not in ("oci", "oci-archive", "docker-archive", "dir"):
+        return None
+    return rest.partition(":")[0]
+
+
+def inputs(made: Recipe, content: str | None = None) -> dict[str, str]:
+    """What is hashed, by name. `content`: the digest of what lies at `local_path`."""
+    found = {"format": str(FORMAT), "compression": made.compression}
+    if made.text is not None:
+        found["containerfile"] = _sha256(made.text)
+        found.update({f"context/{path}": digest for path, digest in made.context})
+    for name in ("suite", "mirror", "target", "reference"):
+        value = getattr(made, name)
+        if value is not None:
+            found[name] = value
+    for name in ("packages", "secrets"):
+        if getattr(made, name):
+            found[name] = " ".join(getattr(made, name))
+    found.update({f"build_args.{name}": value for name, value in made.build_args})
+    found.update({f"env.{name}": value for name, value in made.env})
+    if content is not None and made.base is not None:
+        # Where it lies does not matter, what is there does.
+        found[made.base] = content
+    return found
+
+
+def key_of(named: Mapping[str, str]) -> str:
+    """32 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(dict(named), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Which inputs differ, as sentences."""
+    found = []
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        if old is None or new is None:
+            found.append(f"{name}: {'added' if old is None else 'removed'}")
+        elif name == "packages":
+            gone, come = sorted(set(old.split()) - set(new.split())), sorted(set(new.split()) - set(old.split()))
+            found.append(f"packages: {' '.join([*(f'+{one}' for one in come), *(f'-{one}' for one in gone)])}")
+        elif re.fullmatch(r"(. )?[0-9a-f]{64}", new):
+            found.append(f"{name}: changed")
+        else:
+            found.append(f"{name}: {old} -> {new}")
+    return found
+
+
+def listing(named: Mapping[str, str]) -> str:
+    """Inputs as lines, for a diff."""
+    return "".join(f"{name} {value[:64]}\n" for name, value in sorted(named.items()))
+
+
+def image_folder(store_root: str, key: str) -> str:
+    """Where the image with this key lies: its files are IMAGE, SIDECAR, and what else was asked for."""
+    return f"{store_root.rstrip('/')}/images/{key}"
+
+
+def check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise RankzeroError(
+            f"name: {name!r} must be letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit."
+        )
+    return name
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _text(options: Mapping[str, object], name: str) -> str | None:
+    value = options.get(name)
+    return None if value in (None, "") else str(value)
+
+
+def _list(options: Mapping[str, object], name: str) -> list[str]:
+    value = options.get(name) or []
+    return [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+
+
+def _map(options: Mapping[str, object], name: str) -> tuple[tuple[str, str], ...]:
+    value = options.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise RankzeroError(f"{name}: must be a map, not {value!r}.")
+    for key, one in value.items():
+        if not isinstance(one, str):
+            raise RankzeroError(f'{name}.{key}: must be text, not {one!r}; quote it: "{one}".')
+    return tuple(sorted((str(key), one) for key, one in value.items()))
+
+
+def _keys(options: Mapping[str, object], name: str) -> list[str]:
+    value = options.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise RankzeroError(f"{name}: must be a map of id to file, not {value!r}.")
+    return [str(one) for one in value]
+
+
+def _matches(option: str, form: re.Pattern[str], values: Sequence[str], wanted: str) -> None:
+    for value in values:
+        if not form.fullmatch(value):
+            raise RankzeroError(f"{option}: {value!r} is not {wanted}.")

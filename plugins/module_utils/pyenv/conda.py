@@ -1,0 +1,341 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Conda environments in the store: from an environment.yml, an explicit lock, or a conda-pack archive.
+
+A conda environment knows its own path, so it is made where it will lie, and env.json, written last, says that it is
+whole. One builder at a time; what a killed one has left has no env.json and is removed by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, text_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import redact
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    free_space,
+    make_read_only,
+    remove,
+    root_of,
+    trouble,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+FORMS = ("yml", "explicit", "archive")
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
+_TOOLS = ("micromamba", "mamba", "conda")
+_USUAL = (
+    "~/.local/bin",
+    "~/micromamba/bin",
+    "~/miniforge3/bin",
+    "~/miniconda3/bin",
+    "~/mambaforge/bin",
+    "/opt/conda/bin",
+)
+_HASHED = re.compile(r"\S+#(sha256:)?[0-9a-f]{32,64}")
+_WAIT = 3600.0
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CondaRecipe:
+    """What a conda environment is made from. `text` of a file, or `sha256` and `size` of an archive at `path`."""
+
+    form: str
+    text: str = ""
+    path: str = ""
+    sha256: str = ""
+    size: int = 0
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits, known before anything is built."""
+        content = self.sha256 if self.form == "archive" else text_sha256(self.text)
+        inputs = json.dumps({"format": _FORMAT, "mode": "conda", "form": self.form, "content": content}, sort_keys=True)
+        return hashlib.sha256(inputs.encode("ascii")).hexdigest()[:32]
+
+
+def conda_recipe(path: str) -> CondaRecipe:
+    """The recipe in a file of the controller. Raises RankzeroError for one that cannot be meant."""
+    try:
+        if path.endswith(ARCHIVES):
+            return CondaRecipe(
+                "archive", path=os.path.abspath(path), sha256=file_sha256(path), size=os.path.getsize(path)
+            )
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RankzeroError(
+            f"environment.file: {path} cannot be read ({error}). Name an environment.yml, an explicit lock "
+            f"(`conda list --explicit --md5`) or a conda-pack archive ({', '.join(ARCHIVES)})."
+        ) from error
+    if not re.search(r"(?m)^@EXPLICIT\s*$", text):
+        if not re.search(r"(?m)^dependencies\s*:", text):
+            raise RankzeroError(
+                f"environment.file: {path} is neither an environment.yml (it has no `dependencies:`) nor an explicit "
+                "lock (it has no line @EXPLICIT)."
+            )
+        return CondaRecipe("yml", text=text)
+    unhashed = [line for line in _packages(text) if not _HASHED.fullmatch(line)]
+    if unhashed:
+        raise RankzeroError(
+            f"environment.file: {len(unhashed)} packages in {path} have no hash, {redact(unhashed[0])} the first. "
+            "Write it with `conda list --explicit --md5` (or --sha256), so that what is installed is what was locked."
+        )
+    return CondaRecipe("explicit", text=text)
+
+
+def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+    """As `ensure_environment`, for mode conda. `request`: the recipe as a map, `sent`: where its archive lies here."""
+    root = root_of(options["store_root"])
+    made = CondaRecipe(**request["conda"])
+    path = environment_path(root, made.key)
+    if options["state"] == "absent":
+        there = present(path) is not None
+        if not check_mode:
+            try:
+                there = remove(path)
+            except OSError as error:
+                raise trouble(error, path) from error
+        return {"changed": there, "ref": _ref(made, path, None)}
+    if not check_mode:
+        with contextlib.suppress(OSError):
+            marks.use(path)
+    manifest = present(path)
+    if manifest is not None:
+        return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
+    if check_mode:
+        if made.form != "archive":
+            find_tool(os.environ)  # what cannot be built must not be promised
+        return {"changed": True, "ref": _ref(made, path, None)}
+    archive = None
+    if made.form == "archive":
+        archive = next((one for one in (request.get("sent"), made.path) if one and _is(one, made)), None)
+        if archive is None:
+            return {"changed": False, "ref": _ref(made, path, None), "needs": {"files": [made.path]}}
+    # Before the lock is waited for: a prune must see that somebody is at it.
+    with hold(os.path.join(os.path.dirname(path), f".{made.key}.lock"), _WAIT):
+        manifest = present(path)
+        if manifest is not None:
+            return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
+        manifest = _build(made, path, archive)
+    with contextlib.suppress(OSError):
+        marks.use(path)
+    return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest}
+
+
+def find_tool(environ: Mapping[str, str]) -> str:
+    """The program that makes conda environments on this host. Raises RankzeroError."""
+    named = [environ[name] for name in ("MAMBA_EXE", "CONDA_EXE") if environ.get(name)]
+    folders = os.pathsep.join([environ.get("PATH", ""), *(os.path.expanduser(folder) for folder in _USUAL)])
+    found = [shutil.which(name, path=folders) for name in _TOOLS]
+    for path in [*named, *filter(None, found)]:
+        if os.access(path, os.X_OK):
+            return path
+    raise RankzeroError(
+        f"environment.mode: conda needs {', '.join(_TOOLS[:-1])} or {_TOOLS[-1]} on the host that builds, and none is "
+        f"in PATH, MAMBA_EXE, CONDA_EXE or {', '.join(_USUAL)}. Install one there, give a conda-pack archive as "
+        "environment.file, or name an environment that the site has (environment.mode path)."
+    )
+
+
+def _build(made: CondaRecipe, path: str, archive: str | None) -> dict[str, Any]:
+    """Make the environment at its place, verified; env.json comes last. Nothing is left of one that failed."""
+    began = time.monotonic()
+    with _whole_or_gone(path):
+        if archive is not None:
+            tool = "conda-pack"
+            _unpack(archive, path)
+        else:
+            tool = find_tool(os.environ)
+            _create(tool, made, path)
+            _verify(path)
+        python = os.path.realpath(os.path.join(path, "bin", "python"))
+        version = _python_version(python)
+        packages = _installed(path)
+        digest = hashlib.sha256("".join(f"{line}\n" for line in sorted(packages.values())).encode()).hexdigest()
+        manifest = {
+            "format": 1,
+            "key": made.key,
+            "mode": "conda",
+            "form": made.form,
+            "digest": digest,
+            "python": {"path": python, "version": version},
+            "packages": {name: line.split("=")[1] for name, line in sorted(packages.items())},
+            "made_by": os.path.basename(tool),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        make_read_only(path)
+        os.chmod(path, 0o755)
+        temporary = os.path.join(path, f".{MANIFEST}.tmp")
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump(manifest, stream, indent=2, sort_keys=True)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, os.path.join(path, MANIFEST))
+        os.chmod(path, 0o555)
+        return manifest
+
+
+def _python_version(python: str) -> str:
+    """Such as 3.11.2. Raises RankzeroError where it does not start."""
+    if not os.access(python, os.X_OK):
+        raise RankzeroError("environment: the new conda environment has no Python: name python among its dependencies.")
+    question = [python, "-I", "-c", "import platform; print(platform.python_version())"]
+    done = subprocess.run(question, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RankzeroError(
+            f"environment: the Python of the new conda environment does not start: {done.stderr.strip()[-300:]}"
+        )
+    return done.stdout.strip()
+
+
+@contextmanager
+def _whole_or_gone(path: str) -> Iterator[None]:
+    try:
+        remove(path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        yield
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            remove(path)
+        if isinstance(error, OSError):
+            raise trouble(error, os.path.dirname(path)) from error
+        raise
+
+
+def _create(tool: str, made: CondaRecipe, path: str) -> None:
+    """Let micromamba, mamba or conda make the environment at `path`. Raises RankzeroError with their last lines."""
+    micro = os.path.basename(tool).startswith("micromamba")
+    source = f"{path}.{'yml' if made.form == 'yml' else 'txt'}"
+    words = ["create"] if micro or made.form == "explicit" else ["env", "create"]
+    # Copies, and no links into the cache: what is edited there must not change here. conda has these as variables only.
+    settings = {"ALWAYS_YES": "true", "ALWAYS_COPY": "true", "SAFETY_CHECKS": "enabled"}
+    environment = {
+        **os.environ,
+        **{f"{name}_{key}": value for name in ("CONDA", "MAMBA") for key, value in settings.items()},
+    }
+    try:
+        with open(source, "w", encoding="utf-8") as stream:
+            stream.write(made.text)
+        done = subprocess.run(
+            [tool, *words, "--quiet", "--prefix", path, "--file", source],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(source)
+    if done.returncode != 0:
+        lines = [line.rstrip() for line in redact(done.stderr or done.stdout).splitlines() if line.strip()]
+        shown = "\n".join(f"  {line}" for line in lines[-12:]) or f"  (no output, exit code {done.returncode})"
+        room = f" ({free_space(path)})" if "No space left" in done.stderr else ""
+        raise RankzeroError(f"environment: {os.path.basename(tool)} {' '.join(words)} failed{room}:\n{shown}")
+
+
+def _verify(path: str) -> None:
+    """Compare every file with its package's record, as conda wrote it. Raises RankzeroError with the first names."""
+    wrong = []
+    for record in _records(path):
+        for entry in (record.get("paths_data") or {}).get("paths", []):
+            expected = entry.get("sha256_in_prefix") or entry.get("sha256")
+            if not expected or entry.get("path_type") == "softlink":
+                continue
+            try:
+                changed = file_sha256(os.path.join(path, entry["_path"])) != expected
+            except OSError:
+                wrong.append(f"{entry['_path']} (missing)")
+                continue
+            if changed:
+                wrong.append(f"{entry['_path']} (changed)")
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise RankzeroError(
+            f"environment: {len(wrong)} installed files are not what their packages say: {', '.join(wrong[:5])}{more}. "
+            "The cache of packages is damaged (`conda clean --packages`), or the storage is."
+        )
+
+
+def _records(path: str) -> Iterator[dict[str, Any]]:
+    folder = os.path.join(path, "conda-meta")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                yield json.load(stream)
+
+
+def _installed(path: str) -> dict[str, str]:
+    """Package -> name=version=build=hash."""
+    return {
+        str(one["name"]): "=".join(str(one.get(part, "")) for part in ("name", "version", "build", "sha256"))
+        for one in _records(path)
+        if "name" in one
+    }
+
+
+def _unpack(archive: str, path: str) -> None:
+    """Unpack what conda-pack made, and let it find its place. Raises RankzeroError and OSError."""
+    os.mkdir(path)
+    try:
+        with tarfile.open(archive, "r:*") as packed:
+            for entry in packed:
+                if entry.name.startswith("/") or ".." in entry.name.split("/"):
+                    raise RankzeroError(f"environment.file: {archive}: {entry.name!r} leads out of the environment.")
+                entry.uid, entry.gid, entry.uname, entry.gname = os.geteuid(), os.getegid(), "", ""
+                packed.extract(entry, path)
+    except (tarfile.TarError, EOFError) as error:
+        raise RankzeroError(f"environment.file: {archive} cannot be unpacked: {error}.") from error
+    program = os.path.join(path, "bin", "conda-unpack")
+    if not os.path.isfile(program):
+        raise RankzeroError(
+            f"environment.file: {archive} has no bin/conda-unpack, so nothing can tell it where it lies. Make it with "
+            "`conda-pack -p ENVIRONMENT`."
+        )
+    done = subprocess.run(
+        [os.path.join(path, "bin", "python"), program],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RankzeroError(f"environment.file: conda-unpack of {archive} failed: {done.stderr.strip()[-300:]}")
+
+
+def _is(path: str, made: CondaRecipe) -> bool:
+    """Whether this host sees that very archive there."""
+    try:
+        return os.path.getsize(path) == made.size and file_sha256(path) == made.sha256
+    except OSError:
+        return False
+
+
+def _packages(text: str) -> list[str]:
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith(("#", "@"))]
+
+
+def _ref(made: CondaRecipe, path: str, manifest: Mapping[str, Any] | None) -> dict[str, Any]:
+    digest = manifest["digest"] if manifest else None
+    return {"kind": "environment", "key": made.key, "path": path, "digest": digest, "present": manifest is not None}

@@ -1,0 +1,194 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wheels that a lock names: the one of each package that fits a host, and its content, verified.
+
+Downloads are kept by content in the user's cache. Wheels that lie in a local directory are used where they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import netrc
+import os
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedFile, LockedPackage
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Unreachable
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, best, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+_ATTEMPTS = 3
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The one file of a package that fits the host."""
+
+    name: str
+    version: str
+    file: LockedFile
+
+
+def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
+    """One wheel of each package. Raises RankzeroError that names all without one that fits."""
+    chosen, without = [], []
+    for package in packages:
+        files = {file.filename: file for file in package.wheels}
+        wheel = best(filter(None, map(parse, files)), target)
+        if wheel is None:
+            without.append(f"{package.name} {package.version}".strip() + (f" ({package.source})" if not files else ""))
+            continue
+        chosen.append(Chosen(package.name, package.version or wheel.version, files[wheel.filename]))
+    if without:
+        raise RankzeroError(
+            f"environment: no wheel fits Python {target.python[0]}.{target.python[1]} on {target.machine} with glibc "
+            f"{target.glibc[0]}.{target.glibc[1]}: {', '.join(without)}. What is not built cannot be carried to a host "
+            "without network: build wheels into a directory that pip's find-links names, or choose versions that have "
+            "them.",
+            missing=without,
+        )
+    return chosen
+
+
+def download(
+    files: Iterable[Chosen], environment: Mapping[str, str], folder: str | None = None
+) -> list[dict[str, Any]]:
+    """The files, verified: name, version, filename, sha256, size and path of each.
+
+    They are put into `folder`, or into the user's cache, unless they lie in a directory of this host already. Raises
+    RankzeroError that says what is wrong with each that cannot be had.
+    """
+    wanted = list(files)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        answers = list(pool.map(lambda one: _attempted(one.file, environment, folder), wanted))
+    errors = [(one, answer) for one, answer in zip(wanted, answers) if isinstance(answer, RankzeroError)]
+    if errors:
+        # Another machine may reach what this one does not.
+        reached = not any(isinstance(error, Unreachable) for _one, error in errors)
+        raise (RankzeroError if reached else Unreachable)(
+            "\n".join(error.message for _one, error in errors), missing=[one.file.filename for one, _error in errors]
+        )
+    return [
+        {
+            "name": one.name,
+            "version": one.version,
+            "filename": one.file.filename,
+            "sha256": one.file.sha256,
+            "size": os.path.getsize(str(path)),
+            "path": str(path),
+        }
+        for one, path in zip(wanted, answers)
+    ]
+
+
+def _attempted(file: LockedFile, environment: Mapping[str, str], folder: str | None) -> str | RankzeroError:
+    try:
+        return _fetched(file, environment, folder)
+    except RankzeroError as error:
+        return error
+
+
+def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | None) -> str:
+    """The path of a file on this machine: where it is, or where it was put."""
+    if file.local:
+        path = unquote(urlsplit(file.url).path)
+        try:
+            if file_sha256(path) == file.sha256:
+                return path
+        except OSError as error:
+            raise RankzeroError(
+                f"environment: {path} is locked and cannot be read ({error.strerror}). Put it back, or remove the lock "
+                "in store_root/locks."
+            ) from error
+        raise RankzeroError(f"environment: {path} is not what it was when it was locked (another sha256).")
+    if folder is None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        folder = os.path.join(home, "rankzero", "wheels", file.sha256[:32])
+    path = os.path.join(folder, file.filename)
+    try:
+        if file_sha256(path) == file.sha256:
+            return path
+    except OSError:
+        pass
+    os.makedirs(folder, exist_ok=True)
+    for attempt in range(_ATTEMPTS):
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            _download(file, temporary, environment)
+            os.replace(temporary, path)
+            return path
+        except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            answered = isinstance(error, urllib.error.HTTPError)
+            gone = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404)
+            if gone or attempt + 1 == _ATTEMPTS:
+                said = f"environment: {sources.redact(file.url)} cannot be downloaded: {error}"
+                raise (RankzeroError if answered else Unreachable)(said) from error
+        except RankzeroError:  # another content: perhaps the connection broke
+            if attempt + 1 == _ATTEMPTS:
+                raise
+        except OSError as error:
+            reason = f"{error.strerror or error}; {free_space(folder)}"
+            raise RankzeroError(f"environment: {folder} cannot be written ({reason}).") from error
+        finally:
+            if os.path.exists(temporary):
+                os.remove(temporary)
+        time.sleep(2**attempt)
+    raise AssertionError("unreachable")
+
+
+def _download(file: LockedFile, path: str, environment: Mapping[str, str]) -> None:
+    parts = urlsplit(file.url)
+    request = urllib.request.Request(file.url.partition("#")[0], headers={"User-Agent": "rankzero.slurm"})
+    login = _login(parts.hostname or "", environment)
+    if login:
+        request.add_header("Authorization", "Basic " + base64.b64encode(":".join(login).encode()).decode("ascii"))
+    trusted = environment.get("UV_INSECURE_HOST", "").split()
+    context = ssl.create_default_context(cafile=environment.get("SSL_CERT_FILE") or None)
+    if parts.hostname in trusted or parts.netloc in trusted:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    proxies = {
+        scheme: value
+        for scheme in ("http", "https")
+        if (value := environment.get(f"{scheme.upper()}_PROXY") or environment.get(f"{scheme}_proxy"))
+    }
+    opener = urllib.request.build_opener(
+        urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler(proxies or None)
+    )
+    total = hashlib.sha256()
+    with opener.open(request, timeout=60) as answer, open(path, "wb") as stream:
+        for block in iter(lambda: answer.read(_BLOCK), b""):
+            stream.write(block)
+            total.update(block)
+    if total.hexdigest() != file.sha256:
+        raise RankzeroError(
+            f"environment: {sources.redact(file.url)} has the sha256 {total.hexdigest()}, and {file.sha256} was locked."
+        )
+
+
+def _login(host: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """User and password for a host: from the URL of an index there, else from ~/.netrc."""
+    for name in ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"):
+        for place in environment.get(name, "").replace(",", " ").split():
+            parts = urlsplit(place)
+            if parts.hostname == host and parts.username:
+                return unquote(parts.username), unquote(parts.password or "")
+    try:
+        found = netrc.netrc(environment.get("NETRC")).authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        return None
+    return (found[0], found[2] or "") if found else None

@@ -1,0 +1,296 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make a set of packages where the package sources can be reached: resolve, take the wheels that fit, prove it whole.
+
+It is made for a platform and a Python that need not be this host's. Whatever is missing is said before anything has
+been published: packages without a wheel that fits, files that cannot be had, a set that does not install offline.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import (
+    LockedPackage,
+    lock_key,
+    lock_path,
+    only,
+    parse_lock,
+    requirement_lines,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import (
+    CACHE,
+    Wanted,
+    content_digest,
+    listing,
+    pack_cache,
+    target_of,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import (
+    Python,
+    choose,
+    requires_python,
+    satisfies,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Whom a set is for: the version of Python ("3.11", or "3.11.2" of a host that was asked), and what wheels must
+    fit. `path` is the interpreter of that host, None where only its platform is named; `here`: it is this host.
+    """
+
+    python: str
+    target: Target
+    path: str | None = None
+    here: bool = False
+
+    @property
+    def minor(self) -> str:
+        return ".".join(self.python.split(".")[:2])
+
+    @property
+    def options(self) -> list[str]:
+        """uv's, for another host than this one."""
+        return list(platform_options(self.target, self.python))
+
+
+def aim_of(wanted: Wanted) -> Aim:
+    """The platform that is asked for, or this host's with the Python that a job would get. Raises RankzeroError."""
+    made = wanted.recipe
+    if wanted.platform is None:
+        return aim_at(choose(made.pyproject, made.python))
+    target, asked = target_of(wanted.platform, made.python), requires_python(made.pyproject)
+    # Only the minor version is known: the project may ask for any micro version of it.
+    if not any(satisfies((*target.python, micro), asked) for micro in (0, 99)):
+        raise RankzeroError(
+            f'python: {made.python} does not fit requires-python = "{asked}" in pyproject.toml. Name the version of '
+            "the nodes, and let the project allow it."
+        )
+    return Aim(str(made.python), target)
+
+
+def aim_at(python: Python) -> Aim:
+    """This interpreter's own platform. Raises RankzeroError."""
+    target = python.target()
+    if target is None:
+        raise RankzeroError(
+            f"platform: the C library of this host is not glibc ({python.libc!r}): wheels can be carried to hosts with "
+            "glibc only. Name the platform of the nodes, such as x86_64-manylinux_2_28."
+        )
+    return Aim(python.markers["python_full_version"], target, python.path, here=True)
+
+
+def gather(
+    wanted: Wanted,
+    aim: Aim,
+    tool: uv.Uv,
+    store_root: str,
+    folder: str,
+    work: str,
+    *,
+    carried: str | None = None,
+    hasty: bool = False,
+) -> dict[str, Any]:
+    """Fill `folder` with the files of a set, working in `work`; returns its manifest.
+
+    tool: a uv with the settings of this host's package sources. carried: a directory in which wheels lie that were
+    brought here; then no source is asked, and a project without uv.lock cannot be helped. hasty: another machine may
+    try after this one, so do not insist for long. Raises RankzeroError, Unreachable among them.
+    """
+    pip = sources.read_pip_settings(os.environ)
+    resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if hasty else tool
+    for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
+        if text is not None:
+            _write(os.path.join(work, name), text)
+    # What the project requires of Python was compared with the aim; uv would compare it with the Python of this host.
+    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, resolver, pip, store_root, work)))
+    chosen = fitting(_applying(text, tool, aim, work), aim.target)
+    if carried is not None:
+        chosen = _carried(chosen, carried)
+    if wanted.kind == "cache":
+        _no_folders(chosen)
+    own = [one for one in chosen if wanted.kind == "wheelhouse" or one.file.local]
+    _wheels(own, tool, folder)
+    fetched = [one.name for one in chosen if one not in own]
+    _write(os.path.join(folder, "pylock.toml"), only(text, fetched or [one.name for one in own]))
+    _write(os.path.join(folder, "requirements.txt"), requirement_lines([_pin(one) for one in own]))
+    if wanted.kind == "cache":
+        _fill_cache(tool, aim, folder, work)
+        if wanted.recipe.lock is not None:
+            for name in ("pyproject.toml", "uv.lock"):
+                shutil.copyfile(os.path.join(work, name), os.path.join(folder, name))
+    _put_uv(tool, aim, folder, work)
+    _prove(own, tool, aim, folder, work)
+    installed = [one for name in ("cached", "proof") for one in _files(os.path.join(work, name))]
+    packages = [{"name": one.name, "version": one.version, "sha256": one.file.sha256} for one in chosen]
+    return {
+        "format": 1,
+        "kind": wanted.kind,
+        "key": wanted.key,
+        "digest": content_digest(packages),
+        "inputs": wanted.inputs,
+        "extras": list(wanted.recipe.extras),
+        "python": {"minor": aim.minor, "path": aim.path},
+        "platform": {"machine": aim.target.machine, "glibc": ".".join(map(str, aim.target.glibc))},
+        "packages": {one.name: one.version for one in chosen},
+        "wheels": sorted(one.name for one in own),
+        "uv": tool.version,
+        "installed": {"bytes": sum(installed), "files": len(installed)},
+        "files": listing(folder),
+    }
+
+
+def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, pip: sources.PipSettings, store_root: str, work: str) -> str:
+    """The path of a lock for this platform: the user's own, the one that was kept, or a new one."""
+    lock, made = os.path.join(work, "pylock.toml"), wanted.recipe
+    identity = sources.identity(pip, os.environ)
+    kept = lock_path(store_root, lock_key(made, aim.minor, aim.target, aim.target.machine, identity))
+    if made.lock is None and os.path.isfile(kept):
+        shutil.copyfile(kept, lock)
+        return lock
+    here = Platform(aim.path, (), aim.target) if aim.path and aim.here else None
+    there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
+    resolve(tool, made, pip, work, lock, here or there)
+    if made.lock is None:
+        keep_lock(kept, lock)
+    return lock
+
+
+def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage]:
+    """The packages of a lock that the platform needs: uv reads the markers, and would install these."""
+    lock = os.path.join(work, "pylock.asked.toml")
+    _write(lock, text)
+    said = tool.told(
+        ["pip", "install", "--dry-run", "--offline", "--no-deps", "--python", sys.executable, "-r", lock]
+        + ["--target", os.path.join(work, "nothing"), "--cache-dir", os.path.join(work, "empty"), *aim.options],
+        work,
+        "reading the lock",
+    )
+    names = set(re.findall(r"(?m)^ \+ ([a-z0-9-]+)(?:==| @ )", said))
+    return [package for package in parse_lock(text) if package.name in names]
+
+
+def _wheels(own: Sequence[Chosen], tool: uv.Uv, folder: str) -> None:
+    """Put wheels into the set. Each is compared with the lock on its way."""
+    if not own:
+        return
+    house = os.path.join(folder, "wheels")
+    os.mkdir(house)
+    for wheel in download(own, tool.environment, house):
+        target = os.path.join(house, wheel["filename"])
+        if wheel["path"] != target:
+            shutil.copyfile(wheel["path"], target)
+
+
+def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
+    """The same wheels as they lie in a directory. Raises RankzeroError that names all that do not."""
+    there = [replace(one, file=replace(one.file, url=os.path.join(folder, one.file.filename))) for one in chosen]
+    missing = [one.file.filename for one in there if not os.path.isfile(one.file.url)]
+    if missing:
+        raise RankzeroError(
+            f"source: {folder} lacks {len(missing)} of {len(there)} wheels that uv.lock asks for: {', '.join(missing)}"
+            ". Nothing was made. Bring them as well.",
+            missing=missing,
+        )
+    return there
+
+
+def _no_folders(chosen: Sequence[Chosen]) -> None:
+    """A cache finds a wheel by the index that serves it; one that pip's find-links names travels beside it."""
+    if all(one.file.local for one in chosen) and chosen:
+        raise RankzeroError(
+            "kind: cache holds what an index serves, and every package of this project lies in a directory of this "
+            "host (pip's find-links). Use wheelhouse."
+        )
+
+
+def _fill_cache(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
+    """Let uv fetch what an index serves into a cache of its own; it compares each file with the lock."""
+    cache, rest = os.path.join(work, "cache"), os.path.join(folder, "pylock.toml")
+    common = ["pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable]
+    common += ["-r", rest, "--cache-dir", cache, "--link-mode", "hardlink", *aim.options]
+    tool.run([*common, "--target", os.path.join(work, "first")], work, "fetching the packages")
+    # From the cache alone, and every file against its package's own record.
+    tool.run([*common, "--offline", "--target", _site(work, "cached", aim)], work, "installing from the new cache")
+    verify(os.path.join(work, "cached"), aim.minor)
+    pack_cache(cache, os.path.join(folder, CACHE))
+
+
+def _prove(own: Sequence[Chosen], tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
+    """Install the wheels as a node will: offline, by their hashes."""
+    if not own:
+        return
+    tool.run(
+        ["pip", "install", "--quiet", "--offline", "--no-index", "--find-links", os.path.join(folder, "wheels")]
+        + ["--no-deps", "--require-hashes", "-r", os.path.join(folder, "requirements.txt"), *aim.options]
+        + ["--python", sys.executable, "--only-binary", ":all:", "--target", _site(work, "proof", aim)]
+        + ["--link-mode", "hardlink", "--cache-dir", os.path.join(work, "proof-cache")],
+        work,
+        "installing from the new wheelhouse",
+    )
+    verify(os.path.join(work, "proof"), aim.minor)
+
+
+def _put_uv(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
+    """uv for the nodes: this host's own where it is of the same kind, else from its wheel."""
+    target = os.path.join(folder, "uv")
+    if sys.platform == "linux" and platform.machine() == aim.target.machine and _is_program(tool.path):
+        shutil.copyfile(tool.path, target)
+    else:
+        own = recipe(f'[project]\nname = "tool"\nversion = "0"\ndependencies = ["uv=={tool.version}"]\n')
+        place = os.path.join(work, "tool")
+        os.mkdir(place)
+        _write(os.path.join(place, "pyproject.toml"), own.pyproject)
+        lock = os.path.join(place, "pylock.toml")
+        there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
+        resolve(tool, own, sources.read_pip_settings(os.environ), place, lock, there)
+        (wheel,) = download(fitting(parse_lock(_read(lock)), aim.target), tool.environment, place)
+        with zipfile.ZipFile(wheel["path"]) as archive:
+            shutil.move(archive.extract(f"uv-{wheel['version']}.data/scripts/uv", place), target)
+    os.chmod(target, 0o755)
+
+
+def _is_program(path: str) -> bool:
+    """Whether a file is a program of Linux itself and no script that starts one."""
+    with open(path, "rb") as stream:
+        return stream.read(4) == b"\x7fELF"
+
+
+def _files(folder: str) -> list[int]:
+    """The size of every file below a folder; nothing where there is none."""
+    return [os.path.getsize(os.path.join(place, name)) for place, _folders, names in os.walk(folder) for name in names]
+
+
+def _pin(one: Chosen) -> tuple[str, str, str]:
+    return (one.name, one.version, one.file.sha256)
+
+
+def _site(work: str, name: str, aim: Aim) -> str:
+    return os.path.join(work, name, "lib", f"python{aim.minor}", "site-packages")
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)

@@ -1,0 +1,247 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A set of packages for hosts without a route out: what it is made from, its key, its files, whether they are whole.
+
+STORE/packages/KEY/ holds packages.json (what the set is, with the sha256 of every file), uv, pylock.toml, and
+
+    wheels/  requirements.txt    the wheels with their hashes; for a cache those that no index serves
+    cache.tar                    for a cache: uv's own cache, one file, each member with its sha256
+    pyproject.toml  uv.lock      for a cache of a project that keeps a lock
+
+It may be carried anywhere: nothing in it names a place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
+
+KINDS = ("cache", "wheelhouse")
+MANIFEST = "packages.json"
+CACHE = "cache.tar"
+# Raised when the same recipe must give another set.
+FORMAT = 1
+
+_PLATFORM = re.compile(r"(x86_64|aarch64|ppc64le|s390x|riscv64)-manylinux_2_([0-9]{1,2})")
+_SHA = "RANKZERO.sha256"
+# The beginning of 1980: zip files know no earlier time, and some tools make one of what they find.
+_TIME = 315532800
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a set is made from. `platform`: such as x86_64-manylinux_2_28, None for that of the host that builds it."""
+
+    recipe: Recipe
+    kind: str
+    platform: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.platform is not None:
+            target_of(self.platform, self.recipe.python)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """All that decides, by the name of its option."""
+        made = self.recipe
+        return {
+            "project": text_sha256(made.pyproject),
+            "uv.lock": None if made.lock is None else text_sha256(made.lock),
+            "extras": list(made.extras),
+            "python": made.python,
+            "torch": made.torch,
+            "platform": self.platform,
+            "kind": self.kind,
+        }
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits; known before anything is built, and the same on every controller."""
+        text = json.dumps({"format": FORMAT, **self.inputs}, sort_keys=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+
+def target_of(platform: str, python: str | None) -> Target:
+    """What the wheels of a named platform and Python must fit. Raises RankzeroError."""
+    match = _PLATFORM.fullmatch(platform)
+    if not match:
+        raise RankzeroError(
+            f"platform: {platform!r} is not known. Write machine and glibc like x86_64-manylinux_2_28; machines: "
+            "x86_64, aarch64, ppc64le, s390x, riscv64 (`ldd --version` on the cluster says which glibc it has)."
+        )
+    if python is None:
+        raise RankzeroError(f'platform: {platform} needs python as well, the version there, such as "3.11".')
+    major, minor = python.split(".")[:2]
+    return Target((int(major), int(minor)), match[1], (2, int(match[2])))
+
+
+def packages_path(store_root: str, key: str) -> str:
+    """Where the set with this key lies."""
+    return f"{store_root.rstrip('/')}/packages/{key}"
+
+
+def read_manifest(path: str) -> dict[str, Any] | None:
+    """packages.json of the set at `path`; None where it is not there, or is no such file."""
+    try:
+        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
+            manifest = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(manifest, dict) and {"files", "key", "digest", "inputs"} <= set(manifest)
+    return manifest if whole else None
+
+
+def listing(path: str) -> dict[str, dict[str, Any]]:
+    """Every file below `path` with its size and sha256, for the manifest. Raises OSError."""
+    return {
+        name: {"bytes": os.path.getsize(os.path.join(path, name)), "sha256": file_sha256(os.path.join(path, name))}
+        for name in sorted(walk(path))
+    }
+
+
+def problems(path: str, manifest: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the files of a set: each that is missing, changed, or not its own, by name. Reads them all."""
+    found = []
+    expected = dict(manifest["files"])
+    try:
+        there = set(walk(path)) - {MANIFEST}
+    except OSError as error:
+        return [f"{path} (cannot be read: {error.strerror})"]
+    for name, known in sorted(expected.items()):
+        full = os.path.join(path, name)
+        try:
+            if not stat.S_ISREG(os.lstat(full).st_mode):
+                found.append(f"{name} (is no file)")
+            elif os.path.getsize(full) != known["bytes"] or file_sha256(full) != known["sha256"]:
+                inside = _changed_members(full) if name == CACHE else []
+                found += [f"{name}: {one}" for one in inside] or [f"{name} (changed)"]
+        except FileNotFoundError:
+            found.append(f"{name} (missing)")
+        except OSError as error:
+            found.append(f"{name} (cannot be read: {error.strerror})")
+    return found + [f"{name} (is not part of it)" for name in sorted(there - set(expected))]
+
+
+def named(found: list[str]) -> str:
+    """A few of the problems in words."""
+    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+
+
+def take_over(source: str, folder: str, manifest: Mapping[str, Any]) -> None:
+    """Copy the files of a set into `folder`, each compared with the manifest while it is copied.
+
+    Raises RankzeroError that names the first that is not what it was, and OSError.
+    """
+    for name, known in manifest["files"].items():
+        if name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
+            raise RankzeroError(f"source: {name!r} in {MANIFEST} is no plain relative path; nothing was taken over.")
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            found = _copied(os.path.join(source, name), target)
+        except FileNotFoundError:
+            raise RankzeroError(f"source: {name} is missing in {source}: bring it again.", missing=[name]) from None
+        if found != known["sha256"]:
+            raise RankzeroError(
+                f"source: {name} in {source} is not what was packed (its sha256 is {found[:16]}, and "
+                f"{known['sha256'][:16]} was written down): it was changed, or damaged on its way. Bring it again.",
+                missing=[name],
+            )
+        if name == "uv":
+            os.chmod(target, 0o755)
+    shutil.copyfile(os.path.join(source, MANIFEST), os.path.join(folder, MANIFEST))
+
+
+def _copied(source: str, target: str) -> str:
+    """Copy a file, and let it reach the disk; the sha256 of what was read. Raises OSError."""
+    total = hashlib.sha256()
+    with open(source, "rb") as stream, open(target, "xb") as out:
+        for block in iter(lambda: stream.read(_BLOCK), b""):
+            out.write(block)
+            total.update(block)
+        out.flush()
+        os.fsync(out.fileno())
+    return total.hexdigest()
+
+
+def pack_cache(cache: str, target: str) -> None:
+    """uv's cache as one file. What belongs to a host (locks, its interpreters) stays behind. Raises OSError."""
+    with open(target, "xb") as stream:
+        with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+            for name in sorted(_below(cache)):
+                _add(archive, cache, name)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _below(cache: str, folder: str = "") -> Iterator[str]:
+    """Folders, files and links of uv's cache that belong to the packages; links are not followed."""
+    with os.scandir(os.path.join(cache, folder)) as found:
+        for item in found:
+            name = os.path.join(folder, item.name)
+            own = item.name.startswith(("interpreter-", ".")) if not folder else item.name.endswith(".lock")
+            if own and not name.startswith("archive-"):
+                continue
+            yield name
+            if item.is_dir(follow_symlinks=False):
+                yield from _below(cache, name)
+
+
+def _add(archive: tarfile.TarFile, root: str, name: str) -> None:
+    full = os.path.join(root, name)
+    status = os.lstat(full)
+    entry = tarfile.TarInfo(name)
+    entry.mtime = _TIME
+    if stat.S_ISDIR(status.st_mode):
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+    elif stat.S_ISLNK(status.st_mode):
+        entry.type, entry.mode, entry.linkname = tarfile.SYMTYPE, 0o777, os.readlink(full)
+    else:
+        entry.size, entry.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644
+        entry.pax_headers = {_SHA: file_sha256(full)}
+        with open(full, "rb") as stream:
+            archive.addfile(entry, stream)
+        return
+    archive.addfile(entry)
+
+
+def _changed_members(path: str) -> list[str]:
+    """The members of a cache that are not what was packed. Raises OSError."""
+    changed = []
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for entry in archive:
+                content = archive.extractfile(entry) if entry.isreg() else None
+                if content is not None and _sha256(content) != entry.pax_headers.get(_SHA):
+                    changed.append(f"{entry.name} (changed)")
+    except (tarfile.TarError, EOFError) as error:
+        changed.append(f"{error}")
+    return changed
+
+
+def _sha256(content: IO[bytes]) -> str:
+    total = hashlib.sha256()
+    for block in iter(lambda: content.read(_BLOCK), b""):
+        total.update(block)
+    return total.hexdigest()
+
+
+def content_digest(packages: Sequence[Mapping[str, Any]]) -> str:
+    """One digest for what a set holds: names, versions and hashes of the wheels, wherever and however they are kept."""
+    lines = sorted(f"{one['name']} {one['version']} {one['sha256']}\n" for one in packages)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,0 +1,334 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets of packages in the store: present, whole, or absent. The part of `uv_cache` that runs on the host of the store.
+
+A set is there whole or not at all: it grows in a fresh folder and gets its name last. One builder at a time works on a
+set; the others wait and find it made. What a killed one has left is swept by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.gather import Aim, aim_of, gather
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import (
+    MANIFEST,
+    Wanted,
+    named,
+    packages_path,
+    problems,
+    read_manifest,
+    take_over,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import workplace
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    fresh_folder,
+    make_read_only,
+    publish,
+    remove,
+    root_of,
+    sync_folder,
+    trouble,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+
+# How long one builder waits for another: as long as fetching some gigabytes may take. Seconds.
+_WAIT = 3600.0
+
+
+def ensure_packages(
+    options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False
+) -> dict[str, Any]:
+    """Bring the set that the module's options describe into its state.
+
+    `request` comes from the controller: texts `pyproject` and `uv_lock`, its own `uv`, and a finished set that it has
+    to offer: `offer` (its folder there, which this host may see) or `sent` (an archive of it on this host).
+    Returns `changed`, `ref`, `damaged` and, where it is there, `packages` (its packages.json); `needs` where the
+    controller has to make the set, or to send it. Raises RankzeroError.
+    """
+    root = root_of(options["store_root"])
+    if options["state"] == "absent" and options.get("key"):
+        return _absent(root, options["key"], check_mode=check_mode)
+    wanted = wanted_of(options, request)
+    if options["state"] == "absent":
+        return _absent(root, wanted.key, check_mode=check_mode)
+    path = packages_path(root, wanted.key)
+    if not check_mode:
+        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+            marks.use(path)
+    manifest, damaged = _look(path, verify=bool(options.get("verify", True)))
+    if manifest is not None and not damaged:
+        return _result(wanted, path, manifest, changed=False)
+    if check_mode:
+        if wanted.platform is None:
+            choose(wanted.recipe.pyproject, wanted.recipe.python)  # what cannot be built must not be promised
+        return _result(wanted, path, None, changed=True, damaged=damaged)
+    with _lock(root, wanted.key):
+        again, still = _look(path, verify=bool(damaged))
+        if again is not None and not still:
+            return _result(wanted, path, again, changed=False)
+        made = _made(root, path, wanted, options, request)
+    if isinstance(made, str):
+        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": {"reason": made}}
+    if "aim" in made:
+        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": made}
+    with contextlib.suppress(OSError):
+        marks.use(path)
+    return _result(wanted, path, made, changed=True, damaged=damaged)
+
+
+def wanted_of(options: Mapping[str, Any], request: Mapping[str, Any]) -> Wanted:
+    """What the options and the texts of the project ask for. Raises RankzeroError."""
+    made = recipe(
+        request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
+    )
+    return Wanted(made, options["kind"], options.get("platform"))
+
+
+def make(
+    root: str,
+    path: str,
+    wanted: Wanted,
+    aim: Aim,
+    *,
+    named_uv: str | None,
+    hint: str | None,
+    carried: str | None = None,
+    hasty: bool = False,
+) -> dict[str, Any]:
+    """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
+    environ = dict(os.environ)
+    settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+    if carried:
+        settings["UV_OFFLINE"] = "1"
+    tool = find_uv(root, named_uv, hint, settings)
+    if tool is None:
+        tool = bootstrap_uv(root, choose("", None), environ)
+    with contextlib.ExitStack() as stack:
+        fresh = stack.enter_context(fresh_folder(path))
+        place = workplace(wanted.key)
+        site = stack.enter_context(fresh_folder(place)) if place else fresh
+        folder, work = os.path.join(fresh, "packages"), os.path.join(site, "work")
+        os.mkdir(folder)
+        os.mkdir(work)
+        return _published(gather(wanted, aim, tool, root, folder, work, carried=carried, hasty=hasty), folder, path)
+
+
+def make_elsewhere(root: str, wanted: Wanted, needs: Mapping[str, Any], tool: str | None) -> dict[str, str]:
+    """Make a set for another host that has said what it needs (its `aim`); the offer of it. Raises RankzeroError.
+
+    It is kept below `root`, so that a transfer that broke costs no second download.
+    """
+    given = needs["aim"]
+    facts = given["target"]
+    aim = Aim(given["python"], Target(tuple(facts["python"]), facts["machine"], tuple(facts["glibc"])), given["path"])
+    path = packages_path(root, f"{wanted.key}-{aim.minor}-{aim.target.machine}-{aim.target.glibc[1]}")
+    with _lock(root, os.path.basename(path)):
+        manifest, damaged = _look(path, verify=True)
+        if manifest is None or damaged:
+            make(root, path, wanted, aim, named_uv=tool, hint=None)
+    return {"folder": path, "sha256": file_sha256(os.path.join(path, MANIFEST))}
+
+
+def _made(
+    root: str, path: str, wanted: Wanted, options: Mapping[str, Any], request: Mapping[str, Any]
+) -> dict[str, Any] | str:
+    """The manifest of the new set; or what the controller has to do: a map with `aim`, or a sentence."""
+    if request.get("sent"):
+        with _unpacked(request["sent"], path) as folder:
+            return _taken(folder, path, wanted)
+    offer = request.get("offer")
+    if offer:
+        if _sees(offer):
+            return _taken(offer["folder"], path, wanted)
+        return "the controller's set is not visible on this host"
+    if options.get("source"):
+        return _from_source(root, path, wanted, options["source"], request.get("uv"), options.get("uv"))
+    if options["download"] != "controller":
+        try:
+            hasty = options["download"] == "auto"
+            return make(
+                root, path, wanted, aim_of(wanted), named_uv=options.get("uv"), hint=request.get("uv"), hasty=hasty
+            )
+        except uv.Unreachable as error:
+            if options["download"] == "head":
+                raise
+            reason = error.message
+    else:
+        reason = "download is controller"
+    aim = aim_of(wanted)
+    return {"aim": {**asdict(aim), "target": asdict(aim.target)}, "reason": reason}
+
+
+def _from_source(
+    root: str, path: str, wanted: Wanted, source: str, hint: str | None, named_uv: str | None
+) -> dict[str, Any]:
+    """Take over what somebody has carried here: a set, an archive of one, or a folder of wheels for a uv.lock."""
+    place = os.path.expanduser(os.path.expandvars(source))
+    if os.path.isfile(place):
+        with _unpacked(place, path) as folder:
+            return _taken(folder, path, wanted)
+    if os.path.isfile(os.path.join(place, MANIFEST)):
+        return _taken(place, path, wanted)
+    wheels = place if os.path.isdir(place) else None
+    if wheels is None or not any(name.endswith(".whl") for name in os.listdir(wheels)):
+        raise RankzeroError(
+            f"source: {source} on this host is neither a set of packages (a folder with {MANIFEST}, or a .tar of one) "
+            "nor a folder of wheels. Make one with this module where there is a network, and carry "
+            "store_root/packages/KEY here."
+        )
+    if wanted.recipe.lock is None:
+        raise RankzeroError(
+            f"source: {source} holds wheels and no {MANIFEST}, and the project has no uv.lock: nothing says which of "
+            "them belong together, and what they must hold. Run `uv lock` where there is a network, or carry a "
+            "set that this module has made."
+        )
+    if wanted.kind == "cache":
+        raise RankzeroError(
+            f"source: {source} holds wheels, and no cache can be made of them without the index that they come from. "
+            "Use wheelhouse, or carry a set of kind cache."
+        )
+    return make(root, path, wanted, aim_of(wanted), named_uv=named_uv, hint=hint, carried=wheels)
+
+
+def _taken(source: str, path: str, wanted: Wanted) -> dict[str, Any]:
+    """Publish a set that lies at `source`, if it is what is wanted and every file is what it was."""
+    manifest = read_manifest(source)
+    if manifest is None:
+        raise RankzeroError(f"source: {source}/{MANIFEST} cannot be read: bring the set again.")
+    if manifest["key"] != wanted.key:
+        theirs = dict(manifest["inputs"])
+        differ = [
+            f"{name} (there {theirs.get(name)!r}, asked {value!r})"
+            for name, value in wanted.inputs.items()
+            if theirs.get(name) != value
+        ]
+        raise RankzeroError(
+            f"source: {source} is another set than the one that is asked for; what differs: {'; '.join(differ)}. Carry "
+            "the one of this project, or ask for what it was made from."
+        )
+    with fresh_folder(path) as fresh:
+        folder = os.path.join(fresh, "packages")
+        os.mkdir(folder)
+        take_over(source, folder, manifest)
+        return _published(manifest, folder, path)
+
+
+def _published(manifest: dict[str, Any], folder: str, path: str) -> dict[str, Any]:
+    with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as stream:
+        json.dump(manifest, stream, indent=1, sort_keys=True)
+        stream.flush()
+        os.fsync(stream.fileno())
+    make_read_only(folder)
+    sync_folder(folder)
+    # Only a damaged one has the name by now: we hold the lock.
+    if os.path.lexists(path):
+        remove(path)
+    publish(folder, path)
+    return manifest
+
+
+def _look(path: str, *, verify: bool) -> tuple[dict[str, Any] | None, list[str]]:
+    """The manifest of a set, and what is wrong with it; ([]: nothing)."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        return None, [f"{MANIFEST} (missing, or damaged)"] if os.path.isdir(path) else []
+    return manifest, problems(path, manifest) if verify else []
+
+
+@contextmanager
+def _lock(root: str, key: str) -> Iterator[None]:
+    """One builder of a set at a time."""
+    with hold(os.path.join(root, "packages", f".{key}.lock"), _WAIT):
+        yield
+
+
+@contextmanager
+def _unpacked(archive: str, path: str) -> Iterator[str]:
+    """The folder of a set in a tar file: only plain names, only files."""
+    with fresh_folder(f"{path}.carried") as folder:
+        try:
+            with tarfile.open(archive, "r:*") as packed:
+                for entry in packed:
+                    name = entry.name.removeprefix("./")
+                    parts = name.split("/")
+                    content = packed.extractfile(entry) if entry.isreg() else None
+                    if entry.isdir():
+                        continue
+                    if content is None or name.startswith("/") or any(part in ("", ".", "..") for part in parts):
+                        raise RankzeroError(
+                            f"source: {archive}: {entry.name!r} is no plain file; nothing was taken over."
+                        )
+                    target = os.path.join(folder, name)
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    with content, open(target, "xb") as out:
+                        for block in iter(lambda: content.read(1 << 20), b""):  # noqa: B023  used in this turn only
+                            out.write(block)
+        except (tarfile.TarError, EOFError) as error:
+            raise RankzeroError(f"source: {archive} is damaged ({error}): bring it again.") from error
+        # With the set's folder in it, or its files alone.
+        names = os.listdir(folder)
+        yield os.path.join(folder, names[0]) if len(names) == 1 and MANIFEST not in names else folder
+
+
+def _sees(offer: Mapping[str, Any]) -> bool:
+    """Whether the controller's very set is visible at its own path: a shared file system, or the same machine."""
+    try:
+        return file_sha256(os.path.join(offer["folder"], MANIFEST)) == str(offer["sha256"])
+    except OSError:
+        return False
+
+
+def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
+    if not re.fullmatch(r"[0-9a-f]{32}", key):
+        raise RankzeroError(
+            f"key: {key!r} is not the key of a set of packages; expected 32 hexadecimal digits (ref.key)."
+        )
+    path = packages_path(root, key)
+    there = os.path.isdir(path)
+    if there and not check_mode:
+        try:
+            remove(path)
+        except OSError as error:
+            raise trouble(error, path) from error
+    ref = {"kind": "packages", "key": key, "path": path, "digest": None, "present": False}
+    return {"changed": there, "ref": ref, "damaged": []}
+
+
+def _result(
+    wanted: Wanted,
+    path: str,
+    manifest: Mapping[str, Any] | None,
+    *,
+    changed: bool,
+    damaged: list[str] | None = None,
+) -> dict[str, Any]:
+    digest = manifest["digest"] if manifest else None
+    ref = {"kind": "packages", "key": wanted.key, "path": path, "digest": digest, "present": manifest is not None}
+    result: dict[str, Any] = {"changed": changed, "ref": ref, "damaged": damaged or []}
+    if damaged:
+        result["warnings"] = [f"{path} is not what was made: {named(damaged)}. It is made anew."]
+    if manifest is not None:
+        result["packages"] = dict(manifest)
+    if changed:
+        lines = "".join(f"{name} {version}\n" for name, version in sorted((manifest or {}).get("packages", {}).items()))
+        before = "".join(f"damaged: {one}\n" for one in damaged or [])
+        result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": lines or path + "\n"}
+    return result

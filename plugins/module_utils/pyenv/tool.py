@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The uv of a store: this host's own, or one that was fetched into the store once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, publish
+
+
+def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapping[str, str]) -> uv.Uv | None:
+    """The uv that somebody `given` names; else one of this host, the one at the path `hint`, or the store's own."""
+    tools = os.path.join(store_root, "tools")
+    kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
+    ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
+    if given:
+        return uv.named(given, settings)
+    return uv.find([*uv.usual_places(settings), *([hint] if hint else []), *ours], settings)
+
+
+def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -> uv.Uv:
+    """Fetch uv with pip, once for this store. Raises Unreachable where that cannot be done: the controller may help."""
+    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
+        house = os.path.join(work, "environment")
+        commands = [
+            [python.path, "-m", "venv", house],
+            [f"{house}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
+        ]
+        for command in commands:
+            done = subprocess.run(
+                command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+            )
+            if done.returncode != 0:
+                said = sources.redact((done.stderr or done.stdout).strip())[-400:]
+                raise uv.Unreachable(
+                    "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
+                    f"the option uv), or python3-venv and a package source for pip:\n{said}"
+                )
+        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+        fetched = uv.named(f"{house}/bin/uv", settings)
+        return _keep_uv(store_root, fetched.path, fetched.version, settings)
+
+
+def uv_from_wheel(store_root: str, path: str, wheel: Mapping[str, Any], settings: Mapping[str, str]) -> uv.Uv:
+    """Take the uv program out of its wheel: it is one file that needs nothing else."""
+    version = str(wheel["version"])
+    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work, zipfile.ZipFile(path) as archive:
+        member = f"uv-{version}.data/scripts/uv"
+        program = archive.extract(member, work)
+        return _keep_uv(store_root, program, version, settings)
+
+
+def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str, str]) -> uv.Uv:
+    target = os.path.join(store_root, "tools", f"uv-{version}")
+    with fresh_folder(target) as folder:
+        shutil.copyfile(program, os.path.join(folder, "uv"))
+        os.chmod(os.path.join(folder, "uv"), 0o755)
+        publish(folder, target)
+    return uv.named(os.path.join(target, "uv"), settings)

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a sealed environment or a cache of uv grows before it is one file: a disk. Small files are slow on a share."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+# A CUDA build of torch with what it needs, unpacked, beside the wheels that it came from.
+ROOM = 12 * 10**9
+_MEMORY = ("tmpfs", "ramfs")
+
+
+def workplace(name: str) -> str | None:
+    """A path for a fresh folder on a disk of this host (TMPDIR, /var/tmp, /tmp). None where none has room."""
+    for place in dict.fromkeys((os.environ.get("TMPDIR") or "/var/tmp", "/var/tmp", "/tmp")):
+        own = os.path.join(place, f"rankzero-build-{os.geteuid()}")
+        try:
+            free = os.statvfs(place)
+            if free.f_bavail * free.f_frsize < ROOM or _file_system(place) in _MEMORY:
+                continue
+            os.makedirs(own, mode=0o700, exist_ok=True)
+            status = os.lstat(own)
+        except OSError:
+            continue
+        # Anybody may have made a folder of that name there.
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+            return os.path.join(own, name)
+    return None
+
+
+def _file_system(path: str) -> str:
+    """The type of the file system that a path lies on (proc(5), mounts); empty where that is not known."""
+    best, kind = "", ""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as stream:
+            for line in stream:
+                point, found = line.split(" ")[1:3]
+                if len(point) >= len(best) and (os.path.realpath(path) + "/").startswith(point.rstrip("/") + "/"):
+                    best, kind = point, found
+    except OSError:
+        return ""
+    return kind

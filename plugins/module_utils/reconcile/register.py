@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which launches belong to a folder of specs: <state_root>/sets/<set>/<name>/<key>.json, one small file a launch.
+
+A file appears whole, by rename, and is never changed by reading and writing back: two reconcilers at once cannot lose
+each other's entries. Only what is registered here may a reconciliation cancel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+PLACE = "sets"
+
+
+def folder(state_root: str, name: str) -> str:
+    """Where the entries of a set lie. The set's own name may hold anything: what is no plain name is hashed."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-60:]
+    return os.path.join(state_root, PLACE, f"{readable}-{digest}" if readable else digest)
+
+
+def entries(state_root: str, set_name: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """(name, key) -> entry of every launch of the set. A torn or foreign file is no entry."""
+    found = {}
+    place = folder(state_root, set_name)
+    for name in _listed(place):
+        for file in _listed(os.path.join(place, name)):
+            if not file.endswith(".json"):
+                continue
+            try:
+                with open(os.path.join(place, name, file), encoding="utf-8") as stream:
+                    entry = json.load(stream)
+            except (OSError, ValueError):
+                continue
+            if isinstance(entry, dict) and entry.get("set") == set_name:
+                found[name, file[: -len(".json")]] = entry
+    return found
+
+
+def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str, Any]) -> None:
+    """Register one launch. Raises `RankzeroError` where that cannot be written: it must precede the launch."""
+    place = os.path.join(folder(state_root, set_name), name)
+    target = os.path.join(place, f"{key}.json")
+    temporary = os.path.join(place, f".{key}.{os.getpid()}.tmp")
+    try:
+        os.makedirs(place, exist_ok=True)
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump({**facts, "set": set_name, "name": name, "key": key}, stream, sort_keys=True)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise RankzeroError(
+            f"state_root: cannot write {target}: {error.strerror}. Nothing was launched that would not be found again."
+        ) from error
+
+
+def forget(state_root: str, set_name: str, name: str, key: str) -> None:
+    """Take one launch out of the set. One that is gone already does no harm."""
+    place = os.path.join(folder(state_root, set_name), name)
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(place, f"{key}.json"))
+    with contextlib.suppress(OSError):
+        os.rmdir(place)
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(path) if not name.startswith("."))
+    except OSError:
+        return []

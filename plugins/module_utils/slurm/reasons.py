@@ -1,0 +1,290 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a job waits, or ended: every reason code of Slurm in words, and what to change in the job.
+
+Source: JOB REASON CODES of squeue(1), and what job_state_reason_string() of Slurm 22.05, 24.11 and 26.05 can say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a job is where it is: Slurm's `code`, what it means, what would help. `stuck`: waiting alone never helps."""
+
+    code: str
+    meaning: str
+    remedy: str = ""
+    stuck: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """Meaning, remedy and Slurm's own word, for a line on the screen."""
+        text = f"{self.meaning} ({self.code})" if self.code else self.meaning
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+    @property
+    def hopeless(self) -> bool:
+        """True when nobody but an administrator could make it start: not held, and no node that may come back."""
+        return self.code in _HOPELESS
+
+
+_HOPELESS = frozenset(
+    {
+        "DependencyNeverSatisfied",
+        "PartitionTimeLimit",
+        "InvalidAccount",
+        "InvalidQOS",
+        "AccountNotAllowed",
+        "QOSNotAllowed",
+        "ReservationDeleted",
+        "DeadLine",
+    }
+)
+
+REASONS: dict[str, tuple[str, str, bool]] = {
+    "None": ("Slurm has not looked at it yet", "wait a minute and look again", False),
+    "Resources": (
+        "waiting for enough free nodes",
+        "fewer resources.nodes or a shorter resources.time may start sooner",
+        False,
+    ),
+    "Priority": (
+        "jobs with a higher priority are ahead in this partition",
+        "a shorter resources.time lets Slurm fit it into gaps; another resources.qos may go before",
+        False,
+    ),
+    "Dependency": (
+        "waiting for another job to end",
+        "look at that job (squeue); resources.sbatch.dependency names it",
+        False,
+    ),
+    "DependencyNeverSatisfied": (
+        "the job it depends on ended in a way that can never satisfy the dependency",
+        "cancel it and launch again without that resources.sbatch.dependency",
+        True,
+    ),
+    "BeginTime": ("its earliest start time has not come", "a requeued job waits for up to two minutes", False),
+    "JobHeldUser": ("held by its owner", "release it with: scontrol release JOBID", True),
+    "JobHeldAdmin": ("held by an administrator", "ask the administrators of the cluster", True),
+    "JobHoldMaxRequeue": (
+        "held because it was requeued too often",
+        "find out why it keeps failing, then: scontrol release JOBID",
+        True,
+    ),
+    "job_requeued_in_held_state": (
+        "requeued and held",
+        "find out why it failed, then: scontrol release JOBID",
+        True,
+    ),
+    "launch_failed_requeued_held": (
+        "the job could not be started on its nodes and is held",
+        "look at the node's slurmd log or ask the administrators, then: scontrol release JOBID",
+        True,
+    ),
+    "ReqNodeNotAvail": (
+        "a node that it needs is down, drained or reserved",
+        "take it out of resources.sbatch.nodelist, or wait; before a maintenance a shorter resources.time may fit",
+        False,
+    ),
+    "NodeDown": ("a node that it needs is down", "wait for the node or name it in resources.exclude", False),
+    "BadConstraints": (
+        "no node that is up satisfies its constraints",
+        "compare resources.* (constraint, GPUs, memory, CPUs) with what rankzero.slurm.cluster_info says",
+        False,
+    ),
+    "PartitionNodeLimit": (
+        "it asks for more nodes than the partition allows or has up",
+        "lower resources.nodes, choose another resources.partition, or wait for nodes that are down",
+        False,
+    ),
+    "PartitionTimeLimit": (
+        "its time limit is above the limit of the partition",
+        "lower resources.time or choose another resources.partition",
+        True,
+    ),
+    "PartitionDown": ("the partition is down", "choose another resources.partition, or wait", False),
+    "PartitionInactive": ("the partition accepts no starts", "choose another resources.partition, or wait", False),
+    "PartitionConfig": (
+        "the partition does not accept this request",
+        "choose another resources.partition; rankzero.slurm.cluster_info lists their limits",
+        True,
+    ),
+    "Licenses": ("waiting for a licence to be free", "wait, or ask for fewer in resources.sbatch.licenses", False),
+    "Reservation": (
+        "waiting for its reservation to begin",
+        "wait, or launch without resources.sbatch.reservation",
+        False,
+    ),
+    "ReservationDeleted": (
+        "its reservation was deleted",
+        "launch it without resources.sbatch.reservation",
+        True,
+    ),
+    "InvalidAccount": ("its account is not valid", "set resources.account to one of yours", True),
+    "InvalidQOS": ("its QOS is not valid", "set resources.qos to one of yours", True),
+    "AccountNotAllowed": (
+        "its account may not use this partition",
+        "choose another resources.partition or resources.account",
+        True,
+    ),
+    "QOSNotAllowed": (
+        "its QOS may not be used in this partition",
+        "choose another resources.partition or resources.qos",
+        True,
+    ),
+    "AssociationJobLimit": ("the account reached its number of running jobs", "it starts when one of them ends", False),
+    "AssociationResourceLimit": ("the account reached a limit of resources", "wait, or ask for less", False),
+    "AssociationTimeLimit": ("the account used up its time", "ask the administrators of the cluster", True),
+    "JobArrayTaskLimit": (
+        "the array reached its number of tasks at a time",
+        "it starts when another task ends; the number behind % in resources.sbatch.array decides",
+        False,
+    ),
+    "Cleaning": (
+        "the attempt before it is still being cleaned up",
+        "wait; if it lasts, a process or an epilog hangs on one of its nodes",
+        False,
+    ),
+    "Prolog": ("the prolog of its nodes is running", "wait; if it lasts, ask the administrators of the cluster", False),
+    "InactiveLimit": ("the job was inactive for too long", "launch again", False),
+    "FrontEndDown": ("no front-end node is up", "ask the administrators of the cluster", False),
+    "JobLaunchFailure": (
+        "the job could not be launched",
+        "the file system or the user may be missing on the node; look at the job's log",
+        False,
+    ),
+    "NonZeroExitCode": ("the program ended with a non-zero exit code", "the logs say why", False),
+    "OutOfMemory": (
+        "the job used more memory than it was given",
+        "raise resources.memory or lower the batch size",
+        False,
+    ),
+    "RaisedSignal": ("the program was ended by a signal", "the logs say why", False),
+    "TimeLimit": ("the job reached its time limit", "raise resources.time or resume from a checkpoint", False),
+    "SystemFailure": ("a failure of Slurm, a file system or a network", "try again; ask the administrators", False),
+    "BurstBufferResources": ("waiting for burst buffer space", "wait, or ask for less of it", False),
+    "BurstBufferStageIn": ("its data is being staged in", "wait", False),
+    "BurstBufferOperation": ("a burst buffer operation failed", "ask the administrators of the cluster", True),
+    "DeadLine": ("it can no longer end before its deadline", "submit it with a later deadline", True),
+    "FedJobLock": ("the clusters of the federation are agreeing on who starts it", "wait", False),
+    "MaxRequeue": ("it was requeued too often", "find out why it keeps failing", True),
+    "Reboot": ("its nodes are being rebooted", "wait", False),
+    "SchedDefer": ("Slurm defers to start it until its next full look at the queue", "wait", False),
+    "BlockMaxError": ("the blocks that it needs had too many errors", "ask the administrators of the cluster", False),
+    "BlockFreeAction": ("the blocks that it needs are being freed", "wait", False),
+    "PowerNotAvail": ("there is no power left for more nodes", "wait, or ask for fewer resources.nodes", False),
+    "PowerReserved": ("power is reserved for others", "wait, or ask for fewer resources.nodes", False),
+    "MaxPoweredUpNodes": (
+        "as many nodes as the site allows are powered up",
+        "wait for one of them to end its job",
+        False,
+    ),
+    "AccountingPolicy": (
+        "a limit of the account or QOS is reached",
+        "compare the request with the limits: sacctmgr show assoc, sacctmgr show qos",
+        False,
+    ),
+    "MaxMemPerLimit": (
+        "it asks for more memory a node or CPU than the partition allows",
+        "lower resources.memory, or spread it over more CPUs or nodes",
+        True,
+    ),
+    "InvalidReason": ("Slurm gives no valid reason", "ask the administrators of the cluster", False),
+    "ReservationInvalid": (
+        "its reservation is not valid for it",
+        "correct or remove resources.sbatch.reservation",
+        True,
+    ),
+    "Constraints": (
+        "no node satisfies its constraints",
+        "correct resources.sbatch.constraint; rankzero.slurm.cluster_info lists the features of nodes",
+        False,
+    ),
+    "MpiPortsBusy": ("the ports that srun reserves for MPI are taken", "it starts when another job frees them", False),
+    "NvidiaImexChannels": (
+        "all IMEX channels of the NVIDIA fabric are taken",
+        "it starts when another job frees one; else ask the administrators of the cluster",
+        False,
+    ),
+}
+
+# The parts of a code that name a limited thing: what it is, and where a job asks for it.
+_LIMITED = (
+    ("cpu", "cores", "resources.cpus_per_task or resources.nodes"),
+    ("gres", "GPUs or other devices", "resources.gpus_per_node or resources.nodes"),
+    ("node", "nodes", "resources.nodes"),
+    ("mem", "memory", "resources.memory"),
+    ("wall", "wall time", "resources.time"),
+    ("time", "time", "resources.time"),
+    ("submitjob", "submitted jobs", ""),
+    ("job", "jobs", ""),
+    ("bb", "burst buffer space", ""),
+    ("energy", "energy", ""),
+    ("billing", "billing units", "resources.nodes or resources.gpus_per_node"),
+    ("license", "licences", "resources.sbatch.licenses"),
+)
+# How codes begin that name a limit, and whose it is. Codes of QOS limits by account or user have no QOS before them.
+_OWNERS = (("QOS", "the QOS"), ("Assoc", "the account"), ("Max", "the QOS"))
+
+
+def _limit_reason(code: str) -> Reason | None:
+    """The reason for one of the many codes made of an owner, a scope and a limited thing."""
+    for prefix, owner in _OWNERS:
+        if not code.startswith(prefix):
+            continue
+        rest = code[len(prefix) :].lower()
+        scope = re.search(r"per(job|user|account|node)", rest)
+        bare = re.sub(r"per(job|user|account|node)", "", rest)
+        thing, asked = next(((words, key) for part, words, key in _LIMITED if part in bare), ("resources", ""))
+        ask = f"lower {asked}" if asked else "ask for less"
+        if rest.startswith("min"):
+            meaning, remedy = (
+                f"it asks for fewer {thing} than {owner} demands",
+                f"ask for more ({asked or 'resources'})",
+            )
+            return Reason(code, meaning, f"{remedy}, or use another resources.qos", True)
+        if "minutes" in rest or "runmins" in rest:
+            if "perjob" in rest:
+                meaning = f"it asks for more {thing} times minutes than {owner} allows one job"
+                return Reason(code, meaning, f"{ask}, or resources.time", True)
+            meaning = f"{owner} used up its budget of {thing} times minutes"
+            remedy = "a shorter resources.time may fit; else another resources.account or resources.qos"
+            return Reason(code, meaning, remedy)
+        if scope and scope[1] in ("job", "node"):
+            meaning = f"it asks for more {thing} than {owner} allows one {scope[1]}"
+            return Reason(code, meaning, f"{ask}, or use another resources.qos or resources.account", True)
+        if "usagethreshold" in rest:
+            remedy = "use another resources.qos or resources.account"
+            return Reason(code, f"the usage factor of {owner} is below its threshold", remedy)
+        whose = {"user": "your jobs", "account": "the jobs of your account"}.get(scope[1] if scope else "", "")
+        meaning = f"{whose or f'the jobs of {owner}'} already use all the {thing} that {owner} allows"
+        return Reason(
+            code, meaning, f"it starts when one of them ends; or {ask}" if asked else "it starts when one of them ends"
+        )
+    return None
+
+
+def explain(reason: str) -> Reason:
+    """What Slurm's pending (or end) reason means. Unknown words come back as they are."""
+    text = reason.strip().strip("()")
+    if text.lower().startswith("nodes required for job are down"):
+        return Reason("Resources", "nodes that it needs are down, drained or reserved", "wait or exclude them")
+    # Slurm 24.11 cannot spell it.
+    head, _comma, detail = text.replace("InvaildReason", "InvalidReason").partition(",")
+    code = bare(head.strip().replace(" ", "_")) or "None"
+    if code in REASONS:
+        meaning, remedy, stuck = REASONS[code]
+        extra = detail.strip()
+        return Reason(code, f"{meaning}: {extra}" if extra else meaning, remedy, stuck)
+    return _limit_reason(code) or Reason(text, "waiting")
+
+
+def bare(code: str) -> str:
+    """Without what newer Slurms add to some codes: "RaisedSignal:9(Killed)"."""
+    bare = code.partition(":")[0]
+    return bare if bare in REASONS else code

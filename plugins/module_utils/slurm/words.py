@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Times and names as people say them. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them: `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    if seconds is None:
+        return "unknown"
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60:02d} s"
+    return f"{total // 3600} h {total % 3600 // 60:02d} min"
+
+
+def about(seconds: float) -> str:
+    """The same where the last digits would claim too much: `about 40 s`, `about 12 min`, `about 2 h 07 min`."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds / 10)) * 10} s"
+    if seconds < 5400:
+        return f"about {round(seconds / 60)} min"
+    return f"about {duration(seconds)}"
+
+
+def moment(epoch: float, now: float) -> str:
+    """A time of day on this machine's clock, with the day where it is not within the next twelve hours."""
+    return time.strftime("%H:%M" if abs(epoch - now) < 12 * 3600 else "%Y-%m-%d %H:%M", time.localtime(epoch))
+
+
+def short_list(names: Sequence[str], most: int = 4) -> str:
+    """A few names, then how many more."""
+    if len(names) <= most:
+        return ", ".join(names) or "none"
+    return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"

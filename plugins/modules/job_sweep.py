@@ -1,0 +1,243 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job_sweep
+short_description: Launch one job with many values as a job array, each element exactly once
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Turns a job spec with a section C(sweep) (grid, zip, list or random) into one job array. Where the cluster's
+    MaxArraySize is smaller than the sweep it becomes several.
+  - Each element is the launch that one would get by writing its values into the spec by hand. It has a key of its own,
+    which other elements do not change, and its own run directory with artifact and logs.
+  - The same sweep again submits only what is missing or failed. An element whose artifact stands is not run again, one
+    that waits or runs is adopted. A grid that has grown submits what is new.
+  - Where the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) says what
+    to build, as for M(rankzero.slurm.job). The playbook C(rankzero.slurm.sweep) does so and calls again.
+extends_documentation_fragment:
+  - rankzero.slurm.job_spec
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Says of each element whether it would be submitted, and why.
+  diff_mode:
+    support: full
+    details:
+      - Shows the elements as they stand, and as they would.
+options:
+  state:
+    description:
+      - V(present) launches, V(absent) cancels the active elements.
+    type: str
+    choices: [present, absent]
+    default: present
+  elements:
+    description:
+      - With O(state=absent) only these are cancelled. Each is the number of an element in this sweep, or its key, or at
+        least the first six digits of that.
+    type: list
+    elements: str
+    default: []
+  relaunch:
+    description:
+      - When an element that has ended is submitted again as a new generation.
+      - V(on_failure) once it has failed; V(always) also once it has succeeded; V(never) not at all.
+      - An active element is adopted in each case.
+    type: str
+    choices: [on_failure, always, never]
+    default: on_failure
+  _request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
+  _runtime:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
+  _secrets_file:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: path
+seealso:
+  - module: rankzero.slurm.job
+  - module: rankzero.slurm.job_sweep_info
+"""
+
+EXAMPLES = r"""
+- name: Launch what the job file's section `sweep` says
+  rankzero.slurm.job_sweep:
+    job: sweeps/lr.yml
+  register: sweep
+
+- name: Wait for all of it, show the table and write results.csv
+  rankzero.slurm.job_sweep_info:
+    sweep_dir: "{{ sweep.sweep_dir }}"
+    wait: true
+    dest: runs
+
+- name: Cancel one element
+  rankzero.slurm.job_sweep:
+    job: sweeps/lr.yml
+    state: absent
+    elements: ["3"]
+"""
+
+RETURN = r"""
+name:
+  description: The job's name.
+  returned: always
+  type: str
+  sample: lr
+key:
+  description: The key of the sweep, a hash of the keys of its elements.
+  returned: always
+  type: str
+sweep_dir:
+  description: The folder on the cluster with the arrays of this sweep, and C(sweep.json).
+  returned: always
+  type: str
+launch_state:
+  description:
+    - The state of the elements that comes first in this list. V(missing) (nothing was submitted, see RV(missing)),
+      V(planned) (check mode), V(submitted), V(cancelled), V(adopted) (active), V(unchanged) (ended and not launched
+      again), V(absent).
+  returned: always
+  type: str
+counts:
+  description: Number of elements by state.
+  returned: always
+  type: dict
+  sample: {submitted: 2, unchanged: 4}
+elements:
+  description: The elements in the order of the sweep.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    number:
+      description: Its number in this sweep, from 0. It may change when the sweep grows; the key does not.
+      type: int
+    key:
+      description: Its launch key.
+      type: str
+    parameters:
+      description: Its values by name.
+      type: dict
+    launch_state:
+      description: One of the states of RV(launch_state).
+      type: str
+    why:
+      description: Why it is submitted, in words, or what it has left.
+      type: str
+    standing:
+      description: V(active), V(succeeded), V(failed) or V(unknown); null where it never ran.
+      type: str
+    job_id:
+      description: The Slurm job as ARRAY_TASK.
+      type: str
+    generation:
+      description: Number of the submission under its key.
+      type: int
+    run_dir:
+      description: Its run directory on the cluster.
+      type: str
+arrays:
+  description: The job arrays that this call submitted.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    job_id:
+      description: The array's job id.
+      type: str
+    run_dir:
+      description: Its folder, with the parameter file C(elements), the script and its journal.
+      type: str
+    tasks:
+      description: Its tasks as sbatch was told.
+      type: str
+    elements:
+      description: How many they are.
+      type: int
+missing:
+  description: What must be built before anything can be submitted, as M(rankzero.slurm.job) returns it.
+  returned: always
+  type: list
+  elements: dict
+plan:
+  description: The plan in a few lines.
+  returned: always
+  type: list
+  elements: str
+checks:
+  description: What was looked at before the submission, as M(rankzero.slurm.job) returns it.
+  returned: in check mode
+  type: dict
+store_root:
+  description: Where code and environments of this cluster lie, expanded.
+  returned: always
+  type: str
+slurm_commands:
+  description: Number of Slurm commands that were run.
+  returned: always
+  type: int
+"""
+
+import contextlib
+import os
+import socket
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+
+ARGUMENT_SPEC = {
+    "job": {"type": "raw", "required": True},
+    "cluster": {"type": "dict", "default": {}},
+    "overrides": {"type": "dict", "default": {}},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "elements": {"type": "list", "elements": "str", "default": []},
+    "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
+    "_request": {"type": "dict"},
+    "_runtime": {"type": "dict"},
+    "_secrets_file": {"type": "path", "no_log": False},
+}
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    given, secrets_file = module.params["_request"], module.params["_secrets_file"]
+    if module.params["_runtime"]:
+        runtime = next(ref for ref in given["array"]["refs"] if ref["kind"] == "runtime")
+        publish_files(runtime["path"], module.params["_runtime"])
+    slurm = Slurm()
+    submitter = f"{socket.gethostname()}:{os.getpid()}"
+    request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
+    launcher = SweepLauncher(request, slurm, check_mode=module.check_mode)
+    try:
+        result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
+    finally:
+        # It came for this call. Who brought it may be gone by now, or told to keep remote files.
+        with contextlib.suppress(OSError):
+            os.unlink(secrets_file or "")
+    for note in slurm.notes:
+        module.warn(note)
+    return {**result, "slurm_commands": slurm.commands}
+
+
+def main() -> None:
+    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()

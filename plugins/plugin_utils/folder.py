@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A folder of job files: every spec in it, where the folder comes from, and all that is wrong with it at once."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import repository
+
+ENDINGS = (".yml", ".yaml", ".json")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One job file: its path below the folder, the path to read it by, and what it says."""
+
+    file: str
+    path: str
+    job: Job
+
+
+def job_files(folder: str) -> list[str]:
+    """The job files below `folder`, relative to it. Hidden files and folders are none; links to folders are not
+    followed.
+    """
+    if not os.path.isdir(folder):
+        raise RankzeroError(f"jobs: there is no folder {folder} on the controller")
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [
+            os.path.relpath(os.path.join(place, name), folder)
+            for name in sorted(names)
+            if name.endswith(ENDINGS) and not name.startswith(".")
+        ]
+    return sorted(found)
+
+
+def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> list[Spec]:
+    """Every spec, by file. Raises RankzeroError with the mistakes of all files together.
+
+    An empty folder is an error: a mistyped path or a checkout that failed would otherwise look like "all removed".
+    """
+    full = os.path.join(cwd, os.path.expanduser(folder))
+    files = job_files(full)
+    if not files:
+        raise RankzeroError(
+            f"jobs: {full} holds no job file ({', '.join(ENDINGS)}); to end everything cancel it by hand"
+        )
+    specs, problems = [], []
+    for file in files:
+        path = os.path.join(full, file)
+        try:
+            specs.append(Spec(file, path, read_job(path, cluster, None, None, cwd)))
+        except RankzeroError as error:
+            problems.append(f"{file}: {error.message}")
+    problems += _doubled(specs)
+    if problems:
+        head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        raise RankzeroError(f"jobs: {head} in {full}; nothing was done:\n{listed}", problems=problems)
+    return specs
+
+
+def _doubled(specs: list[Spec]) -> list[str]:
+    """One sentence for each name that more than one file has."""
+    files: dict[str, list[str]] = {}
+    for spec in specs:
+        files.setdefault(spec.job.spec.name, []).append(spec.file)
+    return [
+        f"{' and '.join(names)} have one name, {name}: a name is one job; give each its own"
+        for name, names in sorted(files.items())
+        if len(names) > 1
+    ]
+
+
+def provenance_of(folder: str, cwd: str) -> dict[str, Any]:
+    """Where the folder comes from: {"repository", "commit", "branch", "dirty", "folder"}; nulls without git."""
+    full = os.path.normpath(os.path.join(cwd, os.path.expanduser(folder)))
+    return repository(full)
+
+
+def set_name(folder: str, cwd: str, origin: Mapping[str, Any]) -> str:
+    """The set that a folder is by default: the same in every checkout of one repository."""
+    if origin.get("repository"):
+        return f"{origin['repository']}:{origin['folder']}"
+    return f"{platform.node()}:{os.path.realpath(os.path.join(cwd, os.path.expanduser(folder)))}"

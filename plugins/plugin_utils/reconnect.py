@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A connection that is lost during a wait: tried again where that disturbs nobody, never where a login is asked for.
+
+Sites with a second factor lock out who keeps knocking. The open master of SSH (ControlPersist) may be used again as
+often as one likes; a new login may be tried only where keys alone open the door, and one refusal ends it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+
+# What ssh, sshpass and the server say when somebody has to log in.
+_LOGIN = re.compile(
+    r"permission denied|authentication fail|too many authentication|keyboard-interactive|invalid/incorrect password"
+    r"|verification code|one-time|host key verification failed|passphrase",
+    re.IGNORECASE,
+)
+MASTER_SECONDS = 10
+
+
+class ConnectionLost(Exception):
+    """The host could not be reached for as long as the task allows, or asks for a login."""
+
+
+def asks_for_login(reason: str) -> bool:
+    """Whether a refused connection says that somebody has to log in."""
+    return _LOGIN.search(reason) is not None
+
+
+def master_is_gone(connection: Any) -> bool:
+    """Whether the open master of an SSH connection is gone for which a password was typed: another would be needed."""
+    if getattr(connection, "transport", "") != "ssh" or not connection.get_option("password"):
+        return False
+    path = getattr(connection, "control_path", None)
+    if not path:
+        return True
+    address = connection.get_option("host")
+    argv = [connection.get_option("ssh_executable"), "-O", "check", "-o", f"ControlPath={path}", address]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=MASTER_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return done.returncode != 0
+
+
+def retried(
+    command: Callable[[], dict[str, Any]],
+    say: Callable[[str, str | None], None],
+    timeout: float,
+    connection: Any = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """Run `command`; while the connection is lost, again and ever more slowly, for `timeout` seconds.
+
+    `say(line, color)` tells once that it is lost, and that it is back. Raises ConnectionLost.
+    """
+    until, pause = clock() + timeout, 1.0
+    told = False
+    while True:
+        try:
+            result = command()
+        except AnsibleConnectionFailure as error:
+            reason = str(error)
+        else:
+            if not result.get("unreachable"):
+                if told:
+                    say("the connection is back", None)
+                return result
+            reason = str(result.get("msg", ""))
+        if asks_for_login(reason) or master_is_gone(connection):
+            raise ConnectionLost(f"the host asks for a login, which a wait neither answers nor repeats ({reason})")
+        if not told:
+            say(f"the connection is lost ({reason}); the job is not affected, trying again", "yellow")
+            told = True
+        if clock() + pause > until:
+            raise ConnectionLost(f"could not be made again within {timeout:.0f} s ({reason})")
+        sleep(pause)
+        pause = min(pause * 2, 30.0)

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two clusters over SSH: groups of an inventory with settings of their own, an sshd for each, one host that speaks.
+
+Each sshd is started here, on a port of its own and with keys of its own, and puts whoever logs in onto its lab's head.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
+from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.launching import UNTIL_GO, Played, Site, read_json
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+
+
+class Door:
+    """An sshd on this machine that leads onto the head of a lab."""
+
+    def __init__(self, folder: Path, lab: LabCluster) -> None:
+        assert SSHD, "openssh-server is installed by scripts/bootstrap test"
+        folder.mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.key = folder / "key"
+        for name in ("key", "host"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        onto = folder / "onto"
+        onto.write_text(f'#!/bin/sh\nexec {lab.shell} -c "${{SSH_ORIGINAL_COMMAND:-true}}"\n')
+        onto.chmod(0o755)
+        # SHLVL: bash would take itself for one that sshd has just started, and read ~/.bashrc of this machine.
+        (folder / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/key.pub\n"
+            f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            f"PermitRootLogin prohibit-password\nForceCommand {onto}\nSubsystem sftp internal-sftp\nMaxSessions 50\n"
+            "SetEnv SHLVL=9\n"
+        )
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            argv = [SSHD, "-D", "-e", "-f", folder / "sshd_config"]
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        lab.wait_until(lambda: b"Server listening" in self.log.read_bytes() or self.process.poll(), 20, "sshd listens")
+        assert self.process.poll() is None, self.log.read_text()
+
+    def variables(self, folder: Path) -> dict[str, Any]:
+        """How Ansible gets through it."""
+        options = f"-o UserKnownHostsFile={folder}/known -o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes"
+        return {
+            "ansible_connection": "ssh",
+            "ansible_host": "127.0.0.1",
+            "ansible_port": self.port,
+            "ansible_user": getpass.getuser(),
+            "ansible_ssh_private_key_file": str(self.key),
+            "ansible_ssh_common_args": options,
+            "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=60s",
+            "ansible_control_path_dir": str(folder / "cp"),
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+
+    def close(self) -> None:
+        """End it with the sessions and masters that it holds."""
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def second() -> Iterator[LabCluster]:
+    """Another cluster: small, and without accounting."""
+    this = lab_of(instance_name("second"), nodes=2, accounting="none")
+    cluster.apply(this, "absent")
+    cluster.apply(this, "present")
+    try:
+        yield LabCluster(this)
+    finally:
+        cluster.apply(this, "absent")
+
+
+class Two:
+    """A user with two clusters in the inventory: alpha, with two login nodes, and beta, with one."""
+
+    def __init__(self, folder: Path, labs: dict[str, LabCluster]) -> None:
+        self.folder = folder
+        self.sites = {}
+        for name, lab in labs.items():
+            (folder / name).mkdir()
+            self.sites[name] = Site(lab, folder / name, f"two-{name}")
+        self.doors = {name: Door(folder / f"door-{name}", lab) for name, lab in labs.items()}
+        children = {}
+        for name, site in self.sites.items():
+            hosts = {f"{name}1": {}, **({f"{name}2": {}} if name == "alpha" else {})}
+            own = {
+                "slurm_cluster": name,
+                "launch_cluster": {**site.cluster, "resources": {"partition": "batch" if name == "alpha" else "short"}},
+                "reconcile_jobs": f"jobs/{name}",
+                **self.doors[name].variables(folder),
+            }
+            children[name] = {"hosts": hosts, "vars": own}
+        (folder / "inventory.json").write_text(json.dumps({"slurm_login": {"children": children}}))
+
+    def play(self, job: Any, playbook: str, *arguments: str, **variables: Any) -> Played:
+        """Run a playbook on both; their own `launch_cluster` holds."""
+        site = self.sites["alpha"]
+        options = {"launch_cluster": None, "inventory": self.folder / "inventory.json", **variables}
+        return site.play(job, *arguments, playbook=playbook, **options)
+
+    def close(self) -> None:
+        for site in self.sites.values():
+            site.close()
+        for door in self.doors.values():
+            door.close()
+
+
+@pytest.fixture
+def two(lab: LabCluster, second: LabCluster, tmp_path: Path) -> Iterator[Two]:
+    made = Two(tmp_path, {"alpha": lab, "beta": second})
+    yield made
+    made.close()
+
+
+def test_one_host_of_each_cluster_launches_with_the_cluster_s_own_settings(two: Two) -> None:
+    alpha, beta = two.sites["alpha"], two.sites["beta"]
+    job = alpha.job("echo here; hostname")
+    played = two.play(job, "rankzero.slurm.train", wait=True, launch_logs_dest=None)
+    assert played.rc == 0, played.output
+    assert played.tasks("alpha2") == [], "the other login node of alpha has nothing to say"
+    for name, site in two.sites.items():
+        launch = played.launch(f"{name}1")
+        assert launch["launch_state"] == "submitted"
+        assert launch["run_dir"].startswith(site.state_root)
+        script = (site.run_dir(launch) / "job.sbatch").read_text()
+        assert f"#SBATCH --partition={'batch' if name == 'alpha' else 'short'}\n" in script
+        (result,) = played.results("rankzero.slurm.job_wait", f"{name}1")
+        (logs,) = played.results("rankzero.slurm.job_logs", f"{name}1")
+        assert result["success"] and logs["rounds"] == 1
+        assert Path(logs["dest"]).relative_to(alpha.folder).parts[:2] == ("runs", name)
+        assert "here" in next(Path(logs["dest"]).glob("0/rank-0000.log")).read_text()
+    assert len(alpha.jobs(job["name"])) == len(beta.jobs(job["name"])) == 1
+    # The second time nothing moves, and what moved the first time was more.
+    again = two.play(job, "rankzero.slurm.train", wait=True, launch_logs_dest=None)
+    assert [one["bytes"] for one in again.results("rankzero.slurm.job_logs")] == [0, 0]
+
+    # A folder of specs for each cluster; beta's alone is reconciled by `-e cluster=`.
+    for name, site in two.sites.items():
+        spec = {**site.job(UNTIL_GO, "set"), "code": {"src": str(site.folder / "code")}}
+        alpha.write(spec, f"jobs/{name}/only.yml")
+    one = two.play(None, "rankzero.slurm.reconcile", cluster="beta", launch_logs_dest=None)
+    assert one.rc == 0, one.output
+    both = two.play(None, "rankzero.slurm.reconcile", launch_logs_dest=None)
+    assert both.rc == 0, both.output
+    steps = {name: both.results("rankzero.slurm.reconcile", f"{name}1")[-1]["steps"] for name in two.sites}
+    assert [(step["action"], step["file"]) for step in steps["alpha"]] == [("launch", "only.yml")]
+    assert [(step["action"], step["file"]) for step in steps["beta"]] == [("adopt", "only.yml")]
+    assert both.results("rankzero.slurm.reconcile", "alpha2") == []
+    for name, site in two.sites.items():
+        assert read_json(site.run_dir(steps[name][0]) / "launch.json")["job_file"]["path"] == "only.yml"
+
+    # What is active, on both.
+    shown = two.play(None, "rankzero.slurm.status", active=True, launch_logs_dest=None)
+    assert len(shown.results("rankzero.slurm.job_info")) == 2
+    for name, site in two.sites.items():
+        site.go(steps[name][0])
+        assert site.outcome(steps[name][0])["success"]

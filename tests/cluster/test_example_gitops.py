@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GitOps example: the very commands of its CI files and of its pull script, on the lab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import JOB_SECONDS
+from tests.repository import BIN, ROOT
+
+EXAMPLE = ROOT / "examples" / "gitops"
+
+
+def github() -> list[str]:
+    steps = yaml.safe_load((EXAMPLE / ".github/workflows/reconcile.yml").read_text())["jobs"]["reconcile"]["steps"]
+    return [step["run"] for step in steps if "run" in step]
+
+
+def gitlab() -> list[str]:
+    document = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text())
+    return [line for job in document["stages"] for line in document[job]["script"]]
+
+
+class Clone:
+    """The example as a repository of its own, and a shell in it as a runner has one."""
+
+    def __init__(self, folder: Path, lab: LabCluster) -> None:
+        self.folder, self.lab = folder / "repository", lab
+        shutil.copytree(EXAMPLE, self.folder, ignore=shutil.ignore_patterns("runs", "__pycache__"))
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.commit()
+
+    def git(self, *arguments: str) -> None:
+        settings = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *settings, *arguments], cwd=self.folder, check=True, capture_output=True)
+
+    def commit(self) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "jobs")
+
+    def sh(self, command: str, **environment: str) -> str:
+        variables = {"PATH": f"{BIN}:{os.environ['PATH']}", "CI": "true", "RANKZERO_LAB": str(self.lab.dir)}
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self.folder,
+            env={**os.environ, **variables, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def jobs(self) -> dict[str, str]:
+        """Job name up to its key -> state, of this example's jobs."""
+        listed = self.lab.head(["squeue", "--noheader", "--states=all", "--Format=State:20,Name:200"]).stdout
+        words = [line.split() for line in listed.splitlines()]
+        return {name.split(".")[0]: state for state, name in words if name.startswith("gitops-")}
+
+
+def test_every_way_to_reconcile_finds_the_same_launches(lab: LabCluster, tmp_path: Path) -> None:
+    assert github() == gitlab(), "both CI systems are told the same"
+    plan, act = github()
+    clone = Clone(tmp_path, lab)
+    planned = clone.sh(plan)
+    assert "launch    gitops-small (small.yml): no launch of this content is there" in planned and clone.jobs() == {}
+    done = clone.sh(act)
+    assert "gitops-large: job" in done and "generation 1: submitted" in done
+    assert set(clone.jobs()) == {"gitops-large", "gitops-small"}
+    lab.wait_until(lambda: set(clone.jobs().values()) == {"COMPLETED"}, JOB_SECONDS, "both jobs end")
+
+    # ansible-pull, from a clone of its own: what is there is left alone; a spec that was deleted is not missed.
+    (clone.folder / "jobs" / "large.yml").unlink()
+    clone.commit()
+    where: dict[str, Any] = {"REPOSITORY": f"file://{clone.folder}", "CHECKOUT": str(tmp_path / "pulled")}
+    pulled = clone.sh("./pull.sh", **where)
+    assert "unchanged gitops-small (small.yml, job" in pulled and "gitops-large" not in pulled
+    assert len(clone.jobs()) == 2
+
+
+@pytest.mark.parametrize("name", ["small", "large"])
+def test_the_program_runs_by_hand(tmp_path: Path, name: str) -> None:
+    job = yaml.safe_load((EXAMPLE / "jobs" / f"{name}.yml").read_text())
+    shutil.copy(EXAMPLE / "fit.py", tmp_path)
+    done = subprocess.run(["python3", *job["command"]], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "step 200/200" in done.stdout and (tmp_path / "result.json").exists()

@@ -1,0 +1,223 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Environments on nodes without a route out, both ways: from a login node that has one, and from what was carried in.
+
+The index is a program of the test on the host's loopback. The head reaches it through the lab's proxy, the nodes not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import Site, log_of, rank_logs
+from tests.repository import BIN
+from tests.unit.pyenv.conftest import Index, make_wheel
+
+NODES = ["node02", "node03"]
+CACHE = "rankzero.slurm.uv_cache"
+PROGRAM = """\
+import json, os, sys, urllib.request
+import alpha
+said = {"node": os.environ["SLURMD_NODENAME"], "prefix": sys.prefix, "value": alpha.VALUE, "file": alpha.__file__,
+        "venv": os.environ["VIRTUAL_ENV"], "cached": alpha.__cached__ and os.path.isfile(alpha.__cached__)}
+try:
+    said["network"] = urllib.request.urlopen(sys.argv[1], timeout=5).status
+except OSError as error:
+    said["network"] = "none"
+with open("said-%s.json" % os.environ["RANK"], "w") as stream:
+    json.dump(said, stream)
+if os.environ["RANK"] == "0":
+    with open("result.json", "w") as stream:
+        stream.write('{"loss": 1.0}')
+"""
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    folder = tmp_path_factory.mktemp("index")
+    # 127.0.0.1 is no address for a proxy: every host takes it for itself.
+    made = Index(folder / "served", "127.0.0.2")
+    try:
+        text = {"alpha/__init__.py": "import beta\nVALUE = beta.VALUE + 1\n"}
+        made.add(make_wheel(folder, "alpha", "1.0", text, ("beta",)))
+        made.add(make_wheel(folder, "beta", "2.0", {"beta.py": "VALUE = 1\n"}))
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest, index: Index) -> Iterator[Site]:
+    if lab.way != "realistic":
+        pytest.skip("nodes of the simple way have the host's network and folders")
+    made = Site(lab, tmp_path, request.node.name)
+    made.cluster["store_root"] = f"{made.state_root}/store"  # its own: what it holds is what is tested
+    code = tmp_path / "code"
+    (code / "prog.py").write_text(PROGRAM, encoding="utf-8")
+    text = '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["alpha"]\n'
+    (code / "pyproject.toml").write_text(text, encoding="utf-8")
+    command = [
+        str(BIN / "uv"),
+        "lock",
+        "-q",
+        "--no-config",
+        "--python",
+        "/usr/bin/python3",
+        "--default-index",
+        index.url,
+    ]
+    subprocess.run(command, cwd=code, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}, check=True)
+    yield made
+    made.close()
+
+
+def job(site: Site, index: Index, mode: str, **environment: Any) -> dict[str, Any]:
+    return site.job(
+        ["prog.py", index.url],
+        launcher={"ranks_per_node": 2},
+        resources={"nodes": len(NODES), "time": "00:10:00", "sbatch": {"nodelist": ",".join(NODES)}},
+        environment={"mode": mode, "project": str(site.folder / "code"), **environment},
+        artifact={},
+    )
+
+
+def task(site: Site, host: str, **options: Any) -> Any:
+    """One task of uv_cache, on the head or on the controller itself."""
+    given = {"project": str(site.folder / "code"), "store_root": site.cluster["store_root"], **options}
+    play = [{"hosts": host, "gather_facts": False, "tasks": [{CACHE: given}]}]
+    if host == "localhost":
+        play[0]["connection"] = "local"
+    path = site.folder / "task.yml"
+    path.write_text(json.dumps(play), encoding="utf-8")  # JSON is YAML
+    played = site.start(None, playbook=str(path)).finish()
+    return played.results(CACHE)[-1]
+
+
+def said(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((run / "work").glob("said-*.json"))]
+
+
+def left(site: Site) -> list[str]:
+    look = "ls -d /tmp/rankzero-[0-9]*-* /var/tmp/rankzero-[0-9]*-* 2>/dev/null"
+    return [node for node in NODES if site.lab.node(node, ["sh", "-c", look], check=False).stdout]
+
+
+def proven(site: Site, index: Index, launch: dict[str, Any]) -> Path:
+    """The launch succeeded on nodes without a network, each with an environment of its own, and nothing is left."""
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    site.ended(launch["job_id"])
+    log = log_of(run, launch["job_id"])
+    assert outcome["success"], (outcome, log)
+    ranks = said(run)
+    assert [(one["value"], one["network"], one["cached"]) for one in ranks] == [(2, "none", True)] * 4
+    assert {one["node"] for one in ranks} == set(NODES)
+    for one in ranks:
+        assert re.fullmatch(f"/tmp/rankzero-0-{launch['job_id']}-[0-9a-f]{{8}}/environment", one["prefix"]), one
+        assert one["venv"] == one["prefix"] and one["file"].startswith(one["prefix"])
+    assert "environment: 2 nodes made it" in log
+    table = (run / "preflight" / "0" / "table").read_text()
+    assert table.count("env=made") == 2
+    assert left(site) == []
+    return run
+
+
+def test_from_a_login_node_that_has_a_network(site: Site, index: Index) -> None:
+    """The launch itself gathers uv's cache on the head; the nodes sync from it, and ask nobody."""
+    launch = site.launch(job(site, index, "cache"))
+    proven(site, index, launch)
+    made = json.loads(next(site.host_path(site.cluster["store_root"]).glob("packages/*/packages.json")).read_text())
+    assert "cache.tar" in made["files"] and made["packages"] == {"alpha": "1.0", "beta": "2.0"}
+    again = site.launch(job(site, index, "cache"))
+    assert (again["launch_state"], again["key"]) == ("unchanged", launch["key"])
+    # What a node that was killed has left goes when the next job starts, and a cancelled one leaves nothing.
+    dead = "/var/tmp/rankzero-0-999999-deadbeef"
+    site.lab.node(NODES[0], ["sh", "-c", f"mkdir -p {dead}/install && touch {dead}/lock && touch -d 2020-01-01 {dead}"])
+    wanted = {**job(site, index, "cache"), "command": ["sh", "-c", "touch begun-$RANK; exec sleep 300"]}
+    launch = site.launch(wanted)
+    site.wait_for(site.run_dir(launch) / "work" / "begun-3")
+    assert "environment" in site.lab.node(NODES[0], ["sh", "-c", "ls /tmp/rankzero-0-*"]).stdout
+    assert site.lab.node(NODES[0], ["test", "-e", dead], check=False).returncode == 1
+    site.lab.head(["scancel", launch["job_id"]])
+    assert site.ended(launch["job_id"]) == "CANCELLED"
+    site.lab.wait_until(lambda: not left(site), 60, "the nodes have removed their environments")
+
+
+def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
+    """A wheelhouse is made on the controller for the nodes' platform, carried by hand, and refused once changed."""
+    nodes_have = {"python": "3.11", "platform": "x86_64-manylinux_2_17"}
+    bundle = task(site, "localhost", store_root=str(site.folder / "bundle"), **nodes_have)
+    assert bundle["changed"], bundle
+    carried = site.host_path(f"{site.state_root}/usb")
+    shutil.copytree(bundle["ref"]["path"], carried)
+
+    wanted = job(site, index, "wheelhouse", **nodes_have)
+    # Nothing of this is on the cluster, which has no network either: the launch does not begin.
+    planned = site.play(wanted, "--check").launch()
+    assert [ref["key"] for ref in planned["missing"] if ref["kind"] == "packages"] == [bundle["ref"]["key"]]
+    taken = task(site, "slurm_login", source=f"{site.state_root}/usb", download="head", **nodes_have)
+    assert taken["changed"] and taken["ref"]["digest"] == bundle["ref"]["digest"]
+    proven(site, index, site.launch(wanted))
+
+    wheel = site.host_path(f"{taken['ref']['path']}/wheels/beta-2.0-py3-none-any.whl")
+    wheel.chmod(0o644)
+    make_wheel(site.folder, "beta", "2.0", {"beta.py": "VALUE = 665\n"}).replace(wheel)
+    launch = site.launch(wanted, launch_relaunch="always")
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    site.ended(launch["job_id"])
+    assert outcome["ended_by"] == "setup" and not rank_logs(run), outcome
+    assert re.search(r"preflight: node02: environment: uv pip: .*[Hh]ash.*beta", outcome["message"]), outcome
+    assert left(site) == []
+    # Looked at on the head, the file is named; what was carried in mends it.
+    mended = task(site, "slurm_login", source=f"{site.state_root}/usb", **nodes_have)
+    assert mended["changed"] and mended["damaged"] == ["wheels/beta-2.0-py3-none-any.whl (changed)"]
+
+
+def test_a_python_that_the_nodes_lack(site: Site, index: Index) -> None:
+    """Of the head's own kind it is said before anything is submitted; for another platform the nodes say it."""
+    refused = site.play(job(site, index, "wheelhouse", python="3.99"))
+    assert refused.rc != 0 and "no Python on this host fits" in refused.output
+    assert site.jobs() == {}
+    nodes_have = {"python": "3.12", "platform": "x86_64-manylinux_2_17"}
+    launch = site.launch(job(site, index, "wheelhouse", **nodes_have))
+    outcome = site.outcome(launch)
+    site.ended(launch["job_id"])
+    assert "no Python 3.12 on this node" in outcome["message"] and "/usr/bin/python3 (3.11)" in outcome["message"]
+    assert left(site) == []
+
+
+def test_a_conda_environment_that_was_packed_elsewhere(site: Site, index: Index) -> None:
+    """Its folder is a conda environment to the job: activated, and named as such."""
+    prefix = site.folder / "prefix"
+    for name in ("bin", "conda-meta", "etc/conda/activate.d"):
+        (prefix / name).mkdir(parents=True)
+    (prefix / "bin" / "python").symlink_to("/usr/bin/python3")
+    (prefix / "bin" / "conda-unpack").write_text("")
+    (prefix / "etc" / "conda" / "activate.d" / "gdal.sh").write_text('export GDAL_DATA="$CONDA_PREFIX/share/gdal"\n')
+    with tarfile.open(site.folder / "code" / "lab.tar.gz", "w:gz") as archive:
+        archive.add(prefix, arcname=".")
+    program = 'printf "%s " "$CONDA_PREFIX" "$GDAL_DATA" "$(command -v python)" > said-$RANK; echo "{}" > result.json'
+    wanted = site.job(
+        program,
+        environment={"mode": "conda", "project": str(site.folder / "code"), "file": "lab.tar.gz"},
+        code={"src": str(site.folder / "code"), "exclude": ["/lab.tar.gz"]},
+        artifact={},
+    )
+    launch = site.launch(wanted)
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert outcome["success"], (outcome, log_of(run, launch["job_id"]))
+    path = next(
+        ref["path"] for ref in json.loads((run / "launch.json").read_text())["refs"] if ref["kind"] == "environment"
+    )
+    assert (run / "work" / "said-0").read_text().split() == [path, f"{path}/share/gdal", f"{path}/bin/python"]
+    assert site.launch(wanted)["launch_state"] == "unchanged"

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A folder of job files: what is one, what is wrong with it, and where it comes from."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
+    job_files,
+    provenance_of,
+    read_folder,
+    set_name,
+)
+
+
+def write(folder: Path, file: str, text: str) -> None:
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(text, encoding="utf-8")
+
+
+def test_every_job_file_and_nothing_else(tmp_path: Path) -> None:
+    for file in ("b.yml", "a/c.yaml", "d.json", "README.md", ".hidden.yml", ".git/x.yml", "a/.keep/y.yml"):
+        write(tmp_path, file, f"name: n-{abs(hash(file))}\ncommand: [x]\n")
+    assert job_files(str(tmp_path)) == ["a/c.yaml", "b.yml", "d.json"]
+    assert [spec.file for spec in read_folder(str(tmp_path), None, "/")] == ["a/c.yaml", "b.yml", "d.json"]
+
+
+def test_job_files_are_data(tmp_path: Path) -> None:
+    write(tmp_path, "a.yml", "name: a\ncommand: [echo, \"{{ lookup('pipe', 'touch ran') }}\"]\n")
+    (spec,) = read_folder(".", None, str(tmp_path))
+    assert spec.job.spec.command == ("echo", "{{ lookup('pipe', 'touch ran') }}")
+
+
+def test_two_specs_of_one_name_and_every_other_mistake_at_once(tmp_path: Path) -> None:
+    write(tmp_path, "a.yml", "name: gpt\ncommand: [x]\n")
+    write(tmp_path, "more/b.yml", "name: gpt\ncommand: [y]\n")
+    write(tmp_path, "c.yml", "name: c\ncommand: [x]\nresorces: {nodes: 2}\n")
+    write(tmp_path, "d.yml", "- no map\n")
+    with pytest.raises(RankzeroError) as caught:
+        read_folder(str(tmp_path), None, "/")
+    said = caught.value.message
+    assert said.startswith(f"jobs: 3 problems in {tmp_path}; nothing was done:")
+    assert "a.yml and more/b.yml have one name, gpt" in said
+    assert "c.yml: " in said and "resources" in said
+    assert "d.yml must hold a map" in said
+
+
+def test_a_folder_that_is_not_there_or_is_empty_does_not_mean_that_all_is_removed(tmp_path: Path) -> None:
+    with pytest.raises(RankzeroError, match="there is no folder"):
+        read_folder("jbos", None, str(tmp_path))
+    with pytest.raises(RankzeroError, match="holds no job file"):
+        read_folder(".", None, str(tmp_path))
+
+
+def git(folder: Path, *arguments: str) -> str:
+    settings = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    return subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_the_set_is_the_same_in_every_checkout_and_holds_no_password(tmp_path: Path) -> None:
+    names = []
+    for checkout in ("one", "two"):
+        work = tmp_path / checkout
+        write(work, "jobs/a.yml", "name: a\ncommand: [x]\n")
+        git(work, "init", "--quiet")
+        git(work, "remote", "add", "origin", "https://me:s3cret@git.example.org/ml/jobs.git")
+        git(work, "add", ".")
+        git(work, "commit", "--quiet", "--message", "a")
+        origin = provenance_of("jobs", str(work))
+        assert origin["repository"] == "https://git.example.org/ml/jobs.git"
+        assert (origin["commit"], origin["dirty"], origin["folder"]) == (git(work, "rev-parse", "HEAD"), False, "jobs")
+        names.append(set_name("jobs", str(work), origin))
+    assert names == ["https://git.example.org/ml/jobs.git:jobs"] * 2
+    write(work, "jobs/b.yml", "name: b\ncommand: [x]\n")
+    assert provenance_of("jobs", str(work))["dirty"] is True
+    git(work, "remote", "set-url", "origin", "git@git.example.org:ml/jobs.git")
+    assert provenance_of("jobs", str(work))["repository"] == "git@git.example.org:ml/jobs.git"
+
+
+def test_without_a_remote_the_set_is_this_host_s_folder(tmp_path: Path) -> None:
+    origin = provenance_of(".", str(tmp_path))
+    assert origin == {"repository": None, "commit": None, "branch": None, "dirty": False, "folder": None}
+    assert set_name(".", str(tmp_path), origin) == f"{platform.node()}:{tmp_path.resolve()}"

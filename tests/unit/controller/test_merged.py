@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranks' logs as one, and their new lines as they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.merged import LAST_LINES, LONGEST, Tail, merge
+
+
+def write(logs: Path, name: str, content: bytes) -> None:
+    (logs / name).parent.mkdir(parents=True, exist_ok=True)
+    with (logs / name).open("ab") as stream:
+        stream.write(content)
+
+
+def test_lines_stand_by_time_each_with_its_rank(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    write(logs, "0/rank-0000.log", b"an earlier attempt\n")
+    write(logs, "1/rank-0000.log", b"hello\n2026-01-01 10:00:01 first\n  detail\n2026-01-01 10:00:05 third\n")
+    write(logs, "1/rank-0011.log", b"2026-01-01 10:00:03,500 second\n\xff\xfe\x00binary\n2026-01-01 10:00:09 last")
+    write(logs, "job.7.log", b"[rankzero] begin\n")
+    write(logs, ".fetched.json", b"{}")
+    target = Path(merge(str(logs)))
+    assert target == tmp_path / "merged.log"
+    assert target.read_bytes().splitlines() == [
+        b"job     | [rankzero] begin",
+        b"rank 0  | hello",
+        b"rank 0  | 2026-01-01 10:00:01 first",
+        b"rank 0  |   detail",
+        b"rank 11 | 2026-01-01 10:00:03,500 second",
+        b"rank 11 | \xff\xfe\x00binary",
+        b"rank 0  | 2026-01-01 10:00:05 third",
+        b"rank 11 | 2026-01-01 10:00:09 last",
+    ]
+
+
+def test_every_byte_of_every_rank_is_there_once(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    for rank in range(20):
+        lines = [b"2026-01-01 10:%02d:%02d rank %d\n" % (minute, rank, rank) for minute in range(30)]
+        write(logs, f"0/rank-{rank:04d}.log", b"".join(lines))
+    write(logs, "0/rank-0020.log", b"x" * (2 * LONGEST + 5))
+    merged = Path(merge(str(logs))).read_bytes().splitlines()
+    assert len(merged) == 20 * 30 + 3
+    times = [line.split(b"| ")[1][:19] for line in merged if b"2026" in line]
+    assert times == sorted(times)
+
+
+def test_no_logs_are_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    assert Path(merge(str(tmp_path / "logs"))).read_bytes() == b""
+
+
+def test_new_lines_as_they_come(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    write(logs, "0/rank-0000.log", b"".join(b"old %d\n" % number for number in range(9)))
+    tail = Tail(str(logs))
+    assert tail.begin() == [f"rank 0 | old {number}" for number in range(9 - LAST_LINES, 9)]
+    write(logs, "0/rank-0000.log", b"2026-01-01 10:00:02 b\nhal")
+    write(logs, "0/rank-0001.log", b"2026-01-01 10:00:01 a\x1b[31m\n")
+    grown = {"0/rank-0000.log": False, "0/rank-0001.log": True}
+    assert tail.news(grown) == ["rank 1 | 2026-01-01 10:00:01 a", "rank 0 | 2026-01-01 10:00:02 b"]
+    write(logs, "0/rank-0000.log", b"f\nlast")
+    assert tail.news({"0/rank-0000.log": False}) == ["rank 0 | half"]
+    assert tail.rest() == ["rank 0 | last"]
+    # Truncated on the cluster, so fetched anew.
+    (logs / "0" / "rank-0001.log").write_bytes(b"anew\n")
+    assert tail.news({"0/rank-0001.log": True}) == ["rank 1 | anew"]

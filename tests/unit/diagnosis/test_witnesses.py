@@ -1,0 +1,165 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a launch left besides its logs, and what the diagnosis makes of it: states, accounting, preflight, monitors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils import post_mortem, witnesses
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import accounting
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm, said
+
+#: Rows of sacct --parsable2 --noconvert with accounting.COLUMNS, | in the place of its separator: a step that the
+#: kernel killed for memory (Slurm 22.05 on a lab with control groups), and one that somebody ended.
+OUT_OF_MEMORY = """7|OUT_OF_MEMORY|0:125|0:0|||300M|node[01-02]|eats
+7.batch|OUT_OF_MEMORY|0:125||14912K|node01||node01|batch
+7.0|OUT_OF_MEMORY|0:125||305612K|node02||node[01-02]|bash
+"""
+KILLED = """8|FAILED|9:0|0:9|||300M|node01|eats
+8.batch|FAILED|9:0||1412K|node01||node01|batch
+8.0|FAILED|0:9||301612K|node01||node01|bash
+"""
+
+
+def sacct(text: str) -> FakeSlurm:
+    return FakeSlurm(sacct=said(text.replace("|", "\x1f")))
+
+
+def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, dict[str, Any]]:
+    """The cause that there is without a single log, and the facts."""
+    rejected = launch.pop("rejected", None)
+    folder.mkdir(exist_ok=True)
+    run = RunDirectory(str(folder))
+    if rejected:
+        run.record("rejected", message=rejected)
+    known = {
+        "state": "FAILED", "message": "it ended", "completed": True, "exit_code": None, "outcome": None, "attempt": 0,
+        "job_id": "7", "started_at": 1000.0, **launch,
+    }  # fmt: skip
+    told = witnesses.of_end(slurm.slurm(), run, known, SIGNATURES)
+    return cause.find_cause(told.logs), told.facts
+
+
+@pytest.mark.parametrize(
+    ("state", "rejected", "exit_code", "ended_by", "family"),
+    [
+        ("OUT_OF_MEMORY", None, 125, None, "host_oom_killed"),
+        ("TIMEOUT", None, None, None, "time_limit"),
+        ("NODE_FAIL", None, None, None, "node_failure"),
+        ("CANCELLED", None, None, "signal", "preempted_or_cancelled"),
+        ("REJECTED", "sbatch: error: no such partition", None, None, "sbatch_rejected"),
+        ("FAILED", None, 69, "setup", "setup"),
+        ("FAILED", None, 0, "program", "artifact"),
+        ("FAILED", None, 3, "program", "launcher"),
+        ("FAILED", None, 137, "program", "host_oom_killed"),
+        ("FAILED", None, 139, "program", "crash"),
+        ("FAILED", None, 127, "program", "script_error"),
+        ("FAILED", None, 143, "program", "launcher"),
+    ],
+)
+def test_slurm_has_a_word_where_the_logs_have_none(
+    tmp_path: Path, state: str, rejected: str | None, exit_code: int | None, ended_by: str | None, family: str
+) -> None:
+    outcome = {"ended_by": ended_by} if ended_by else None
+    found, _facts = ended(
+        tmp_path / "1",
+        FakeSlurm(sacct=NO_ACCOUNTING),
+        state=state,
+        rejected=rejected,
+        exit_code=exit_code,
+        outcome=outcome,
+    )
+    assert found.family == family
+
+
+def test_accounting_says_which_step_was_killed_and_what_it_used(tmp_path: Path) -> None:
+    found, facts = ended(tmp_path / "1", sacct(OUT_OF_MEMORY))
+    assert found.root is not None and found.family == "host_oom_killed"
+    assert found.root.text == "step 7.0 (bash) OUT_OF_MEMORY, MaxRSS 298.4 MiB on node02 of 300 MiB asked"
+    assert (found.root.file, found.root.node) == ("sacct", "node02")
+    assert [row["step"] for row in facts["accounting"]] == ["7", "7.batch", "7.0"]
+
+
+def test_a_killed_step_whose_memory_was_used_up_was_killed_for_it(tmp_path: Path) -> None:
+    found, _facts = ended(tmp_path / "1", sacct(KILLED), job_id="8")
+    assert found.root is not None
+    assert (found.family, found.confidence) == ("host_oom_killed", "medium")
+    assert "signal 9, MaxRSS 294.5 MiB on node01 of 300 MiB asked" in found.root.text
+
+
+def test_sizes_of_slurm() -> None:
+    assert accounting.size_of("305612K") == 305612 * 1024
+    assert accounting.size_of("4Gn") == 4 << 30
+    assert accounting.size_of("") is accounting.size_of("0") is None
+
+
+def test_the_preflight_names_the_node_to_leave_out(tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    (folder / "preflight" / "0").mkdir(parents=True)
+    (folder / "preflight" / "0" / "table").write_text("node01 proj=ok env=ok\nnode02 proj=missing env=ok\n")
+    outcome = {"ended_by": "setup", "unfit_nodes": {"node02": "the project is not there"}}
+    found, facts = ended(folder, FakeSlurm(sacct=NO_ACCOUNTING), exit_code=69, outcome=outcome)
+    assert found.family == "setup"
+    assert [(event.node, event.line) for event in found.followed] == [("node02", 2)]
+    assert facts["preflight"] == [
+        {"node": "node02", "why": "the project is not there", "line": "node02 proj=missing env=ok"}
+    ]
+
+
+def test_monitors_say_that_memory_was_full_and_that_a_gpu_is_lost(tmp_path: Path) -> None:
+    """The GPU's lines are written by hand in nvidia-smi's words: no GPU was at hand."""
+    monitor = tmp_path / "1" / "monitor" / "0"
+    monitor.mkdir(parents=True)
+    header = "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n"
+    (monitor / "node01.host.csv").write_text(header + "2026-01-01T00:00:00+0000,3.1,63500,99,64000\n")
+    outcome = {"ended_by": "program"}
+    found, facts = ended(tmp_path / "1", FakeSlurm(sacct=NO_ACCOUNTING), exit_code=1, outcome=outcome)
+    assert found.root is not None and found.family == "host_oom_killed"
+    assert "99 % of the memory of node01" in found.root.text
+    assert facts["samples"][0]["peak_memory_mb"] == 63500
+    (monitor / "node02.gpu.csv").write_text(
+        "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu\n"
+        "2026/01/01 00:00:00.000, 0, 88.12 W, 100 %, 71234 MiB, 61\n"
+        "Unable to determine the device handle for GPU0000:3B:00.0: GPU is lost.  Reboot the system to recover\n"
+    )
+    found, _facts = ended(tmp_path / "1", FakeSlurm(sacct=NO_ACCOUNTING), exit_code=1, outcome=outcome)
+    assert found.root is not None
+    assert (found.family, found.root.node, found.root.line) == ("cuda_device", "node02", 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "remedy"),
+    [
+        ("(QOSMaxGRESPerUser)", "all the GPUs", "resources.gpus_per_node"),
+        ("DependencyNeverSatisfied", "it can never start: ", "resources.sbatch.dependency"),
+        ("JobHeldUser", "it will not start by itself: ", "scontrol release"),
+        ("Resources", "waiting for enough free nodes", "resources.nodes"),
+    ],
+)
+def test_a_job_that_does_not_start_says_why_and_what_to_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str, remedy: str
+) -> None:
+    launch = {
+        "name": "a", "key": "k", "generation": 1, "job_id": "9", "state": "PENDING", "attempt": 0, "message": "pending",
+        "run_dir": str(tmp_path), "completed": False, "success": False, "reason_code": code,
+    }  # fmt: skip
+    run = tmp_path / "runs" / "a" / "k" / "1"
+    run.mkdir(parents=True)
+    monkeypatch.setattr(post_mortem, "final_report", lambda slurm, run: launch)
+    options = {"run_dir": str(run), "state_root": "~", "_families": [], "processes": 1}
+    found = post_mortem.diagnose(FakeSlurm().slurm(), options)
+    diagnosis = found["diagnosis"]
+    assert (diagnosis["family"], diagnosis["healthy"]) == ("pending", False)
+    assert said in diagnosis["what"] and remedy in diagnosis["remedy"]
+    assert diagnosis["facts"]["reason"]["code"] in code
+    assert len(found["lines"]) <= 15 and any(line.startswith("remedy") for line in found["lines"])
+    json.dumps(diagnosis)

@@ -1,0 +1,217 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sealed environments: the same bytes wherever they are built, nothing of the place in them, and what stops a build.
+
+Real uv and mksquashfs, two small wheels in a directory; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Uv
+
+PYPROJECT = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["alpha", "tool"]\n'
+#: What a program of the environment sees of itself, from wherever it is.
+LOOK = (
+    "import alpha, os, site, sys; print(alpha.VALUE, sys.prefix, site.ENABLE_USER_SITE, os.path.dirname(os.__file__))"
+)
+
+
+@pytest.fixture
+def host(
+    tmp_path: Path, wheelhouse: str, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch, wheel_maker: Any
+) -> Path:
+    """A host whose pip settings name a directory of wheels and no index. Returns a folder for stores."""
+    if shutil.which("mksquashfs") is None:
+        pytest.skip("mksquashfs is not on this machine (package squashfs-tools)")
+    entry = "[console_scripts]\nsay = tool:say\n"
+    module = "import alpha\ndef say():\n    print('said', alpha.VALUE)\nNAMES = {'b', 'a', 'c'}\n"
+    wheel_maker(Path(wheelhouse), "tool", "1.0", {"tool.py": module, "tool-1.0.dist-info/entry_points.txt": entry})
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in {
+        **clean,
+        "PIP_CONFIG_FILE": os.devnull,
+        "UV_FIND_LINKS": wheelhouse,
+        "UV_NO_INDEX": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def ensure(store: Path, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
+    options = {
+        "store_root": str(store), "extras": [], "python": None, "torch": "auto", "download": "auto", "uv": None,
+        "state": "present", "mode": "sealed", **changes,
+    }  # fmt: skip
+    return ensure_environment(options, {"pyproject": PYPROJECT}, check_mode=check_mode)
+
+
+def unsealed(result: dict[str, Any], target: Path) -> Path:
+    """What a node would see of the file."""
+    subprocess.run(
+        ["unsquashfs", "-q", "-n", "-d", str(target), f"{result['ref']['path']}/environment.sqsh"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return target
+
+
+def test_two_builds_on_two_paths_are_one_file_that_runs_anywhere(host: Path) -> None:
+    first = ensure(host / "one")
+    os.environ["SOURCE_DATE_EPOCH"] = "12345"
+    before = os.umask(0o077)
+    try:
+        second = ensure(host / "another" / "deep" / "place", python=None)
+    finally:
+        os.umask(before)
+    one, other = (Path(made["ref"]["path"]) for made in (first, second))
+    assert sorted(os.listdir(one)) == ["env.json", "environment.sqsh"]
+    assert (one / "environment.sqsh").read_bytes() == (other / "environment.sqsh").read_bytes()
+    assert first["ref"]["digest"] == second["ref"]["digest"] == first["environment"]["sealed"]["sha256"]
+    said = first["environment"]
+    assert said["packages"] == {"alpha": "1.0", "beta": "2.0", "tool": "1.0"}
+    assert said["sealed"]["bytes"] == (one / "environment.sqsh").stat().st_size
+    assert said["sealed"]["interpreter"] in ("copied", "managed")
+    assert len(said["inputs"]["pyproject"]) == 64
+
+    tree = unsealed(first, host / "node")
+    shutil.rmtree(host / "one")
+    done = subprocess.run([tree / "bin/python", "-c", LOOK], capture_output=True, text=True, check=True, env={})
+    library = str(next((tree / "lib").glob("python3.*")))
+    assert done.stdout.split() == ["2", str(tree), "False", library]
+    assert subprocess.run([tree / "bin/say"], capture_output=True, text=True, check=True).stdout == "said 2\n"
+    # Compiled by content, so that nobody compiles it again; and nothing says where or by what it was installed.
+    for module in tree.rglob("site-packages/**/*.py"):
+        (compiled,) = (module.parent / "__pycache__").glob(f"{module.stem}.*.pyc")
+        assert compiled.read_bytes()[4:8] == b"\x01\0\0\0", compiled
+    here = [path for path in tree.rglob("*") if path.is_file() and str(host).encode() in path.read_bytes()]
+    assert here == []
+    assert not list(tree.rglob("INSTALLER")) and not list(tree.rglob("uv_cache.json"))
+    assert "alpha/__init__.py,sha256=" in next(tree.rglob("alpha-1.0.dist-info/RECORD")).read_text()
+
+
+def test_what_is_there_needs_no_process_and_what_is_not_whole_is_built_anew(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = host / "store"
+    planned = ensure(store, check_mode=True)
+    assert (planned["changed"], store.exists()) == (True, False)
+    first = ensure(store)
+    assert {**first["ref"], "present": False, "digest": None} == planned["ref"]
+
+    def no_process(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("an environment that is there needs no process")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "run", no_process)
+        patch.setattr(subprocess, "Popen", no_process)
+        again = ensure(store)
+        assert (again["changed"], again["ref"]) == (False, first["ref"])
+    file = Path(first["ref"]["path"]) / "environment.sqsh"
+    file.chmod(0o600)
+    with file.open("ab") as stream:
+        stream.truncate(1000)
+    assert ensure(store, check_mode=True)["ref"]["present"] is False
+    mended = ensure(store)
+    assert mended["changed"] and mended["ref"] == first["ref"]
+    assert file.stat().st_size == first["environment"]["sealed"]["bytes"]
+    assert ensure(store, state="absent")["changed"]
+    assert os.listdir(store / "environments") == []
+
+
+def test_the_nodes_own_python_and_lz4(host: Path) -> None:
+    made = ensure(host / "store", interpreter="node", compression="lz4")
+    assert made["environment"]["sealed"]["interpreter"] == "node"
+    assert made["environment"]["sealed"]["compression"] == "lz4"
+    tree = unsealed(made, host / "node")
+    assert os.readlink(tree / "bin/python") == made["environment"]["python"]["path"]
+    done = subprocess.run([tree / "bin/python", "-c", LOOK], capture_output=True, text=True, check=True, env={})
+    assert done.stdout.split()[:3] == ["2", str(tree), "False"]
+
+
+def test_a_managed_python_is_fetched_once(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = recipe(PYPROJECT, python="3.11", mode="sealed", settings={"interpreter": "managed"})
+    store = str(host / "store")
+    assert interpreter.pick(wanted, store, {"HOME": str(host)}) is None
+    calls = []
+    python = ask("/usr/bin/python3")
+    assert python is not None
+    monkeypatch.setattr(interpreter, "choose", lambda *given, **_more: calls.append(given[2]) or python)
+
+    class Fetches(Uv):
+        def run(self, arguments: Any, cwd: str, doing: str, **environment: str) -> str:
+            assert list(arguments[:3]) == ["python", "install", "--quiet"] and arguments[-1] == "3.11"
+            folder = Path(arguments[arguments.index("--install-dir") + 1], "cpython-3.11.9-linux", "bin")
+            folder.mkdir(parents=True)
+            (folder / "python3").touch()
+            return ""
+
+    assert interpreter.fetch(wanted, store, Fetches("uv", "9.0.0", {})) is python
+    assert calls == [[f"{store}/tools/python/cpython-3.11.9-linux/bin/python3"]]
+
+
+def stand_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    (folder / "mksquashfs").write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (folder / "mksquashfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_without_squashfs_tools_nothing_is_promised(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_arguments, **_options: None)
+    with pytest.raises(
+        RankzeroError, match=r"mksquashfs, which is not on this host\. Install the package squashfs-tools"
+    ):
+        ensure(host / "store", check_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "output", "said"),
+    [
+        ("4.3", "", "at least version 4.4"),
+        ("4.5.1", "Write failed because No space left on device", "store_root: no space left below"),
+        ("4.5.1", "Compressor zstd is not supported!", "environment.compression: this host"),
+        ("4.5.1", "what else", "mksquashfs failed:\n  what else"),
+    ],
+)
+def test_what_mksquashfs_cannot_do_is_said(
+    host: Path, monkeypatch: pytest.MonkeyPatch, version: str, output: str, said: str
+) -> None:
+    program = (
+        f'[ "$1" != -version ] || {{ echo "mksquashfs version {version} (2022)"; exit 1; }}\necho "{output}"; exit 1'
+    )
+    stand_in(host / "bin", program, monkeypatch)
+    tree = host / "tree"
+    tree.mkdir()
+    with pytest.raises(RankzeroError, match=said):
+        squash.squash(str(tree), str(host / "file"), "zstd")
+
+
+def test_a_failed_build_leaves_nothing(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = '[ "$1" != -version ] || { echo "mksquashfs version 4.6"; exit 0; }\necho half > "$2"; exit 3'
+    stand_in(host / "bin", program, monkeypatch)
+    with pytest.raises(RankzeroError, match="mksquashfs failed"):
+        ensure(host / "store")
+    assert os.listdir(host / "store" / "environments") == []
+    assert [name for name in os.listdir(host / "store" / "locks") if "lock" in name.split(".")] == []
+
+
+def test_a_copy_that_does_not_stand_on_its_own_is_seen(tmp_path: Path) -> None:
+    assert "does not run" in str(interpreter.trouble(str(tmp_path)))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to("/usr/bin/python3")
+    assert interpreter.trouble(str(tmp_path)) == "it takes /usr for its own place"

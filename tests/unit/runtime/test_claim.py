@@ -1,0 +1,168 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of several jobs runs a generation, and with which secrets: claim, submission by hand, secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runtime.harness import ARTIFACT, Job, Site, shell, wait_for
+
+# --- the claim
+
+
+def test_one_of_two_jobs_of_a_generation_runs(site: Site) -> None:
+    job = site.job(shell('echo "$SLURM_JOB_ID" >> "$RANKZERO_RUN_DIR/ran"; sleep 0.3'))
+    both = [job.start(job_id=number) for number in (1, 2)]
+    assert [process.wait(timeout=60) for process in both] == [0, 0]
+    (winner,) = (job.run / "ran").read_text(encoding="utf-8").split()
+    loser = {"1": 2, "2": 1}[winner]
+    assert (job.run / "claim").read_text(encoding="utf-8") == f"1 lab {winner}\n"
+    assert f"belongs to another job (1 lab {winner}): nothing is run here" in job.log(loser)
+    assert job.outcome()["job_id"] == winner
+
+
+def test_a_link_that_is_said_to_have_failed_may_be_ours(site: Site) -> None:
+    """A lost reply of a network file system: the claim was made, and the second try finds it there."""
+    job = site.job({})
+    site.functions["ln"] = 'command ln "$@"; [ "$1" = -s ]'
+    assert job.finish() == 0, job.log()
+    assert job.outcome()["success"] is True
+
+
+def test_a_claim_that_cannot_be_made_runs_nothing_and_is_no_success(site: Site) -> None:
+    job = site.job({})
+    site.functions["ln"] = "return 1"
+    assert job.finish() == 73
+    assert "can be neither taken nor read" in job.log()
+    assert not (job.run / "outcome.json").exists()
+    assert not (job.run / "seen-0.json").exists()
+
+
+def test_a_requeued_job_keeps_its_claim_and_judges_anew(site: Site) -> None:
+    job = site.job({"artifact": ARTIFACT})
+    assert job.finish(job_id=5) == 0
+    (job.site.code / "probe.py").write_text("", encoding="utf-8")
+    # The second attempt writes nothing: the artifact of the first does not count.
+    assert job.finish(job_id=5, attempt=1) == 65
+    assert job.outcome()["artifact"]["errors"] == ["is older than this attempt"]
+    assert (job.outcome()["attempt"], job.started()["attempt"]) == (1, 1)
+    before = json.loads((job.run / "outcome.before-attempt-1.json").read_text(encoding="utf-8"))
+    assert (before["attempt"], before["success"]) == (0, True)
+    assert sorted(path.name for path in (job.run / "logs").iterdir()) == ["0", "1", "job.5.log"]
+
+
+@pytest.mark.parametrize("back", [[], ["logs", "logs/job.1.log"]], ids=["nothing", "what slurmd makes for the log"])
+def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Path, back: list[str]) -> None:
+    job = site.job({})
+    # Slurm runs its own copy of the script.
+    spool = shutil.copy(job.run / "job.sbatch", tmp_path / "slurm_script")
+    shutil.rmtree(job.run)
+    for name in back:
+        (job.run / name).mkdir(parents=True)
+    functions = {f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in site.functions.items()}
+    ended = subprocess.run(
+        ["/bin/bash", spool, "--submission", "host:1"],
+        env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "localhost", **functions},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ended.returncode == 66
+    assert "is gone: nothing is run" in ended.stdout
+    assert sorted(str(path.relative_to(job.run)) for path in job.run.rglob("*")) == back
+
+
+def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
+    job = site.job({})
+    (site.state / "runtime" / ("r" * 32)).unlink()
+    assert job.finish() == 78
+    assert "is not on this node" in job.log()
+
+
+# --- by hand
+
+
+def test_a_script_submitted_by_hand_is_a_new_generation(site: Site) -> None:
+    job = site.job({"artifact": ARTIFACT}, secrets={"TOKEN": "x"})
+    (job.run.parent / "2").mkdir()
+    (job.run.parent / "2" / "claim").write_text("2 lab 99\n", encoding="utf-8")
+    assert job.finish(job_id=7, by_hand=True) == 0, job.log(7)
+    third = Job(site, job.plan, job.run.parent / "3")
+    assert sorted(path.name for path in job.run.parent.iterdir()) == ["1", "2", "3"]
+    assert f"submitted by hand: this is generation 3, in {third.run}" in job.log(7)
+    assert (third.run / "claim").read_text(encoding="utf-8") == "3 lab 7\n"
+    assert third.outcome()["success"] is True
+    assert third.seen()["env"].get("TOKEN") == "x"
+    event = json.loads((third.run / "journal.jsonl").read_text(encoding="utf-8"))
+    assert event.pop("time") > 1
+    assert event == {"event": "submitted", "job_id": "7", "message": "submitted by hand"}
+    # The generation that it was taken from stays as it was.
+    assert not (job.run / "claim").exists()
+    assert not (job.run / "outcome.json").exists()
+    assert (job.run / "secrets.env").exists()
+    assert not (third.run / "secrets.env").exists()
+
+
+def test_a_generation_made_by_hand_appears_whole(site: Site) -> None:
+    """At the moment when it gets its name it has its journal and its claim."""
+    job = site.job({}, secrets={"TOKEN": "x"})
+    site.functions["mv"] = 'command ls "$2" > "$RANKZERO_RUN_DIR/listed"; command mv "$@"'
+    assert job.finish(job_id=7, by_hand=True) == 0
+    listed = (job.run / "listed").read_text(encoding="utf-8").split()
+    assert listed == ["claim", "contract.json", "job.sbatch", "journal.jsonl", "launch.json", "logs", "secrets.env"]
+
+
+def test_a_requeued_job_finds_the_generation_that_it_made_by_hand(site: Site) -> None:
+    job = site.job({})
+    assert job.finish(job_id=7, by_hand=True) == 0
+    assert job.finish(job_id=7, by_hand=True, attempt=1) == 0
+    assert sorted(path.name for path in job.run.parent.iterdir()) == ["1", "2"]
+    assert Job(site, job.plan, job.run.parent / "2").outcome()["attempt"] == 1
+
+
+def test_where_no_generation_can_be_made_nothing_runs(site: Site) -> None:
+    job = site.job({})
+    site.functions["mv"] = "return 1"
+    assert job.finish(by_hand=True) == 73
+    assert "cannot make a new generation" in job.log()
+    assert [path.name for path in job.run.parent.iterdir()] == ["1"]
+
+
+# --- secrets
+
+
+def test_secrets_are_removed_at_the_end(site: Site) -> None:
+    for line in ("true", "exit 3"):
+        job = site.job({"name": "j" + line[0], **shell(line)}, secrets={"TOKEN": "x"})
+        assert stat.S_IMODE((job.run / "secrets.env").stat().st_mode) == 0o600
+        job.finish()
+        assert not (job.run / "secrets.env").exists()
+
+
+def test_secrets_are_kept_after_a_signal_since_a_requeue_may_follow(site: Site) -> None:
+    job = site.job(shell('touch "$RANKZERO_RUN_DIR/begun"; exec sleep 60'), secrets={"TOKEN": "x"})
+    process = job.start()
+    wait_for((job.run / "begun").exists, process)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=60)
+    assert (job.run / "secrets.env").exists()
+
+
+def test_a_job_whose_secrets_are_gone_does_not_run_without_them(site: Site) -> None:
+    job = site.job({}, secrets={"TOKEN": "x", "OTHER": "y"})
+    assert job.finish() == 0
+    (job.run / "seen-0.json").unlink()
+    assert job.finish(attempt=1) == 78
+    assert "the secrets (OTHER,TOKEN) of this run were removed at its end" in job.outcome()["message"]
+    assert not (job.run / "seen-0.json").exists()

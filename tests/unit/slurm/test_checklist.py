@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The launch check-list (R7) and stalls, from the ends of logs; and what the monitors wrote (R2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import checklist, samples
+
+BANNER = "[rankzero] RANK={0} LOCAL_RANK=0 WORLD_SIZE={1} NODE_RANK=0 host=n1\n"
+
+
+def log(text: str, modified: float = 1000.0, rank: int = 0, world: int = 2) -> checklist.RankLog:
+    return checklist.RankLog(BANNER.format(rank, world) + text, text, modified)
+
+
+def answers(logs: dict[int, checklist.RankLog], **known: float) -> dict[str, tuple[str, bool | None]]:
+    return {one.question: (one.answer, one.ok) for one in checklist.answers(logs, **known)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        (
+            " iteration 20/ 100 | consumed samples: 640 | elapsed time per iteration (ms): 512.5 | lm loss: 2.1E+00 |",
+            0.5125,
+        ),
+        ("step 3/30 loss 0.5 (12.0 ms)", 0.012),
+        ("step 3 loss 2.0 step_time: 1.5s", 1.5),
+        ("{'loss': 2.3} 12%|#| 12/100 [00:10<01:00, 4.00it/s]", 0.25),
+        (" 12%|#| 12/100 [00:10<01:00, 2.50s/it]", 2.5),
+        ("step 3/30 loss 0.5", None),
+    ],
+)
+def test_a_line_says_how_long_a_step_took(line: str, seconds: float | None) -> None:
+    assert checklist.seconds_in(line) == pytest.approx(seconds)
+
+
+def test_time_stamps_decide_over_what_lines_say() -> None:
+    lines = "".join(
+        f"2026-01-01 00:00:{second:02d},500 step {step} loss 1 (9 ms)\n" for step, second in ((1, 0), (2, 4), (3, 8))
+    )
+    found = checklist.progress_of(log(lines), None)
+    assert found is not None
+    assert (found.step, found.seconds) == (3, 4.0)
+
+
+def test_without_any_time_the_average_since_the_start_counts() -> None:
+    found = checklist.progress_of(log("step 9 loss 1\nstep 10 loss 1\n", modified=1100.0), 1000.0)
+    assert found is not None and found.seconds == 10.0
+
+
+def test_the_check_list_of_a_run() -> None:
+    said = (
+        BANNER.format(0, 2)
+        + "x NCCL INFO NET/Socket : Using [0]eth0\nstep 4/9 loss 1 (500 ms)\nsaved checkpoint to /c/4\n"
+    )
+    found = answers({0: log(said), 1: log("", rank=1)}, world=3, begun=900.0, now=1003.0)
+    assert found["all ranks started"] == ("2 of 2 started with WORLD_SIZE 2; nothing of rank 2", False)
+    assert found["world size"] == ("2", False)
+    assert found["network"] == ("NCCL over Socket; Socket is the slow way", False)
+    assert found["steps"] == ("step 4 of 9, 0.5 s a step, the last 3 s ago", True)
+    assert found["model saved"] == ("rank 0 says so", True)
+
+
+def test_no_step_is_a_matter_of_time() -> None:
+    assert answers({0: log("loading")}, begun=900.0, now=960.0)["first step"][1] is None
+    assert answers({0: log("loading")}, begun=900.0, now=9960.0)["first step"] == (
+        "none yet, 9060 s after the start",
+        False,
+    )
+    assert answers({}) == {}
+
+
+def stall(logs: dict[int, checklist.RankLog], now: float, begun: float | None = None) -> checklist.Stall | None:
+    return checklist.find_stall(checklist.all_progress(logs, begun), logs, now, 10.0, 60.0)
+
+
+def test_a_job_stands_still_when_no_rank_makes_a_step() -> None:
+    steps = "".join(f"step {n}/99 loss 1 (2000 ms)\n" for n in range(1, 6))
+    logs = {0: log(steps, 1000.0), 1: log(steps + "step 6/99 loss 1 (2000 ms)\n", 1010.0), 2: log(steps, 1000.0)}
+    assert stall(logs, 1060.0) is None
+    found = stall(logs, 1100.0)
+    assert found is not None
+    assert (found.step, found.behind, found.median) == (6, (0, 2), 2.0)
+    assert found.sentence == "no step for 90 s, 45 times the median step of 2 s; behind: ranks 0, 2"
+
+
+def test_where_one_rank_tells_its_steps_the_one_that_went_quiet_is_behind() -> None:
+    steps = "".join(f"step {n}/99 loss 1 (1000 ms)\n" for n in range(1, 900))
+    logs = {0: log(steps, 1000.0), 1: log("", 995.0), 2: log("", 300.0), 3: log("", 999.0)}
+    found = stall(logs, 1100.0)
+    assert found is not None and found.behind == (2,)
+    # Where all but one are quiet nothing is said: they never write.
+    logs[1], logs[3] = log("", 200.0), log("", 200.0)
+    found = stall(logs, 1100.0)
+    assert found is not None and found.behind == ()
+    assert stall({0: log("no steps", 1.0)}, 9999.0) is None
+
+
+def test_samples_of_nodes(tmp_path: Path) -> None:
+    """nvidia-smi's lines are written by hand in its format."""
+    (tmp_path / "n1.host.csv").write_text(
+        "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n2026-01-01T00:00:00,1.5,500,20,1000\n2026-01-01T00:00:15,0.5,400,5,1000\n"
+    )
+    for node, use in (("n1", 100), ("n2", 98), ("n3", 0)):
+        (tmp_path / f"{node}.gpu.csv").write_text(
+            "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu\n"
+            f"2026/01/01 00:00:00.000, 0, 88.1 W, 50 %, 900 MiB, 61\n"
+            f"2026/01/01 00:00:15.000, 0, 88.1 W, {use} %, 800 MiB, 55\n"
+            "Failed to initialize NVML: Unknown Error\n"
+        )
+    found = samples.read_samples(str(tmp_path))
+    assert (found["n1"].load, found["n1"].memory_percent) == (0.5, 50.0)
+    gpu = found["n2"].gpus["0"]
+    assert (gpu.utilisation, gpu.peak_memory_mb, gpu.peak_temperature, gpu.power) == (98, 900, 61, 88.1)
+    assert found["n3"].complaints[0][1:] == (4, "Failed to initialize NVML: Unknown Error")
+    assert samples.idle_nodes(found) == ["n3"]
+    assert samples.read_samples(str(tmp_path / "none")) == {}
+
+
+def test_of_a_long_series_the_end_is_read(tmp_path: Path) -> None:
+    row = "2026-01-01T00:00:00+0000,1.5,500,20,1000\n"
+    (tmp_path / "n1.host.csv").write_text(
+        "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n" + row * 5000 + row.replace("1.5", "7")
+    )
+    assert samples.read_samples(str(tmp_path))["n1"].load == 7

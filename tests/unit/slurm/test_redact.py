@@ -1,0 +1,150 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secrets in logs: found, starred byte for byte, whatever the bounds of a block; and no more than secrets."""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
+    PLAIN,
+    Holding,
+    Part,
+    collect,
+    fetch_plan,
+    holdings,
+    plan,
+    unpack,
+    write_archive,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import Redactor, redactor_of, values_of
+
+# Made of parts, so that no scanner takes this file for a leak.
+HUB = b"hf" + b"_" + b"abcdefghijklmnopqrstuvwxyz"
+GIT = b"gh" + b"p_" + b"0123456789abcdefghijABCDEFGHIJ"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (b"logging in with " + HUB + b" done", HUB),
+        (b"remote: " + GIT, GIT),
+        (b"export WANDB_API_KEY=0123456789abcdef", b"0123456789abcdef"),
+        (b'{"HF_TOKEN": "plain-words"}', b"plain-words"),
+        (b"Authorization: Bearer abcdef.ghi", b"abcdef.ghi"),
+        (b"password = hunter22", b"hunter22"),
+        (b"cloning https://me:tok3n@git.example.org/x.git", b"tok3n"),
+        (b"value s3cr3t-value of the launch", b"s3cr3t-value"),
+    ],
+)
+def test_a_secret_is_starred_and_everything_else_stays(text: bytes, secret: bytes) -> None:
+    cleaned = Redactor([b"s3cr3t-value"]).clean(text)
+    assert cleaned == text.replace(secret, b"*" * len(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"pad_token: <|endoftext|> eos_token='</s>' tokenizer: /shared/models/tokenizer.json",
+        b"iteration 10/100 | tokens per second: 81234.5 | lm loss: 2.3E+00",
+        b"NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>  tcp://10.0.0.1:29500",
+        b"\xff\x00\xfebinary \x80 bytes",
+        b"hf_short",
+    ],
+)
+def test_what_training_logs_are_full_of_is_no_secret(text: bytes) -> None:
+    assert Redactor().clean(text) == text
+
+
+def test_any_block_of_a_file_is_cleaned_as_the_whole(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    whole = b"".join(
+        chance.choice([HUB, b"HF_TOKEN=very-secret-word", b"words of a line ", b"\xff\x00", b"\n"]) + b" "
+        for _number in range(200)
+    )
+    redactor = Redactor([b"words of"])
+    clean = redactor.clean(whole)
+    assert len(clean) == len(whole) and HUB not in clean and b"very-secret" not in clean
+    stream = io.BytesIO(whole)
+    for _number in range(200):
+        start = chance.randrange(len(whole))
+        count = chance.randrange(1, 300)
+        assert redactor.read(stream, start, count) == clean[start : start + count]
+
+
+def test_the_launch_s_own_values_are_known_while_they_lie_there(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.env"
+    assert values_of(str(secrets)) == []
+    secrets.write_bytes(b"A=" + base64.b64encode(b"open sesame") + b"\nB=" + base64.b64encode(b"x") + b"\nC=!\n")
+    assert values_of(str(secrets)) == [b"open sesame", b"x"]
+    assert redactor_of(str(tmp_path)).clean(b"say open sesame, x") == b"say ***********, x", "one letter is no secret"
+
+
+def fetch(logs: Path, dest: Path, redactor: Redactor, folder: Path, **bounds: int) -> list[Part]:
+    """One round, as module and action do it."""
+    found, _notes = collect(str(logs))
+    parts, more = plan(str(logs), found, holdings(str(dest)), redactor=redactor, **bounds)
+    assert not more
+    target = folder / f"archive-{len(list(folder.iterdir()))}"
+    parts = write_archive(str(logs), parts, str(target), redactor)
+    with target.open("rb") as stream:
+        unpack(stream, parts, str(dest))
+    return parts
+
+
+def test_redacted_logs_are_fetched_by_new_bytes_too(tmp_path: Path) -> None:
+    logs, dest, archives = tmp_path / "logs", tmp_path / "dest", tmp_path / "archives"
+    for folder in (logs, dest, archives):
+        folder.mkdir()
+    log = logs / "rank-0000.log"
+    log.write_bytes(b"start " + HUB + b"\n")
+    (first,) = fetch(logs, dest, Redactor(), archives)
+    assert first.restart and HUB not in (dest / "rank-0000.log").read_bytes()
+    assert fetch(logs, dest, Redactor(), archives) == []
+    with log.open("ab") as stream:
+        stream.write(b"step 1\n")
+    (second,) = fetch(logs, dest, Redactor(), archives)
+    assert (second.bytes, second.restart) == (7, False), "new bytes only"
+    assert (dest / "rank-0000.log").read_bytes() == Redactor().clean(log.read_bytes())
+    # Without redaction the same log is another text, and fetched whole.
+    (third,) = fetch(logs, dest, PLAIN, archives)
+    assert third.restart and (dest / "rank-0000.log").read_bytes() == log.read_bytes()
+
+
+def test_both_ends_of_a_giant_log(tmp_path: Path) -> None:
+    logs, dest, archives = tmp_path / "logs", tmp_path / "dest", tmp_path / "archives"
+    for folder in (logs, dest, archives):
+        folder.mkdir()
+    log = logs / "rank-0000.log"
+    log.write_bytes(b"begin" + b"x" * 100_000 + b"end")
+    parts = fetch(logs, dest, PLAIN, archives, tail_bytes=3, head_bytes=5)
+    assert [(part.path, part.bytes, part.origin) for part in parts] == [
+        ("rank-0000.log.head", 5, "rank-0000.log"),
+        ("rank-0000.log", 3, "rank-0000.log"),
+    ]
+    assert (dest / "rank-0000.log").read_bytes() == b"end" and (dest / "rank-0000.log.head").read_bytes() == b"begin"
+    with log.open("ab") as stream:
+        stream.write(b"12")
+    assert [part.path for part in fetch(logs, dest, PLAIN, archives, tail_bytes=3, head_bytes=5)] == ["rank-0000.log"]
+    assert (dest / "rank-0000.log").read_bytes() == b"end12"
+    with log.open("ab") as stream:
+        stream.write(b"y" * 1000 + b"END")
+    assert [part.path for part in fetch(logs, dest, PLAIN, archives, tail_bytes=3, head_bytes=5)] == ["rank-0000.log"]
+    assert (dest / "rank-0000.log").read_bytes() == b"END", "the beginning is here already"
+
+
+def test_the_module_s_half_redacts(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(HUB)
+    request = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 1000, "folder": str(tmp_path)}
+    found = fetch_plan(str(tmp_path), request, write=True, redactor=Redactor())
+    dest = tmp_path / "dest"
+    with open(found["archive"], "rb") as stream:
+        unpack(stream, [Part(**part) for part in found["parts"]], str(dest))
+    assert (dest / "a.log").read_bytes() == b"*" * len(HUB)
+    assert holdings(str(dest))["a.log"] == Holding(len(HUB), len(HUB), holdings(str(dest))["a.log"].digest)
