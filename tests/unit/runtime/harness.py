@@ -191,7 +191,13 @@ class Job:
         self.run = run
 
     def start(
-        self, job_id: int = 1, attempt: int = 0, by_hand: bool = False, nodes: str | None = None, **slurm: str
+        self,
+        job_id: int = 1,
+        attempt: int = 0,
+        by_hand: bool = False,
+        submission: str = "host:1",
+        nodes: str | None = None,
+        **slurm: str,
     ) -> subprocess.Popen[str]:
         """Start the script as slurmd would: with Slurm's variables and hardly anything else."""
         environment = {
@@ -203,7 +209,7 @@ class Job:
             **{f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in self.site.functions.items()},
             **slurm,
         }
-        arguments = [] if by_hand else ["--submission", "host:1"]
+        arguments = [] if by_hand else ["--submission", submission]
         log = self.run / "logs" / f"job.{job_id}.log"
         with log.open("a", encoding="utf-8") as stream:
             return subprocess.Popen(

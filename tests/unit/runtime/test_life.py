@@ -335,3 +335,68 @@ def test_times_of_day_in_the_log_end_with_the_step(site: Site) -> None:
     assert job.finish() == 0, job.log()
     assert len(re.findall(pattern, job.log(), re.MULTILINE)) >= 2
     gone(job)
+
+
+# --- a site where nobody may requeue
+
+
+@pytest.fixture
+def forbidding(site: Site) -> Site:
+    """A job that asked to be requeued, at a site that takes that away; sbatch gives the next job number 77."""
+    log = shlex.quote(str(site.root.parent / "said"))
+    site.functions["scontrol"] = (
+        'case "$*" in *hostnames*) echo "$3" | tr , "\\n" ;; requeue*) echo disabled >&2; return 1 ;; *) '
+        'echo "JobId=1 Requeue=0 ExcNodeList=node09 StartTime=2026-01-01T10:00:00 PreemptTime=None Suspend=0" ;; esac'
+    )
+    site.program("sbatch", f'echo "sbatch $* as ${{SLURM_JOB_ID:-nobody}}" >> {log}; echo "77;lab"')
+    return site
+
+
+def chained(site: Site, **spec: Any) -> Job:
+    """Its set-up finds the stand-in for sbatch."""
+    return restarting(site, setup={"commands": [f"PATH={shlex.quote(str(site.tools))}:$PATH"]}, **spec)
+
+
+def test_another_job_goes_on_where_none_may_be_requeued(forbidding: Site) -> None:
+    job = chained(forbidding)
+    outcome = told_early(job)
+    script = f"{job.run}/job.sbatch"
+    assert said(forbidding)[-1] == (
+        f"sbatch --parsable --dependency=afterany:1,singleton --exclude=node09 {script} --submission chain:1 as nobody"
+    )
+    assert (
+        outcome["message"]
+        == "stopped by the signal before the time limit; job 77 goes on: attempt 2 of at most 3 follows"
+    )
+    assert (job.run / "claim").read_text(encoding="utf-8") == "1 lab 77\n"
+    # The next job finds the claim to be its own, and counts on.
+    process = job.start(job_id=77)
+    wait_for((job.run / "work" / "begun.1").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    process.wait(timeout=60)
+    assert (job.outcome()["attempt"], job.outcome()["job_id"]) == (1, "77")
+    before = job.run / "started.before-attempt-1.json"
+    assert '"job_id": "1", "attempt": 0' in before.read_text(encoding="utf-8")
+
+
+def test_a_script_submitted_by_hand_has_no_successor(forbidding: Site) -> None:
+    job = chained(forbidding)
+    process = job.start(by_hand=True)
+    wait_for((job.run.parent / "2" / "work" / "begun.0").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    process.wait(timeout=60)
+    verdict = (job.run.parent / "2" / "outcome.json").read_text(encoding="utf-8")
+    assert "no other job goes on: the script was submitted by hand" in verdict
+    assert not [line for line in said(forbidding) if line.startswith("sbatch")]
+
+
+def test_the_next_job_takes_what_the_one_before_did_not_live_to_write(site: Site) -> None:
+    job = site.job({"shell": "echo ran"})
+    (job.run / "claim").write_text("1 lab 1\n", encoding="utf-8")
+    (job.run / ".attempt").write_text("2\n", encoding="utf-8")
+    # Another one's successor is none of ours.
+    assert job.start(job_id=78, submission="chain:5").wait(timeout=60) == 0
+    assert not (job.run / "outcome.json").exists()
+    assert job.start(job_id=77, submission="chain:1").wait(timeout=60) == 0
+    assert (job.run / "claim").read_text(encoding="utf-8") == "1 lab 77\n"
+    assert (job.outcome()["attempt"], job.outcome()["success"]) == (3, True)
