@@ -115,7 +115,7 @@ def test_a_requeue_is_followed_to_the_second_attempt(bench: Bench) -> None:
 
 def test_a_duplicate_that_lost_the_claim_is_left_for_the_owner(bench: Bench) -> None:
     owner = bench.submit("until [ -e $RUN/go ]; do sleep 0.1; done; success")
-    loser = bench.submit("true", "--hold")
+    loser = bench.submit("true", "--hold", f"--job-name={owner.name}.{owner.key}.1")
     claim = bench.wait_for(owner, "claim")
     hidden = claim.rename(owner.here / "hidden")
     journal = owner.here / "journal.jsonl"
@@ -172,7 +172,7 @@ def test_unknown_launches_and_options(bench: Bench) -> None:
     failed = bench.task("job_wait", run_dir="/tmp", wait_timout=3, fails=True)
     assert "wait_timout" in failed["msg"]
     failed = bench.task("job_wait", run_dir="/tmp", until="done", fails=True)
-    assert "started, finished" in failed["msg"]
+    assert "started, artifact, pattern, finished" in failed["msg"]
 
 
 def test_arguments_between_the_halves_are_no_options(bench: Bench) -> None:
