@@ -61,7 +61,7 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
         line = same_line(lines, got["root_lineno"], label["root_lineno"])
         confusion[label["class"], label["class"] if right else got["class"]] += 1
         for counts in (count, group):
-            counts.update({"cases": 1, "class": right, "line": line})
+            counts.update({"cases": 1, "class": int(right), "line": int(line)})
         if not (right and line):
             wanted = f"{label['class']} line {label['root_lineno']}"
             misses.append(f"{label['id']}: {wanted}, said {got['class']} line {got['root_lineno']}")

@@ -21,8 +21,10 @@ from benchmarks.launch.timing import Command, start
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-# The count of requests that slurmctld had from a user since it started (sdiag).
-BY_USER = re.compile(r"^\s+(\S+)\s+\(\s*\d+\) count:(\d+)", re.MULTILINE)
+# What slurmctld was asked since it started, by kind (sdiag). What its own daemons say has other names.
+BY_KIND = re.compile(r"^\s+(REQUEST_\w+)\s+\(\s*\d+\) count:(\d+)", re.MULTILINE)
+# The question of this benchmark itself, and what the nodes ask for one another.
+NOT_OURS = ("REQUEST_STATS_INFO", "REQUEST_PING")
 
 
 # What is swept. Held: what is measured is the submission, not a thousand jobs.
@@ -63,12 +65,12 @@ class Sweeps:
         run = start(
             Command(argv, self.project, self.ground.environment(self.first_in_path if counting else ""))
         ).finish()
-        # Each of the two questions of this benchmark itself is a request; one of them lies between.
-        return Cost(run.to_end, run.cpu, len(self.log.read_text().split()), self.requests() - before - 1)
+        return Cost(run.to_end, run.cpu, len(self.log.read_text().split()), self.requests() - before)
 
     def requests(self) -> int:
-        said = self.ground.on_head("sdiag").partition("by user")[2]
-        return sum(int(number) for _user, number in BY_USER.findall(said))
+        return sum(
+            int(number) for kind, number in BY_KIND.findall(self.ground.on_head("sdiag")) if kind not in NOT_OURS
+        )
 
     def clear(self) -> None:
         """Nothing of the way before is left in the queue."""

@@ -1,4 +1,7 @@
 #!/bin/sh
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 # A launch as one sees it from outside: job.sh RUN_DIR. It says that it has started, writes a step now and then, and goes on.
 mkdir -p "$1/logs/0"
 echo "1 cluster $SLURM_JOB_ID" >"$1/claim"

@@ -61,9 +61,10 @@ notes:
 """
 
 EXAMPLES = r"""
+---
 # cluster.slurm_nodes.yml, on a host of the cluster
 plugin: rankzero.slurm.nodes
-
+---
 # From a laptop, and only the nodes with GPUs
 plugin: rankzero.slurm.nodes
 command: [ssh, -o, BatchMode=yes, login, scontrol]

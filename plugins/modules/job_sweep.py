@@ -197,8 +197,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import SweepLauncher, SweepRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import SweepLauncher
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
 
 ARGUMENT_SPEC = {

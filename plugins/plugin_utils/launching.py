@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, explain, staging
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
@@ -37,7 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import 
     plan,
     summary,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted

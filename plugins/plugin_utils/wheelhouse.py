@@ -16,10 +16,10 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Platform, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedPackage, parse_lock
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
 
 

@@ -97,6 +97,11 @@ def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) ->
     job = example / "jobs" / "first_run.yml"
     built = f"container: {{runtime: oci, build: {{suite: {suite}, packages: [python3]}}}}\n"
     job.write_text(job.read_text(encoding="utf-8") + built, encoding="utf-8")
+    images = lab.shared / "example" / "store_root" / "images"
+    shutil.rmtree(images, ignore_errors=True)  # of a lab that is kept
+    planned = train(lab, example, "--check", "-e", "nodes=2")
+    assert planned.returncode == 0 and re.search(r"to be built first: .*image", planned.stdout), planned.stdout
+    assert not images.exists()
     done = train(lab, example, "-e", "nodes=2")
     assert done.returncode == 0, done.stdout + done.stderr
     runs = lab.shared / "example" / "state_root" / "runs" / "first-run"
@@ -104,7 +109,7 @@ def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) ->
     result = json.loads((run / "work" / "result.json").read_text(encoding="utf-8"))
     assert result["world_size"] == 4 and result["parameters_identical"]
     (ref,) = [ref for ref in json.loads((run / "launch.json").read_text())["refs"] if ref["kind"] == "image"]
-    record = json.loads((lab.shared / "example/store_root/images" / ref["key"] / "image.json").read_text())
+    record = json.loads((images / ref["key"] / "image.json").read_text())
     assert record["inputs"]["suite"] == suite and record["way"]["engine"] is None
     assert f"--image={ref['path']}/image.sqsh" in (run / "job.sbatch").read_text()
     table = (run / "preflight" / "0" / "table").read_text().splitlines()

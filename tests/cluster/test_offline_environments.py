@@ -140,6 +140,17 @@ def test_from_a_login_node_that_has_a_network(site: Site, index: Index) -> None:
     assert "cache.tar" in made["files"] and made["packages"] == {"alpha": "1.0", "beta": "2.0"}
     again = site.launch(job(site, index, "cache"))
     assert (again["launch_state"], again["key"]) == ("unchanged", launch["key"])
+    # What a node that was killed has left goes when the next job starts, and a cancelled one leaves nothing.
+    dead = "/var/tmp/rankzero-0-999999-deadbeef"
+    site.lab.node(NODES[0], ["sh", "-c", f"mkdir -p {dead}/install && touch {dead}/lock && touch -d 2020-01-01 {dead}"])
+    wanted = {**job(site, index, "cache"), "command": ["sh", "-c", "touch begun-$RANK; exec sleep 300"]}
+    launch = site.launch(wanted)
+    site.wait_for(site.run_dir(launch) / "work" / "begun-3")
+    assert "environment" in site.lab.node(NODES[0], ["sh", "-c", "ls /tmp/rankzero-0-*"]).stdout
+    assert site.lab.node(NODES[0], ["test", "-e", dead], check=False).returncode == 1
+    site.lab.head(["scancel", launch["job_id"]])
+    assert site.ended(launch["job_id"]) == "CANCELLED"
+    site.lab.wait_until(lambda: not left(site), 60, "the nodes have removed their environments")
 
 
 def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:

@@ -19,10 +19,10 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import array
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 

@@ -198,4 +198,5 @@ def test_only_missing_packages_are_installed(
         [installed] if installed else []
     )
     role = (tmp_path / "role").read_text(encoding="utf-8")
-    assert "name=rankzero.slurm.lab_cluster tasks_from=packages" in role and "lab_cluster_profile=site" in role
+    assert "name=rankzero.slurm.lab_cluster tasks_from=packages" in role
+    assert '"lab_cluster_profile": "site"' in role and '"openssh-server"' in role

@@ -31,8 +31,8 @@ _PREFIX = re.compile(
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
     | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?
                   |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
-        (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d|\w*(?:Error|Exception|Interrupt)\b
-         |(?:\w+\.)+\w+:\ )
+        (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d
+            |\w*(?:Error|Exception|Interrupt|Iteration|Exit)\b|(?:\w+\.)+\w+:\ )
     | [\w./-]{1,80}/\d+\ (?=\[(?:rank|default)\d)              # nemo-run: role/replica
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",

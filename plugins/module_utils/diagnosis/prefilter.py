@@ -61,6 +61,8 @@ LAST = 400
 # After so many hits it is no longer asked which look alike.
 ASKED = 50_000
 SHAPE = 48
+# In a line that is longer nothing is looked for: its beginning and its end are read anyway.
+ENDLESS = 16 << 20
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
 
 BEFORE = 512
@@ -168,6 +170,9 @@ def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
                 break
             block = carried + fresh
             base = position - len(carried)
+            if base - line_start > ENDLESS and b"\n" not in fresh:
+                position += len(fresh)
+                continue
             places = sorted({at for anchor in anchors for at in _places(block, anchor)})
             done = 0
             for at in places:

@@ -77,6 +77,10 @@ def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
             "before": text,
             "after": listing(wish.named),
         }
+    if wish.made.reference is not None and wish.path is None and "@" not in wish.made.reference:
+        result["warnings"] = [
+            f"reference: {wish.made.reference} is a tag, which its registry may move unnoticed; use NAME@sha256:DIGEST"
+        ]
     way = choose(probe(wish.work_dir), wish.made, wish.engine)  # what cannot be built must not be promised
     if check_mode:
         return {"changed": True, "ref": _ref(wish, found), "way": way.shown(), **result}

@@ -19,10 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
     sweep,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import conflicts, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse, short_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import topology
 
 # A rule yields the paths it looked at and a sentence. It is dropped where one of the paths is already wrong.

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, parallelism, sealing
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, mounted
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES
 
 # Lines of the header that the collection adds for the batch script, and options that sbatch alone knows (salloc(1)).
 _BATCH_ONLY = (

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Logs, Monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Container
@@ -25,8 +26,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
-# Modes in which each node makes the environment from packages: the kinds of such a set.
-ON_NODES = ("cache", "wheelhouse")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _path = t.text(r"[^\0\n]+", "a path")
@@ -74,85 +73,6 @@ class Code:
         "allow",
         key=False,
         example="refuse",
-    )
-
-
-@dataclass(frozen=True)
-class Environment:
-    mode: str = option(
-        t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
-        "file, which every node mounts for the time of the job. `cache`, `wheelhouse`: each node makes it on its own "
-        "disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from `file`. "
-        "`path`: a venv or conda environment that the site has already, see `path` (L12). `none`: what the node has.",
-        "none",
-        example="venv",
-    )
-    path: str | None = option(
-        t.text(r"/[^\0\n:%\\]*", "an absolute path on the cluster"),
-        "With `mode: path`: the environment's folder on shared storage, with bin/python. What is installed there is "
-        "part of the launch key besides: an environment that was changed is a new launch.",
-        example="/shared/envs/torch",
-    )
-    project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
-    file: str | None = option(
-        t.text(r"[^\0]+", "a path"),
-        "With `mode: conda`: what the environment is made from, in the folder `project`: an environment.yml, an "
-        "explicit lock with hashes, or a conda-pack archive.",
-        key=False,
-        example="environment.yml",
-    )
-    extras: tuple[str, ...] = option(
-        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
-        "Optional dependency groups of the project to install.",
-        (),
-        key=False,
-        example=["cpu"],
-    )
-    platform: str | None = option(
-        t.text(r"[a-z0-9_]+-manylinux_2_[0-9]{1,2}", "machine and glibc such as x86_64-manylinux_2_28"),
-        "With `mode: cache` or `wheelhouse`: for which nodes the packages are; those like the host that submits where "
-        "it is not given. Needs `python`.",
-        key=False,
-        example="x86_64-manylinux_2_28",
-    )
-    python: str | None = option(
-        t.text(r"[0-9]+\.[0-9]+", 'a Python version such as "3.11"'),
-        "Python of the environment; the cluster's own where it is not given.",
-        key=False,
-        example="3.11",
-    )
-    torch: str = option(
-        t.text(
-            r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}",
-            "auto, cpu, xpu, or a build such as cu128 or rocm6.4",
-        ),
-        "Which build of torch. `auto`: a wheel in a directory that pip's settings name, else whatever the index gives; "
-        "otherwise a build by uv's name for it.",
-        "auto",
-        key=False,
-        example="cpu",
-    )
-    compression: str = option(
-        t.choice("zstd", "lz4"),
-        "With `mode: sealed`: how the file is compressed. `lz4` is read faster and is larger.",
-        "zstd",
-        key=False,
-        example="lz4",
-    )
-    interpreter: str = option(
-        t.choice("auto", "managed", "copied", "node"),
-        "With `mode: sealed`: the Python in the file. `managed`: one of uv's own; `copied`: that of the host that "
-        "builds; `node`: none, every node must have the same one. `auto`: the first of them that can be had.",
-        "auto",
-        key=False,
-    )
-    local_copy: str = option(
-        t.choice("auto", "always", "never"),
-        "With `mode: sealed`: whether each node copies the file to a disk of its own before it mounts it. `auto`: "
-        "where the store is a network file system and a disk of the node has room. Its digest is checked in any case.",
-        "auto",
-        key=False,
     )
 
 

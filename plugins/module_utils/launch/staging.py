@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ON_NODES, ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 
 
 def stages(spec: LaunchSpec) -> bool:

@@ -21,11 +21,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed, sources, uv, wheels
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed, sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import lock_key, lock_path, requirement_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path, text_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv, uv_from_wheel
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import (
     Installed,
@@ -290,72 +291,6 @@ def _finish_sealed(recipe: Recipe, python: Python, packages: Sequence[Installed]
         "import_warnings": warnings,
         "sealed": {**written, "interpreter": origin},
     }
-
-
-def resolve(
-    tool: uv.Uv,
-    recipe: Recipe,
-    pip: sources.PipSettings,
-    work: str,
-    lock: str,
-    platform: Platform,
-) -> None:
-    """Write the lock file for a recipe whose files lie in `work`. Raises UvError."""
-    extras = [word for extra in recipe.extras for word in ("--extra", extra)]
-    if recipe.lock is not None:
-        tool.run(
-            ["export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--format", "pylock.toml", "-o", lock]
-            + ["--python", platform.interpreter, *extras],
-            work,
-            "reading uv.lock",
-        )
-        return
-    command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
-    command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
-    command += sources.uv_options(pip)
-    backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
-    chosen = local_torch(recipe, pip, platform.target)
-    if chosen is None:
-        tool.run([*command, *backend], work, "resolving the packages")
-        return
-    constraints = os.path.join(work, "torch.txt")
-    _write(constraints, f"torch=={chosen.version}\n")
-    try:
-        tool.run([*command, "-c", constraints], work, f"resolving the packages with {chosen.filename}")
-    except uv.Unsolvable:
-        # The project wants another torch than the one that lies in the directory.
-        tool.run([*command, *backend], work, "resolving the packages")
-
-
-@dataclass(frozen=True)
-class Platform:
-    """For which Python packages are resolved: an interpreter of this host, uv's options, and what wheels must fit."""
-
-    interpreter: str
-    options: tuple[str, ...]
-    target: wheels.Target | None
-
-
-def local_torch(recipe: Recipe, pip: sources.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
-    """The torch wheel to take from a directory that pip's settings name; None where there is none that fits."""
-    if target is None:
-        return None
-    for folder in pip.directories():
-        try:
-            found = wheels.torch_wheel(os.listdir(folder), recipe.torch, target)
-        except OSError:
-            continue
-        if found:
-            return found
-    return None
-
-
-def keep_lock(path: str, lock: str) -> None:
-    """Put a finished lock into the store, by rename. Raises OSError."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}-{time.time_ns()}"
-    shutil.copyfile(lock, temporary)
-    os.replace(temporary, path)
 
 
 def _needs(request: Request, python: Python, environ: Mapping[str, str], reason: str) -> Needs:

@@ -21,7 +21,6 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Platform, keep_lock, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import (
     LockedPackage,
@@ -46,6 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
     satisfies,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a sealed environment grows before it is one file: a disk. Thousands of small files are slow on a share."""
+"""Where a sealed environment or a cache of uv grows before it is one file: a disk. Small files are slow on a share."""
 
 from __future__ import annotations
 

@@ -39,41 +39,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import wants_new
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
 
 RECORD = "sweep.json"
 PARAMETERS = "elements"
 # slurm.conf(5): the default of MaxArraySize; the highest task number is one less.
 DEFAULT_ARRAY_SIZE = 1001
-
-
-@dataclass(frozen=True)
-class SweepRequest:
-    """A sweep as the controller rendered it. `array`: the request of its array; its script holds `tasks_token` where
-    the array's tasks belong. `spec` is the spec that the elements' values are put into, `manifest` what their
-    launch.json holds besides.
-    """
-
-    array: Request
-    elements: Sequence[Element]
-    tasks_token: str
-    spec: Mapping[str, Any]
-    manifest: Mapping[str, Any]
-    contract: str
-    record: Mapping[str, Any]
-    parallel: int | None = None
-    only: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any], submitter: str, secrets_file: str | None) -> SweepRequest:
-        """From the module's arguments."""
-        array = Request(**given["array"], submitter=submitter, secrets_file=secrets_file)
-        rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
-        return cls(array=array, elements=[Element(**one) for one in given["elements"]], **rest)
-
-    @property
-    def runs(self) -> str:
-        """The folder of all runs of this name."""
-        return os.path.dirname(self.array.runs_dir)
 
 
 @dataclass
@@ -239,12 +210,15 @@ class SweepLauncher:
             os.rmdir(array.path)
             return
         tasks = f"0-{len(mine) - 1}" + (f"%{self.request.parallel}" if self.request.parallel else "")
-        self._write(array, mine, tasks)
+        try:
+            self._write(array, mine, tasks)
+            array.record("intent", submitter=self.request.array.submitter, tasks=tasks)
+        except OSError as error:
+            raise _unwritable(array.path, error) from error
         previous = self.submitted[-1]["job_id"] if self.submitted and self.request.parallel else None
         waits = [*launcher.request.waits_for, *([f"afterany:{previous}"] if previous else [])]
         one = self._launcher(replace(self.request.array, waits_for=waits))
         one.excluded, one.checks = launcher.excluded, launcher.checks
-        array.record("intent", submitter=self.request.array.submitter, tasks=tasks)
         done = one.submit(array)
         for task, row in enumerate(mine):
             row.state, row.job_id = "submitted", f"{done['job_id']}_{task}"
@@ -261,10 +235,7 @@ class SweepLauncher:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise RankzeroError(
-                    f"state_root: cannot write the run directory {path}: {error.strerror or error}. Name a folder on "
-                    "shared storage that this user may write (launch_cluster.state_root)."
-                ) from error
+                raise _unwritable(path, error) from error
             return RunDirectory(path)
 
     def _own_request(self, element: Element) -> Request:
@@ -297,7 +268,7 @@ class SweepLauncher:
         def intend(made: RunDirectory) -> None:
             # A thousand syncs take seconds. Were this host to crash now, the element would be submitted once more, and
             # its claim would admit one of the two; the array's own journal is synced.
-            made.record("intent", durable=False, submitter=request.submitter, array=place, task=task)
+            made.record_lightly("intent", submitter=request.submitter, array=place, task=task)
 
         if again:
             folders.renew(request, run, intend)
@@ -336,11 +307,14 @@ class SweepLauncher:
                     return
         except OSError:
             pass
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         temporary = f"{path}.{os.getpid()}.tmp"
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(temporary, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise _unwritable(path, error) from error
 
     def _result(self, rows: Sequence[_Row], missing: Sequence[Mapping[str, str]], before: str) -> dict[str, Any]:
         counts: dict[str, int] = {}
@@ -365,6 +339,14 @@ class SweepLauncher:
                 "after": _table(rows, before=False),
             },
         }
+
+
+def _unwritable(path: str, error: OSError) -> RankzeroError:
+    return RankzeroError(
+        f"state_root: cannot write {path}: {error.strerror or error}. Name a folder on shared storage that this user "
+        "may write (launch_cluster.state_root), or make room there, and launch the same sweep again: it goes on where "
+        "it stopped."
+    )
 
 
 def _table(rows: Sequence[_Row], *, before: bool) -> str:

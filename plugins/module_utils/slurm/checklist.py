@@ -229,10 +229,10 @@ def answers(
     now: float | None = None,
     proven: bool | None = None,
 ) -> list[Answer]:
-    """The check-list. Logs that belong to no rank alone have numbers below 0. What the logs do not tell is not answered.
+    """The check-list. Logs that belong to no rank alone have numbers below 0. What logs do not tell is not answered.
 
-    `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs; `proven`: whether its
-    artifact is valid.
+    `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs; `proven`: whether
+    its artifact is valid.
     """
     heads = {rank: log.head for rank, log in logs.items()}
     said, silent = started(heads)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
@@ -58,7 +59,7 @@ class Inside:
     def described(self) -> str | None:
         return allocation.described(self.found, self.nodes, self.clock()) if self.found else None
 
-    def intent(self) -> dict[str, object]:
+    def intent(self) -> dict[str, Any]:
         """What the journal keeps of an intent besides: where the step is to be looked for."""
         return {"attach": self.found.job_id, "nodes": self.nodes} if self.found else {}
 

@@ -55,8 +55,15 @@ class RunDirectory:
     def file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def record(self, event: str, *, durable: bool = True, **details: object) -> None:
-        """Append one event to the journal. Raises OSError. `durable`: it outlives a crash of this host."""
+    def record(self, event: str, **details: object) -> None:
+        """Append one event to the journal; it outlives a crash of this host. Raises OSError."""
+        self._append(event, details, durable=True)
+
+    def record_lightly(self, event: str, **details: object) -> None:
+        """The same without waiting for the disk: a crash of this host may take the event with it."""
+        self._append(event, details, durable=False)
+
+    def _append(self, event: str, details: Mapping[str, object], *, durable: bool) -> None:
         line = json.dumps({"time": time.time(), "event": event, **details}, sort_keys=True) + "\n"
         descriptor = os.open(self.file(JOURNAL), os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:

@@ -254,7 +254,7 @@ class Launcher:
         self._record_submitted(run, job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=job_id)
 
-    def _record_submitted(self, run: RunDirectory, job_id: str, **details: object) -> None:
+    def _record_submitted(self, run: RunDirectory, job_id: str, **details: Any) -> None:
         try:
             run.record("submitted", job_id=job_id, **details)
         except OSError as error:

@@ -204,7 +204,7 @@ cuda_device | lightning.fabric.utilities.exceptions.MisconfigurationException: N
 cuda_device | RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices.
 cuda_device | lightning_fabric.utilities.exceptions.MisconfigurationException: You requested gpu: [0, 1, 2, 3] But your machine only has: [0]
 cuda_device | RuntimeError: HIP error: no ROCm-capable device is detected
-cuda_device | NotImplementedError: Unsloth cannot find any torch accelerator? You need a GPU.
+cuda_device | RuntimeError: Unsloth cannot find any torch accelerator? You need a GPU.
 cuda_mismatch | RuntimeError: CUDA error: no kernel image is available for execution on the device
 cuda_mismatch | RuntimeError: The detected CUDA version (11.8) mismatches the version that was used to compile PyTorch (12.1). Please make sure to use the same CUDA versions.
 cuda_mismatch | RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver
@@ -241,7 +241,7 @@ usage | ValueError: You have to specify either input_ids or inputs_embeds
 usage | deepspeed.runtime.config_utils.DeepSpeedConfigError: x
 usage | ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:
 usage | lightning.pytorch.utilities.exceptions.MisconfigurationException: `Trainer(devices=2)` value is not a valid input
-usage | NotImplementedError: Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different device.
+usage/exception | RuntimeError: Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different device.
 usage | RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
 usage | AssertionError: You must specify --micro-batch-size
 usage | AssertionError: seq-length must be specified
@@ -414,7 +414,7 @@ usage | ValueError: Unknown scheduler: foo
 usage | ValueError: `pad_token_id` must be set
 usage | ValueError: Attention implementation flash_attention_3 is not supported
 usage | ValueError: invalid choice: 'foo'
-usage | NotImplementedError: FSDP does not support x
+usage | RuntimeError: FSDP does not support x
 usage | AssertionError: --seq-length should be set
 exception | RuntimeError: Only Tensors of floating point and complex dtype can require gradients
 usage | KeyError: 'Unknown model name: foo'

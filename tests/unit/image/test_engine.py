@@ -203,6 +203,9 @@ def test_an_image_of_a_registry(
     )
     made = ensure(reference="docker://registry.invalid:5000/team/torch:1")
     assert made["changed"] and made["image"]["way"]["fetch"] == chosen[tool]
+    assert "is a tag, which its registry may move unnoticed" in made["warnings"][0]
+    exact = ensure(check_mode=True, reference=f"registry.invalid/torch@sha256:{'0' * 64}")
+    assert "warnings" not in exact
     asked = (buildah / "asked").read_text()
     named = {
         "skopeo": "copy --quiet docker://registry.invalid:5000/team/torch:1 dir:",

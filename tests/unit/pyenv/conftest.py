@@ -132,7 +132,7 @@ def supplied(tmp_path: Path, index: Index, clean: dict[str, str], monkeypatch: p
     """The store of a host whose only package source is the index."""
     for name in list(os.environ):
         monkeypatch.delenv(name)
-    for name, value in {**clean, "UV_DEFAULT_INDEX": index.url}.items():
+    for name, value in {**clean, "UV_DEFAULT_INDEX": index.url, "TMPDIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("UV_OFFLINE")
     return str(tmp_path / "store")

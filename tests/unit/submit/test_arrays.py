@@ -135,6 +135,25 @@ def test_a_submitter_killed_before_sbatch_leaves_elements_that_the_next_one_subm
     assert grid.run(2).job_id() == "101_2" and result["arrays"][0]["run_dir"] == grid.array(2).path
 
 
+def test_a_state_root_that_is_full_says_so_and_the_next_launch_goes_on(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = grid.launcher(submitter="elsewhere:1")
+
+    def full(*_what: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    launcher._write = full  # type: ignore[method-assign]
+    with pytest.raises(
+        RankzeroError, match=r"cannot write .*: No space left on device\..* launch the same sweep again"
+    ):
+        launcher.launch()
+    assert not grid.cluster.jobs
+    grid.bench.time += 3600
+    assert grid.states(grid.launch()) == ["submitted"] * 3
+    assert grid.run(0).generation == 1 and grid.run(0).job_id() == "101_0"
+
+
 def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Grid) -> None:
     def killed(argv: Sequence[str]) -> tuple[int, str, str]:
         grid.cluster.submit(argv)

@@ -36,7 +36,8 @@ SIGNATURE = Signature(
         raises(
             "(?:KeyError|IndexError|ValueError|TypeError|AttributeError|StopIteration|RuntimeError|"
             r"AssertionError)\b",
-            frames="datasets/|arrow_dataset|torch/utils/data|_utils/(?:fetch|collate|worker)|in __getitem__|"
+            frames=r"(?:site|dist)-packages/datasets/|arrow_dataset|torch/utils/data|"
+            r"_utils/(?:fetch|collate|worker)|in __getitem__|"
             r"collat|tokeni[sz]e_|preprocess|in map\b|_map_single",
             strength=RAISED + 1,
         ),

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Recipe -> lock: what uv resolves a project to, for a platform, and where torch comes from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv, wheels
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Platform:
+    """For which Python packages are resolved: an interpreter of this host, uv's options, and what wheels must fit."""
+
+    interpreter: str
+    options: tuple[str, ...]
+    target: wheels.Target | None
+
+
+def resolve(
+    tool: uv.Uv,
+    recipe: Recipe,
+    pip: sources.PipSettings,
+    work: str,
+    lock: str,
+    platform: Platform,
+) -> None:
+    """Write the lock file for a recipe whose files lie in `work`. Raises UvError."""
+    extras = [word for extra in recipe.extras for word in ("--extra", extra)]
+    if recipe.lock is not None:
+        tool.run(
+            ["export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--format", "pylock.toml", "-o", lock]
+            + ["--python", platform.interpreter, *extras],
+            work,
+            "reading uv.lock",
+        )
+        return
+    command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
+    command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
+    command += sources.uv_options(pip)
+    backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
+    chosen = local_torch(recipe, pip, platform.target)
+    if chosen is None:
+        tool.run([*command, *backend], work, "resolving the packages")
+        return
+    constraints = os.path.join(work, "torch.txt")
+    with open(constraints, "w", encoding="utf-8") as stream:
+        stream.write(f"torch=={chosen.version}\n")
+    try:
+        tool.run([*command, "-c", constraints], work, f"resolving the packages with {chosen.filename}")
+    except uv.Unsolvable:
+        # The project wants another torch than the one that lies in the directory.
+        tool.run([*command, *backend], work, "resolving the packages")
+
+
+def local_torch(recipe: Recipe, pip: sources.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
+    """The torch wheel to take from a directory that pip's settings name; None where there is none that fits."""
+    if target is None:
+        return None
+    for folder in pip.directories():
+        try:
+            found = wheels.torch_wheel(os.listdir(folder), recipe.torch, target)
+        except OSError:
+            continue
+        if found:
+            return found
+    return None
+
+
+def keep_lock(path: str, lock: str) -> None:
+    """Put a finished lock into the store, by rename. Raises OSError."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}-{time.time_ns()}"
+    shutil.copyfile(lock, temporary)
+    os.replace(temporary, path)
