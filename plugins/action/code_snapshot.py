@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import refuse_changes
@@ -23,14 +24,7 @@ _WHOLE = 1_000_000
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.code_snapshot"
-    OPTIONS = {
-        "src": {"type": "str", "default": "."},
-        "exclude": {"type": "list", "elements": "str", "default": []},
-        "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
-        "key": {"type": "str", "no_log": False},
-        "store_root": {"type": "str", "default": "~/.rankzero/store"},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    }
+    OPTIONS = arguments.CODE_SNAPSHOT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         where = {"store_root": options["store_root"], "state": options["state"]}

@@ -9,6 +9,7 @@ import os
 import tempfile
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import hub_source
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
@@ -16,23 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Pro
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.hub_cache"
-    OPTIONS = {
-        "repo": {"type": "str", "required": True},
-        "repo_type": {"type": "str", "choices": ["model", "dataset", "space"], "default": "model"},
-        "revision": {"type": "str", "default": "main"},
-        "path": {"type": "str", "default": "~/.cache/huggingface"},
-        "src": {"type": "str"},
-        "remote_src": {"type": "bool", "default": False},
-        "include": {"type": "list", "elements": "str", "default": []},
-        "exclude": {"type": "list", "elements": "str", "default": []},
-        "require": {"type": "list", "elements": "str", "default": []},
-        "download": {"type": "str", "choices": ["head", "controller"], "default": "head"},
-        "python": {"type": "str"},
-        "token_file": {"type": "str", "no_log": False},
-        "verify": {"type": "bool", "default": False},
-        "update": {"type": "bool", "default": False},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    }
+    OPTIONS = arguments.HUB_CACHE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["remote_src"] and options["src"] is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import BuildInput, read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
@@ -21,28 +22,7 @@ display = Display()
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.image"
-    OPTIONS = {
-        "name": {"type": "str", "default": "image"},
-        "containerfile": {"type": "str"},
-        "context": {"type": "str"},
-        "target": {"type": "str"},
-        "build_args": {"type": "dict", "default": {}},
-        "secrets": {"type": "dict", "default": {}, "no_log": False},
-        "suite": {"type": "str"},
-        "packages": {"type": "list", "elements": "str", "default": []},
-        "mirror": {"type": "str"},
-        "rootfs": {"type": "str"},
-        "reference": {"type": "str"},
-        "squashfs": {"type": "str"},
-        "env": {"type": "dict", "default": {}},
-        "compression": {"type": "str", "choices": ["zstd", "lz4", "gzip"], "default": "zstd"},
-        "formats": {"type": "list", "elements": "str", "choices": ["sqsh", "sif", "oci"], "default": ["sqsh"]},
-        "engine": {"type": "str", "choices": ["auto", "buildah", "podman"], "default": "auto"},
-        "work_dir": {"type": "str"},
-        "store_root": {"type": "str", "default": "~/.rankzero/store"},
-        "key": {"type": "str", "no_log": False},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    }
+    OPTIONS = arguments.IMAGE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")

@@ -7,27 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
 
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.uv_cache"
-    OPTIONS = {
-        "project": {"type": "str", "default": "."},
-        "extras": {"type": "list", "elements": "str", "default": []},
-        "python": {"type": "str"},
-        "platform": {"type": "str"},
-        "torch": {"type": "str", "default": "auto"},
-        "kind": {"type": "str", "choices": ["cache", "wheelhouse"], "default": "wheelhouse"},
-        "source": {"type": "str"},
-        "verify": {"type": "bool", "default": True},
-        "store_root": {"type": "str", "default": "~/.rankzero/store"},
-        "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
-        "uv": {"type": "str"},
-        "key": {"type": "str", "no_log": False},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    }
+    OPTIONS = arguments.UV_CACHE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")

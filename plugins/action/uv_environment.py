@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
@@ -24,23 +25,7 @@ display = Display()
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.uv_environment"
-    OPTIONS = {
-        "project": {"type": "str", "default": "."},
-        "extras": {"type": "list", "elements": "str", "default": []},
-        "python": {"type": "str"},
-        "torch": {"type": "str", "default": "auto"},
-        "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse", "conda"], "default": "venv"},
-        "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
-        "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
-        "platform": {"type": "str"},
-        "file": {"type": "str"},
-        "source": {"type": "str"},
-        "store_root": {"type": "str", "default": "~/.rankzero/store"},
-        "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
-        "uv": {"type": "str"},
-        "key": {"type": "str", "no_log": False},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    }
+    OPTIONS = arguments.UV_ENVIRONMENT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")

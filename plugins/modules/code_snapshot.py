@@ -178,6 +178,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import (
     ensure_snapshot,
@@ -210,15 +211,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {
-            "src": {"type": "str", "default": "."},
-            "exclude": {"type": "list", "elements": "str", "default": []},
-            "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
-            "key": {"type": "str", "no_log": False},
-            "store_root": {"type": "str", "default": "~/.rankzero/store"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "_request": {"type": "dict"},
-        },
+        {**arguments.CODE_SNAPSHOT, **arguments.REQUEST},
         logic,
         supports_check_mode=True,
     )

@@ -217,6 +217,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.ensure import ensure_cache
 
@@ -227,24 +228,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {
-            "repo": {"type": "str", "required": True},
-            "repo_type": {"type": "str", "choices": ["model", "dataset", "space"], "default": "model"},
-            "revision": {"type": "str", "default": "main"},
-            "path": {"type": "path", "default": "~/.cache/huggingface"},
-            "src": {"type": "str"},
-            "remote_src": {"type": "bool", "default": False},
-            "include": {"type": "list", "elements": "str", "default": []},
-            "exclude": {"type": "list", "elements": "str", "default": []},
-            "require": {"type": "list", "elements": "str", "default": []},
-            "download": {"type": "str", "choices": ["head", "controller"], "default": "head"},
-            "python": {"type": "str"},
-            "token_file": {"type": "str", "no_log": False},
-            "verify": {"type": "bool", "default": False},
-            "update": {"type": "bool", "default": False},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "_request": {"type": "dict"},
-        },
+        {**arguments.HUB_CACHE, "path": {"type": "path", "default": "~/.cache/huggingface"}, **arguments.REQUEST},
         logic,
         supports_check_mode=True,
     )

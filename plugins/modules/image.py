@@ -255,35 +255,14 @@ image:
       type: float
 """
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
 
 
 def main() -> None:
     run_module(
-        {
-            "name": {"type": "str", "default": "image"},
-            "containerfile": {"type": "str"},
-            "context": {"type": "str"},
-            "target": {"type": "str"},
-            "build_args": {"type": "dict", "default": {}},
-            "secrets": {"type": "dict", "default": {}, "no_log": False},
-            "suite": {"type": "str"},
-            "packages": {"type": "list", "elements": "str", "default": []},
-            "mirror": {"type": "str"},
-            "rootfs": {"type": "str"},
-            "reference": {"type": "str"},
-            "squashfs": {"type": "str"},
-            "env": {"type": "dict", "default": {}},
-            "compression": {"type": "str", "choices": ["zstd", "lz4", "gzip"], "default": "zstd"},
-            "formats": {"type": "list", "elements": "str", "choices": ["sqsh", "sif", "oci"], "default": ["sqsh"]},
-            "engine": {"type": "str", "choices": ["auto", "buildah", "podman"], "default": "auto"},
-            "work_dir": {"type": "str"},
-            "store_root": {"type": "str", "default": "~/.rankzero/store"},
-            "key": {"type": "str", "no_log": False},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "_request": {"type": "dict"},
-        },
+        {**arguments.IMAGE, **arguments.REQUEST},
         lambda module: ensure_image(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
         supports_check_mode=True,
     )

@@ -44,9 +44,10 @@ options:
   kinds:
     description:
       - What may go.
-      - V(run) is run directories, V(shell) folders of interactive sessions with the user's own files in them, V(cache)
-        answers of Slurm that are kept for ten minutes. The caches of tools (C(launch_cluster.caches)) are never
-        touched, nor are locks of environments and copies of uv in the store.
+      - V(run) is run directories and, after the last of its elements, the folder of a sweep; V(shell) folders of
+        interactive sessions with the user's own files in them, V(cache) answers of Slurm that are kept for ten minutes.
+        The caches of tools (C(launch_cluster.caches)) are never touched, nor are locks of environments and copies of uv
+        in the store.
     type: list
     elements: str
     choices: [code, environment, packages, image, runtime, archive, run, shell, cache]

@@ -204,28 +204,14 @@ packages:
       type: dict
 """
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import ensure_packages
 
 
 def main() -> None:
     run_module(
-        {
-            "project": {"type": "str", "default": "."},
-            "extras": {"type": "list", "elements": "str", "default": []},
-            "python": {"type": "str"},
-            "platform": {"type": "str"},
-            "torch": {"type": "str", "default": "auto"},
-            "kind": {"type": "str", "choices": ["cache", "wheelhouse"], "default": "wheelhouse"},
-            "source": {"type": "str"},
-            "verify": {"type": "bool", "default": True},
-            "store_root": {"type": "str", "default": "~/.rankzero/store"},
-            "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
-            "uv": {"type": "str"},
-            "key": {"type": "str", "no_log": False},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "_request": {"type": "dict"},
-        },
+        {**arguments.UV_CACHE, **arguments.REQUEST},
         lambda module: ensure_packages(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
         supports_check_mode=True,
     )

@@ -226,6 +226,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
@@ -238,24 +239,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {
-            "project": {"type": "str", "default": "."},
-            "extras": {"type": "list", "elements": "str", "default": []},
-            "python": {"type": "str"},
-            "torch": {"type": "str", "default": "auto"},
-            "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse", "conda"], "default": "venv"},
-            "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
-            "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
-            "platform": {"type": "str"},
-            "file": {"type": "str"},
-            "source": {"type": "str"},
-            "store_root": {"type": "str", "default": "~/.rankzero/store"},
-            "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
-            "uv": {"type": "str"},
-            "key": {"type": "str", "no_log": False},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "_request": {"type": "dict"},
-        },
+        {**arguments.UV_ENVIRONMENT, **arguments.REQUEST},
         logic,
         supports_check_mode=True,
     )

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the producers, once for a module and for its controller half, which checks them before it looks.
+
+A module has `_request` besides: what its controller half tells it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Options = dict[str, dict[str, Any]]
+REQUEST: Options = {"_request": {"type": "dict"}}
+
+CODE_SNAPSHOT: Options = {
+    "src": {"type": "str", "default": "."},
+    "exclude": {"type": "list", "elements": "str", "default": []},
+    "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
+    "key": {"type": "str", "no_log": False},
+    "store_root": {"type": "str", "default": "~/.rankzero/store"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+HUB_CACHE: Options = {
+    "repo": {"type": "str", "required": True},
+    "repo_type": {"type": "str", "choices": ["model", "dataset", "space"], "default": "model"},
+    "revision": {"type": "str", "default": "main"},
+    "path": {"type": "str", "default": "~/.cache/huggingface"},
+    "src": {"type": "str"},
+    "remote_src": {"type": "bool", "default": False},
+    "include": {"type": "list", "elements": "str", "default": []},
+    "exclude": {"type": "list", "elements": "str", "default": []},
+    "require": {"type": "list", "elements": "str", "default": []},
+    "download": {"type": "str", "choices": ["head", "controller"], "default": "head"},
+    "python": {"type": "str"},
+    "token_file": {"type": "str", "no_log": False},
+    "verify": {"type": "bool", "default": False},
+    "update": {"type": "bool", "default": False},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+IMAGE: Options = {
+    "name": {"type": "str", "default": "image"},
+    "containerfile": {"type": "str"},
+    "context": {"type": "str"},
+    "target": {"type": "str"},
+    "build_args": {"type": "dict", "default": {}},
+    "secrets": {"type": "dict", "default": {}, "no_log": False},
+    "suite": {"type": "str"},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "mirror": {"type": "str"},
+    "rootfs": {"type": "str"},
+    "reference": {"type": "str"},
+    "squashfs": {"type": "str"},
+    "env": {"type": "dict", "default": {}},
+    "compression": {"type": "str", "choices": ["zstd", "lz4", "gzip"], "default": "zstd"},
+    "formats": {"type": "list", "elements": "str", "choices": ["sqsh", "sif", "oci"], "default": ["sqsh"]},
+    "engine": {"type": "str", "choices": ["auto", "buildah", "podman"], "default": "auto"},
+    "work_dir": {"type": "str"},
+    "store_root": {"type": "str", "default": "~/.rankzero/store"},
+    "key": {"type": "str", "no_log": False},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+UV_CACHE: Options = {
+    "project": {"type": "str", "default": "."},
+    "extras": {"type": "list", "elements": "str", "default": []},
+    "python": {"type": "str"},
+    "platform": {"type": "str"},
+    "torch": {"type": "str", "default": "auto"},
+    "kind": {"type": "str", "choices": ["cache", "wheelhouse"], "default": "wheelhouse"},
+    "source": {"type": "str"},
+    "verify": {"type": "bool", "default": True},
+    "store_root": {"type": "str", "default": "~/.rankzero/store"},
+    "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
+    "uv": {"type": "str"},
+    "key": {"type": "str", "no_log": False},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+UV_ENVIRONMENT: Options = {
+    "project": {"type": "str", "default": "."},
+    "extras": {"type": "list", "elements": "str", "default": []},
+    "python": {"type": "str"},
+    "torch": {"type": "str", "default": "auto"},
+    "mode": {"type": "str", "choices": ["venv", "sealed", "cache", "wheelhouse", "conda"], "default": "venv"},
+    "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
+    "interpreter": {"type": "str", "choices": ["auto", "managed", "copied", "node"], "default": "auto"},
+    "platform": {"type": "str"},
+    "file": {"type": "str"},
+    "source": {"type": "str"},
+    "store_root": {"type": "str", "default": "~/.rankzero/store"},
+    "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
+    "uv": {"type": "str"},
+    "key": {"type": "str", "no_log": False},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
