@@ -90,7 +90,8 @@ class ActionModule(LaunchAction):
         active = [step for step in steps if step["action"] in ("adopt", "launch") and step["run_dir"]]
         result["active"] = [step["run_dir"] for step in active if step["action"] == "adopt" or step["done"]]
         problems = [f"{step['name']} ({step['file']}): {step['error']}" for step in steps if step["error"]]
-        if problems:
+        # Where something is to be built first this is called again, and what was refused is refused again then.
+        if problems and not result["missing"]:
             count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
             result.update(failed=True, msg="\n".join([f"{count} not possible:", *(f"  - {one}" for one in problems)]))
         return result

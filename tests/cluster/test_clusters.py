@@ -123,6 +123,10 @@ class Two:
     def close(self) -> None:
         for site in self.sites.values():
             site.close()
+        for master in (self.folder / "cp").glob("*"):
+            subprocess.run(
+                ["ssh", "-o", f"ControlPath={master}", "-O", "exit", "any"], capture_output=True, check=False
+            )
         for door in self.doors.values():
             door.close()
 

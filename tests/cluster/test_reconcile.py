@@ -112,7 +112,7 @@ def test_the_cluster_follows_the_folder(repository: Repository) -> None:
     waiting, _played = repository.reconcile()
     assert actions(waiting) == {"a": ["wait"], "c": ["launch"]}
     assert site.jobs()[launches["a"]["job_id"]] == "RUNNING"
-    replaced, _played = repository.reconcile(changed="replace")
+    replaced, _played = repository.reconcile(reconcile_changed="replace")
     assert actions(replaced)["a"] == ["cancel", "launch"]
     assert site.ended(launches["a"]["job_id"]) == "CANCELLED"
     new = next(
@@ -131,13 +131,18 @@ def test_the_cluster_follows_the_folder(repository: Repository) -> None:
 def test_two_reconcilers_at_once_launch_everything_once(repository: Repository) -> None:
     site = repository.site
     repository.commit(**{f"j{number}": f"{UNTIL_GO} # {number}" for number in range(3)})
-    variables = {"jobs": "jobs", "launch_wait": None, "launch_logs_dest": None}
+    variables = {"launch_wait": None, "launch_logs_dest": None, "launch_cluster": None, "reconcile_jobs": "jobs"}
+    # The role's own variables, as an inventory has them.
+    variables |= {"reconcile_cluster": site.cluster, "reconcile_set": "mine", "reconcile_removed": "keep"}
+    variables |= {"reconcile_relaunch": "on_failure", "reconcile_max_failures": 2}
     plays = [site.start(None, playbook=PLAYBOOK, **variables) for _number in range(2)]
     results = [play.finish() for play in plays]
     assert [result.rc for result in results] == [0, 0], results[0].output + results[1].output
     assert len(site.jobs()) == 3 and len(site.runs()) == 3
     ids = [{step["job_id"] for step in result.results(MODULE)[-1]["steps"]} for result in results]
     assert ids[0] == ids[1] == set(site.jobs())
+    waited = site.play(None, playbook=PLAYBOOK, **variables, reconcile_wait=True, reconcile_wait_timeout=1)
+    assert waited.rc == 2 and "0 of 3 proven, 0 failed, 3 not over" in waited.output
 
 
 def test_mistakes_stop_everything_before_anything_is_done(repository: Repository) -> None:
