@@ -153,7 +153,10 @@ class ActionModule(ActionBase):
 
         if options["follow"]:
             host = self._task_vars.get("inventory_hostname", "localhost")
-            say = lambda line, color: display.display(f"{host}: {line}", color=color)  # noqa: E731
+
+            def say(line: str, color: str) -> None:
+                display.display(f"{host}: {line}", color=color)
+
             result = retried(call, say, options["reconnect_timeout"], self._connection)
         else:
             result = call()

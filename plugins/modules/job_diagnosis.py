@@ -52,6 +52,11 @@ options:
     type: list
     elements: str
     default: []
+  _families:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: list
+    elements: dict
+    default: []
   stall_factor:
     description: A running job stands still when it makes no step for so many times the median step time.
     type: float

@@ -75,7 +75,7 @@ class Progress:
             self.flush()
             return
         filled = round(self._held.fraction * BAR_WIDTH)
-        bar = f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {self._held.fraction:4.0%}"
-        line = f"{self._host}: job {self.job_id}: {bar} {self._held.text}"[: max(20, self._width - 1)]
+        drawn = f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {self._held.fraction:4.0%}"
+        line = f"{self._host}: job {self.job_id}: {drawn} {self._held.text}"[: max(20, self._width - 1)]
         self._bar(line.ljust(self._drawn))
         self._drawn, self._shown_at = len(line), self._clock()

@@ -68,3 +68,10 @@ def test_the_playbook_reads_a_bare_folder(tmp_path: Path) -> None:
     empty.mkdir()
     assert "holds no logs" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}", check=False)
     assert "does not exist" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}/x", check=False)
+
+
+def test_families_are_given_as_files_and_not_as_they_travel(tmp_path: Path) -> None:
+    task = {"rankzero.slurm.job_diagnosis": {"path": str(tmp_path), "_families": [{"family": "own"}]}}
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    said = " ".join(played(tmp_path, "play.yml", check=False).split())
+    assert "Unsupported parameters" in said and "_families" in said

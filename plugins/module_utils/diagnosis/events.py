@@ -142,9 +142,9 @@ class Reader:
             for match in signature.matches:
                 (self._anywhere if match.where == ANYWHERE else self._raised).append((signature, match))
         # Each fixed string of each wording, and after them the echoes'.
-        self._owners = [number for number, (_, match) in enumerate(self._anywhere) for _needle in match.needles]
+        self._owners = [number for number, (_family, match) in enumerate(self._anywhere) for _needle in match.needles]
         self._index = Index(
-            [*(needle for _, match in self._anywhere for needle in match.needles), *phrases.ECHO_NEEDLES]
+            [*(needle for _family, match in self._anywhere for needle in match.needles), *phrases.ECHO_NEEDLES]
         )
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
@@ -263,7 +263,7 @@ class Reader:
             return None
         if phrases.ECHOES.search(text) and not any(
             match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
-            for _, match in self._raised
+            for _family, match in self._raised
         ):
             # `died with <Signals.SIGKILL: 9>` is a launcher's word that nevertheless says what ended a rank.
             return self._wording(line, found) or self._made(line, found, LAUNCHER, ECHO, {}, after)

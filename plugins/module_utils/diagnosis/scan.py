@@ -99,7 +99,7 @@ def _size(path: str) -> int:
 
 def _shares(paths: Sequence[str], sizes: dict[str, int], count: int) -> list[list[str]]:
     """The files in at most `count` heaps of about the same size."""
-    heaps: list[tuple[int, list[str]]] = [(0, []) for _ in range(min(count, len(paths)))]
+    heaps: list[tuple[int, list[str]]] = [(0, []) for _number in range(min(count, len(paths)))]
     for path in sorted(paths, key=lambda path: -sizes[path]):
         place = min(range(len(heaps)), key=lambda number: heaps[number][0])
         heaps[place][1].append(path)

@@ -179,12 +179,12 @@ def _source(wish: Wish, builder: Builder) -> layers.Tree:
     if made.suite is not None:
         return layers.of_archives([builder.bootstrap(made)], builder.work)
     if made.rootfs is not None:
-        assert path is not None  # rootfs is a path
-        return layers.of_folder(path) if os.path.isdir(path) else layers.of_archives([path], builder.work)
-    assert made.reference is not None  # recipe() asks for one of them
+        rootfs = path or made.rootfs
+        return layers.of_folder(rootfs) if os.path.isdir(rootfs) else layers.of_archives([rootfs], builder.work)
+    reference = made.reference or ""  # recipe() has asked for one of them
     if path is not None:
-        return layers.of_image(path, builder.work, layout_tag(made.reference))
-    fetched = builder.fetch(made.reference)
+        return layers.of_image(path, builder.work, layout_tag(reference))
+    fetched = builder.fetch(reference)
     return (layers.of_squashfs if fetched.endswith(".sqsh") else layers.of_image)(fetched, builder.work)
 
 

@@ -139,7 +139,8 @@ def _clean(path: str) -> str:
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     stream = archive.extractfile(member)
-    assert stream is not None  # a regular file
+    if stream is None:
+        raise RankzeroError(f"image: {member.name!r} of a layer has no content of its own")
     return stream
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tarfile
-from typing import IO
+from typing import IO, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
@@ -71,10 +71,9 @@ def _stream(tree: Tree, words: list[str], work: str) -> Written:
         with subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
         ) as process:
-            assert process.stdin is not None
             try:
-                written = write(tree, process.stdin)
-                process.stdin.close()
+                with cast("IO[bytes]", process.stdin) as stream:
+                    written = write(tree, stream)
             except BrokenPipeError:
                 written = Written()  # its own words tell more
             except BaseException:
@@ -114,8 +113,7 @@ def _unpack(tree: Tree, folder: str) -> Written:
             elif member.issym():
                 os.symlink(member.linkname, path)
             else:
-                source = packed.extractfile(member)
-                assert source is not None  # a regular file
+                source = cast("IO[bytes]", packed.extractfile(member))  # a regular file
                 with source, open(path, "wb") as out:
                     shutil.copyfileobj(source, out, 1 << 20)
                 os.chmod(path, member.mode | 0o400)
