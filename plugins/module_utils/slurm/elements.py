@@ -143,6 +143,7 @@ class Elements:
         """Submissions whose id was never recorded: by name, one question for all. A submitter that may still be at work
         is given time to say.
         """
+        looked = self.clock()
         while lost:
             names = {one.name: one for one in lost}
             ids: dict[str, str] = {}
@@ -155,7 +156,7 @@ class Elements:
             for one in lost:
                 if one.name in ids:
                     one.job_id = ids[one.name] if one.task is None else f"{ids[one.name]}_{one.task}"
-            left = [one for one in lost if one.job_id is None and self._may_appear(one)]
+            left = [one for one in lost if one.job_id is None and self._may_appear(one, looked)]
             if not left or self.check_mode:
                 return
             self.sleep(LOOK_SECONDS)
@@ -165,8 +166,9 @@ class Elements:
                 one.job_id = next((str(e["job_id"]) for e in reversed(said) if e.get("job_id")), None)
             lost = [one for one in left if one.job_id is None]
 
-    def _may_appear(self, one: _Open) -> bool:
-        last = max((float(event["time"]) for event in one.events), default=0.0)
+    def _may_appear(self, one: _Open, looked: float) -> bool:
+        # A journal that a network file system does not show yet is not a dead submitter.
+        last = max((float(event["time"]) for event in one.events), default=looked)
         return submitter_may_live(one.events) and self.clock() - last <= INTENT_SECONDS
 
     def _ask(self, wanted: Sequence[_Open]) -> None:

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.harness import Job, Site, wait_for
+from tests.unit.runtime.harness import ARTIFACT, Job, Site, wait_for
 
-ARTIFACT = {"path": "result.json", "require": {"loss": {"lt": 4}}}
 CHECKPOINT = {"signal_before_end": 60, "requeue": True, "max_restarts": 2}
 #: Saves itself on TERM, and says that it runs.
 SAVES = (
@@ -364,10 +363,8 @@ def test_another_job_goes_on_where_none_may_be_requeued(forbidding: Site) -> Non
     assert said(forbidding)[-1] == (
         f"sbatch --parsable --dependency=afterany:1,singleton --exclude=node09 {script} --submission chain:1 as nobody"
     )
-    assert (
-        outcome["message"]
-        == "stopped by the signal before the time limit; job 77 goes on: attempt 2 of at most 3 follows"
-    )
+    goes_on = "stopped by the signal before the time limit; job 77 goes on: attempt 2 of at most 3 follows"
+    assert outcome["message"] == goes_on
     assert (job.run / "claim").read_text(encoding="utf-8") == "1 lab 77\n"
     # The next job finds the claim to be its own, and counts on.
     process = job.start(job_id=77)
