@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, faults, layout
+from tests.cluster.launching import Site
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -174,3 +175,11 @@ def site_lab() -> Iterator[LabCluster]:
     finally:
         cluster.apply(this, "absent")
         assert cgroups.left(this.group) == [], "control groups of the lab are left"
+
+
+@pytest.fixture
+def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A user who launches on the session's lab. Files whose tests need another lab have a fixture of this name."""
+    made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()

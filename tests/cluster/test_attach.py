@@ -54,13 +54,6 @@ def allocation(lab: LabCluster) -> Iterator[str]:
     lab.head(["scancel", job_id], check=False)
 
 
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
-
-
 def steps(lab: LabCluster, job_id: str) -> dict[str, str]:
     """Step id -> name of the steps that run in a job."""
     listed = lab.head(["squeue", "--steps", "--noheader", f"--jobs={job_id}", "--Format=StepID:30,StepName:200"]).stdout

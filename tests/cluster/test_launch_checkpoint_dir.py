@@ -5,20 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import UNTIL_GO, Site, log_of, read_json
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def test_two_launches_and_a_script_submitted_by_hand_want_one_folder(site: Site) -> None:

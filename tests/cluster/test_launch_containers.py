@@ -9,24 +9,12 @@ tests/stand_ins.py says what the stand-in keeps of the real one; test_launch_app
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, rank_logs
 from tests.stand_ins import apptainer
 
 SHOW = 'echo "I am $RANK of $WORLD_SIZE in $(pwd), home $HOME, image $INSIDE, threads $OMP_NUM_THREADS"'
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def contained(site: Site, **container: Any) -> dict[str, Any]:

@@ -8,12 +8,10 @@ counter that saves every step; each of its steps is a line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
 from tests.cluster.test_launch_resume import ARTIFACT, CHECKPOINT, COUNTS, STEPS, begun, early, nothing_left
 
@@ -37,13 +35,6 @@ if rank == "0":
     open("result.json.tmp", "w").write(json.dumps({{"steps": {STEPS}}}))
     os.replace("result.json.tmp", "result.json")
 """
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def test_the_ranks_go_on_on_a_spare_node_of_the_same_job(site: Site) -> None:

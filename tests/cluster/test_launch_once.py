@@ -11,23 +11,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, log_of, rank_logs, read_json
 
 #: What Slurm prints when slurmctld took too long to answer.
 TIMED_OUT = 'echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1'
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def events(run_dir: Path) -> list[str]:

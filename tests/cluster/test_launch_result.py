@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
@@ -19,13 +18,6 @@ from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Played, Site,
 
 CONTRACT = {"require": {"loss": {"lt": 2}}}
 ENDING = {**CONTRACT, "then": "end"}
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 @dataclass(frozen=True)

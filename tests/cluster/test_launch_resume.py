@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, Played, Site, log_of, rank_logs, read_json
 
 STEPS = 12
@@ -44,13 +42,6 @@ if os.environ["RANK"] == "0":
 FORGETS = "trap 'exit 0' TERM; echo begun; while :; do sleep 0.1; done"
 ARTIFACT = {"require": {"steps": {"ge": STEPS}}}
 CHECKPOINT = {"signal_before_end": 60, "requeue": True}
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def begun(site: Site, launch: Mapping[str, Any], attempt: int, text: str, ranks: int = 1) -> None:

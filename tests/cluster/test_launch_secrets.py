@@ -14,26 +14,16 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, rank_logs
 
 #: What surrounds the random part: text that any careless quoting would break on.
 AROUND = ('it\'s "$HOME" `id` \\ #', "\nsecond line=é ")
 #: A rank proves what it was given without saying it.
 PROVE = 'for name in A B C; do printenv "$name" | head -c -1 | sha256sum; done'
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 @dataclass(frozen=True)

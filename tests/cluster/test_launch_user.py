@@ -8,23 +8,14 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, PLAYBOOK, RESULT, UNTIL_GO, Site, rank_logs, read_json
 from tests.repository import ROOT
 
 EXAMPLE = ROOT / "examples" / "first_run"
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def test_ctrl_c_leaves_the_job_alone_and_the_same_command_attaches_again(site: Site) -> None:

@@ -6,23 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, read_json
 
 #: The role's argument check and module job: what a launch costs that waits for nothing and finds everything there.
 WARM_TASKS = ["ansible.builtin.validate_argument_spec", "rankzero.slurm.job"]
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def test_a_launch_is_submitted_once_then_adopted_then_left_alone(site: Site) -> None:

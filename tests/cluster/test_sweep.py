@@ -8,13 +8,9 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import UNTIL_GO, Played, Site, log_of, rank_logs, read_json
 
 PLAYBOOK = "rankzero.slurm.sweep"
@@ -27,13 +23,6 @@ if [ "$2$3" = "b's 2" ] && [ ! -e "$1" ]; then
 fi
 printf '{"loss": %s.5, "eval": {"acc": 0.%s}}' "$3" "$3" > result.json
 """
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def sweep(played: Played) -> dict[str, Any]:

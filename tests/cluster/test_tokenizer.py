@@ -24,13 +24,6 @@ LOAD = (
 )
 
 
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
-
-
 @pytest.fixture(scope="module")
 def python(lab: LabCluster) -> Iterator[str]:
     """The Python that trains and loads, where the nodes see it."""

@@ -5,23 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site
 from tests.cluster.watching import Bench, bench
 
 __all__ = ["bench"]
-
-
-@pytest.fixture
-def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(lab, tmp_path, request.node.name)
-    yield made
-    made.close()
 
 
 def test_many_launches_by_one_question_a_poll(bench: Bench) -> None:
