@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import CODE_SNAPSHOT
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import refuse_changes
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack, take
@@ -24,7 +24,7 @@ _WHOLE = 1_000_000
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.code_snapshot"
-    OPTIONS = arguments.CODE_SNAPSHOT
+    OPTIONS = CODE_SNAPSHOT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         where = {"store_root": options["store_root"], "state": options["state"]}

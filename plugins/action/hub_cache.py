@@ -9,15 +9,15 @@ import os
 import tempfile
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import HUB_CACHE
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import hub_source
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.hub_cache"
-    OPTIONS = arguments.HUB_CACHE
+    OPTIONS = HUB_CACHE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["remote_src"] and options["src"] is None:

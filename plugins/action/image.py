@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import IMAGE
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import BuildInput, read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack
@@ -22,7 +22,7 @@ display = Display()
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.image"
-    OPTIONS = arguments.IMAGE
+    OPTIONS = IMAGE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")

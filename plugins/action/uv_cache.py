@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import UV_CACHE
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
 
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.uv_cache"
-    OPTIONS = arguments.UV_CACHE
+    OPTIONS = UV_CACHE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")

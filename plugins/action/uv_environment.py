@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
@@ -25,7 +25,7 @@ display = Display()
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.uv_environment"
-    OPTIONS = arguments.UV_ENVIRONMENT
+    OPTIONS = UV_ENVIRONMENT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")

@@ -178,8 +178,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import CODE_SNAPSHOT, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import (
     ensure_snapshot,
     lacking,
@@ -211,7 +211,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {**arguments.CODE_SNAPSHOT, **arguments.REQUEST},
+        {**CODE_SNAPSHOT, **REQUEST},
         logic,
         supports_check_mode=True,
     )

@@ -217,9 +217,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.ensure import ensure_cache
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import HUB_CACHE, REQUEST
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {**arguments.HUB_CACHE, "path": {"type": "path", "default": "~/.cache/huggingface"}, **arguments.REQUEST},
+        {**HUB_CACHE, "path": {"type": "path", "default": "~/.cache/huggingface"}, **REQUEST},
         logic,
         supports_check_mode=True,
     )

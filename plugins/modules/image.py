@@ -255,14 +255,14 @@ image:
       type: float
 """
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import IMAGE, REQUEST
 
 
 def main() -> None:
     run_module(
-        {**arguments.IMAGE, **arguments.REQUEST},
+        {**IMAGE, **REQUEST},
         lambda module: ensure_image(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
         supports_check_mode=True,
     )

@@ -204,14 +204,14 @@ packages:
       type: dict
 """
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import REQUEST, UV_CACHE
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import ensure_packages
 
 
 def main() -> None:
     run_module(
-        {**arguments.UV_CACHE, **arguments.REQUEST},
+        {**UV_CACHE, **REQUEST},
         lambda module: ensure_packages(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
         supports_check_mode=True,
     )

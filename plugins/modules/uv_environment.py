@@ -226,8 +226,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import arguments
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.options import REQUEST, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 
@@ -239,7 +239,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {**arguments.UV_ENVIRONMENT, **arguments.REQUEST},
+        {**UV_ENVIRONMENT, **REQUEST},
         logic,
         supports_check_mode=True,
     )

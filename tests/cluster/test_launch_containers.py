@@ -72,7 +72,7 @@ def test_pyxis_is_not_here_and_nothing_is_submitted(site: Site) -> None:
     assert re.search(
         r"container.runtime: pyxis is not on this cluster \(srun on \S+ has no --container-image\)\. (It has|No other)"
         r" .*"
-        r"Use container.runtime apptainer with a .sif or oci with a folder where the nodes have",
+        r"Use container.runtime apptainer with a .sif or oci with a .sqsh where the nodes have",
         message,
     )
     assert site.runs() == []

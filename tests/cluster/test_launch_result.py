@@ -177,7 +177,9 @@ def test_a_requeued_job_keeps_its_launch(site: Site) -> None:
         assert (again.launch(host)["launch_state"], again.launch(host)["job_id"]) == ("adopted", launch["job_id"])
     for host, launch in launches.items():
         run = site.run_dir(launch)
-        site.lab.wait_until(lambda run=run: read_json(run / "started.json")["attempt"] == 1, JOB_SECONDS, "attempt 1")
+        # Between two attempts there is none.
+        started = lambda run=run: (run / "started.json").exists() and read_json(run / "started.json")["attempt"]  # noqa: E731
+        site.lab.wait_until(lambda seen=started: seen() == 1, JOB_SECONDS, "attempt 1")
         site.wait_for(run / "logs" / "1" / "rank-0000.log")
         site.go(launch)
         outcome = site.outcome(launch)

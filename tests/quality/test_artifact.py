@@ -59,4 +59,6 @@ def test_galaxy_importer(publishable_collection: Path, tmp_path: Path) -> None:
     said = run("python", "-m", "galaxy_importer.main", tarball, cwd=tmp_path, env={"HOME": str(tmp_path)}).stdout
     assert "Importer processing completed successfully" in said, said
     complaints = [line for line in said.splitlines() if line.startswith(("ERROR", "WARNING"))]
+    # Its linter does not find the collection that it looks at under the collection's name.
+    complaints = [line for line in complaints if not re.search(r"Failed to find rankzero\.slurm\.\w+ playbook", line)]
     assert not complaints, bullet_list(complaints)

@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import
     import_probe,
     verify,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import workplace
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     fresh_folder,
     make_read_only,
@@ -225,8 +225,7 @@ def _make(
         if there is not None:
             return there  # another builder had the lock until now
         fresh = stack.enter_context(fresh_folder(target))
-        place = workplace(recipe.key) if recipe.mode == "sealed" else None
-        site = stack.enter_context(fresh_folder(place)) if place else fresh
+        site = (stack.enter_context(disk_folder(recipe.key)) if recipe.mode == "sealed" else None) or fresh
         folder, work = os.path.join(site, "environment"), os.path.join(site, "work")
         os.mkdir(work)
         _write(os.path.join(work, "pyproject.toml"), recipe.pyproject)

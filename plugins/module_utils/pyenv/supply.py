@@ -35,7 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import workplace
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     fresh_folder,
@@ -123,8 +123,7 @@ def make(
         tool = bootstrap_uv(root, choose("", None), environ)
     with contextlib.ExitStack() as stack:
         fresh = stack.enter_context(fresh_folder(path))
-        place = workplace(wanted.key)
-        site = stack.enter_context(fresh_folder(place)) if place else fresh
+        site = stack.enter_context(disk_folder(wanted.key)) or fresh
         folder, work = os.path.join(fresh, "packages"), os.path.join(site, "work")
         os.mkdir(folder)
         os.mkdir(work)

@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder
 
 # A CUDA build of torch with what it needs, unpacked, beside the wheels that it came from.
 ROOM = 12 * 10**9
@@ -29,6 +33,21 @@ def workplace(name: str) -> str | None:
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022:
             return os.path.join(own, name)
     return None
+
+
+@contextlib.contextmanager
+def disk_folder(name: str) -> Iterator[str | None]:
+    """A fresh folder on a disk of this host, gone at the end with the folder that it was in; None without a disk."""
+    place = workplace(name)
+    if place is None:
+        yield None
+        return
+    try:
+        with fresh_folder(place) as folder:
+            yield folder
+    finally:
+        with contextlib.suppress(OSError):  # another build is in it
+            os.rmdir(os.path.dirname(place))
 
 
 def _file_system(path: str) -> str:

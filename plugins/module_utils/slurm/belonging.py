@@ -18,6 +18,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     query_squeue,
 )
 
+#: What sacct calls a job of which accounting has heard the end only: a short one, or one of a slurmdbd that was away.
+NAMELESS = ("", "allocation")
+
 
 def without_namesakes(records: Iterable[JobRecord], run_dir: str) -> list[JobRecord]:
     """Records without the jobs of the same launch under another state_root: they bear the same name.
@@ -37,10 +40,13 @@ def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
     """The record of a launch's job by its id; None where another job has got that number.
 
     That happens after months, and at once where a slurmctld that crashed has forgotten the job that it had taken last.
-    A script that was submitted by hand, under whatever name, still works in a folder of its launch.
+    A script that was submitted by hand, under whatever name, still works in a folder of its launch. A record that tells
+    neither name nor folder is believed: its number is all that there is.
     """
     if record is None:
         return None
+    if record.name in NAMELESS and not record.work_dir:
+        return record
     name, key = run_dir.split("/")[-3:-1]
     if record.name.startswith(f"{name}.{key}.") or f"/runs/{name}/{key}/" in record.work_dir:
         return record
