@@ -351,7 +351,9 @@ def library(open_place: Path) -> str:
     target = open_place / "ansible_collections" / "rankzero" / "slurm" / "plugins" / "module_utils"
     target.mkdir(parents=True)
     source = ROOT / "plugins" / "module_utils"
-    subprocess.run(["cp", "-r", str(source / "errors.py"), str(source / "lab"), str(target)], check=True)
+    subprocess.run(
+        ["cp", "-r", *(str(source / name) for name in ("debian.py", "errors.py", "lab")), str(target)], check=True
+    )
     subprocess.run(["chmod", "-R", "a+rX", str(open_place)], check=True)
     return str(open_place)
 
