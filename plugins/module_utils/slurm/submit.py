@@ -44,6 +44,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request impor
     waiting,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import settled, wants_new
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import lives
 
 # A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
 APPEAR_SECONDS = 10.0
@@ -356,4 +357,4 @@ def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
     host, _colon, pid = submitters[-1].partition(":")
     if host != socket.gethostname() or not pid.isdigit():
         return bool(host)
-    return os.path.exists(f"/proc/{pid}")
+    return lives(pid)

@@ -192,11 +192,20 @@ def place() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
 
 
+def lives(pid: int | str) -> bool:
+    """Whether a process of this host runs. One that has ended, and of which its parent has not heard, does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])
+    except OSError:
+        return False
+
+
 def _abandoned(path: str) -> bool:
     # .NAME.PLACE-PID-TIME.tmp
     maker = re.search(r"\.([0-9a-f]{8})-([0-9]+)-[0-9]+$", os.path.basename(path)[: -len(_SUFFIX)])
     if maker and maker[1] == place():
-        return not os.path.exists(f"/proc/{maker[2]}")
+        return not lives(maker[2])
     try:
         return time.time() - os.lstat(path).st_mtime > ABANDONED_AFTER
     except OSError:

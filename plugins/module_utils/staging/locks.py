@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import place, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import lives, place, trouble
 
 # An owner touches its file this often; on another host one that has not been touched for STALE_SECONDS is nobody's.
 TOUCH_SECONDS = 20.0
@@ -135,8 +135,9 @@ def _beside(path: str, content: bytes) -> bool:
 
 def _stale(path: str, content: bytes) -> bool:
     owner = _document(content)
-    if owner.get("place") == place() and isinstance(owner.get("pid"), int):
-        return not os.path.exists(f"/proc/{owner['pid']}")
+    pid = owner.get("pid")
+    if owner.get("place") == place() and isinstance(pid, int):
+        return not lives(pid)
     return _age(path) > STALE_SECONDS
 
 
