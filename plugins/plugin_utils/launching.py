@@ -65,6 +65,7 @@ RUNTIME_FILES = (
     "enter.sh",
     "formats.py",
     "holding.py",
+    "holding.sh",
     "inside.py",
     "inside.sh",
     "install.py",

@@ -80,22 +80,14 @@ rankzero_seal() {
 
 # Starts the step that holds the environment as long as we hold its standard input open. $1: the file, $2: an archive.
 rankzero_sealed_hold() {
-    local folder
-    folder=$(mktemp -d) || return 1
-    mkfifo "$folder/pipe" || return 1
     rankzero_sealed_step 0 hold "$rankzero_sealed_nodes" --file "$1" --archive "$2" --copy "$RANKZERO_SEALED_COPY"
-    "${rankzero_words[@]}" < "$folder/pipe" >> "$rankzero_sealing/hold.log" 2>&1 &
-    rankzero_sealer=$!
-    exec {rankzero_unsealing}> "$folder/pipe"
-    rm -r "$folder"
+    rankzero_tie >> "$rankzero_sealing/hold.log" 2>&1 || return 1
+    rankzero_sealer=$rankzero_tied rankzero_unsealing=$rankzero_tie
 }
 
 # At the end, however it came: the nodes let go of the environment.
 rankzero_unseal() {
     [ -n "${rankzero_sealer:-}" ] || return 0
-    exec {rankzero_unsealing}>&-
-    (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$rankzero_sealer") > /dev/null 2>&1 &
-    rankzero_wait_for "$rankzero_sealer"
-    kill "$!" 2> /dev/null
+    rankzero_untie "$rankzero_sealer" "$rankzero_unsealing"
     rankzero_sealer=''
 }

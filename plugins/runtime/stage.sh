@@ -68,36 +68,11 @@ rankzero_stage() {
     done
 }
 
-# Waits for a process of ours, whatever signals come meanwhile.
-rankzero_wait_for() {
-    while kill -0 "$1" 2> /dev/null; do wait "$1"; done
-}
-
 # Starts the step that holds the job's folders on the nodes as long as we hold its standard input open.
 rankzero_hold() {
     rankzero_stage_step 0 hold "$rankzero_held"
     rankzero_tie || return 1
     rankzero_holder=$rankzero_tied rankzero_holding=$rankzero_tie
-}
-
-# Starts rankzero_words with a standard input that we hold open: rankzero_tied is the process, rankzero_tie our end.
-rankzero_tie() {
-    local folder
-    folder=$(mktemp -d) || return 1
-    mkfifo "$folder/pipe" || return 1
-    "${rankzero_words[@]}" < "$folder/pipe" &
-    rankzero_tied=$!
-    exec {rankzero_tie}> "$folder/pipe"
-    rm -r "$folder"
-}
-
-# Tells a step that was started so ($1: process, $2: our end of its standard input) that the job is over, and waits.
-rankzero_untie() {
-    local end=$2
-    exec {end}>&-
-    (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$1") > /dev/null 2>&1 &
-    rankzero_wait_for "$1"
-    kill "$!" 2> /dev/null
 }
 
 # From here on the ranks see the code, or the environment, through the view.

@@ -19,6 +19,7 @@ COPIES = {
 PROGRAMS = (
     "disk.py",
     "holding.py",
+    "holding.sh",
     "preflight_files.py",
     "sealed.py",
     "sealed.sh",
