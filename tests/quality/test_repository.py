@@ -19,7 +19,6 @@ LINE_LIMIT = 400
 LONG_FILES = {
     "COPYING": "the text of the licence",
     "benchmarks/faults/matrix.py": "a table: one short function a fault",
-    "tests/unit/pyenv/test_build.py": "the builder's faults share one stand-in for uv",
     "tests/unit/diagnosis/wordings.py": "a table: one row a wording",
     "tests/unit/diagnosis/unseen.py": "a table: one row a wording",
 }

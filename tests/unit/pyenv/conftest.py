@@ -136,3 +136,15 @@ def supplied(tmp_path: Path, index: Index, clean: dict[str, str], monkeypatch: p
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("UV_OFFLINE")
     return str(tmp_path / "store")
+
+
+@pytest.fixture
+def store(tmp_path: Path, wheelhouse: str, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """A host whose pip settings name a directory of wheels and no index."""
+    config = tmp_path / "pip.conf"
+    config.write_text(f"[global]\nno-index = true\nfind-links = {wheelhouse}\n", encoding="utf-8")
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in {**clean, "PIP_CONFIG_FILE": str(config)}.items():
+        monkeypatch.setenv(name, value)
+    return str(tmp_path / "store")

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Uv
+from tests.unit.pyenv.building import no_process
 
 PYPROJECT = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["alpha", "tool"]\n'
 #: What a program of the environment sees of itself, from wherever it is.
@@ -113,12 +114,7 @@ def test_what_is_there_needs_no_process_and_what_is_not_whole_is_built_anew(
     first = ensure(store)
     assert {**first["ref"], "present": False, "digest": None} == planned["ref"]
 
-    def no_process(*_arguments: object, **_options: object) -> None:
-        raise AssertionError("an environment that is there needs no process")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "run", no_process)
-        patch.setattr(subprocess, "Popen", no_process)
+    with no_process(monkeypatch):
         again = ensure(store)
         assert (again["changed"], again["ref"]) == (False, first["ref"])
     file = Path(first["ref"]["path"]) / "environment.sqsh"
