@@ -16,7 +16,8 @@ from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from benchmarks.faults.ground import Broken, Ground, Verdict
-from benchmarks.faults.matrix import FAULTS, Fault, linking_badly
+from benchmarks.faults.matrix import FAULTS, Fault
+from benchmarks.faults.surroundings import linking_badly
 
 #: The faults that have many places get so many times the runs of the others; slow ones a part of them.
 MORE = {"killed before an operation of the submission": 5, "killed at a line of the submission": 5}

@@ -18,7 +18,6 @@ LINE_LIMIT = 400
 #: Files that may be longer, each with the reason why it is one room and not several.
 LONG_FILES = {
     "COPYING": "the text of the licence",
-    "benchmarks/faults/matrix.py": "a table: one short function a fault",
     "tests/unit/diagnosis/wordings.py": "a table: one row a wording",
     "tests/unit/diagnosis/unseen.py": "a table: one row a wording",
 }

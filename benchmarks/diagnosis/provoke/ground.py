@@ -153,7 +153,7 @@ def scrubbed(text: str, python: str, extra: tuple[str, ...] = ()) -> str:
     """Without this machine's paths and names: a log that any user could have."""
     for place in (*extra, str(Path(python).parent.parent)):
         text = text.replace(place, "/home/user/" + os.path.basename(place))
-    return text.replace("/shared/provoke/", "/shared/project/").replace("/root/", "/home/user/")
+    return text.replace("/shared/provoke/", "/shared/project/").replace(str(Path.home()) + "/", "/home/user/")
 
 
 def shortened(text: str) -> str:

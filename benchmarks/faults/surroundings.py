@@ -1,0 +1,233 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Faults around a submission: Slurm is silent or forgets, and what happens to the job and its folder."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks.faults.ground import Case, Ground, Verdict
+from benchmarks.faults.rows import (
+    GONE_SECONDS,
+    HELD,
+    SUBMITS_THEN_DIES,
+    duplicate,
+    expect,
+    fault,
+)
+
+# --- Slurm is silent, or forgets
+
+
+@contextmanager
+def without(ground: Ground, daemon: str, *, crash: bool = False) -> Iterator[None]:
+    """A daemon of the lab is gone."""
+    (ground.switches.crash if crash else ground.switches.stop)(daemon)
+    try:
+        yield
+    finally:
+        ground.switches.start(daemon)
+
+
+@fault("slurmctld is gone when the launch begins", alone=True)
+def controller_gone(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("gone")
+    with without(ground, "slurmctld"):
+        expect(case.launch().result.get("kind") == "SlurmUnavailable", "silent")
+    return case.settle()
+
+
+@fault("slurmctld is gone after a kill before the record", alone=True)
+def controller_gone_after_a_kill(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("gone-after")
+    expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+    with without(ground, "slurmctld"):
+        reply = case.launch()
+        # The job may have ended before, and then its own word is enough.
+        expect(reply.result.get("kind") == "SlurmUnavailable" or reply.state == "unchanged", reply)
+    return case.settle()
+
+
+@fault("slurmctld is gone for 30 s while sbatch waits for it", alone=True, slow=True)
+def controller_gone_for_long(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("gone-long")
+    mark = f"{ground.inside}/ran/{case.name}/sbatch"
+    waits = ground.fake("sbatch", f': > {mark}; sleep 2; exec "$real" "$@"')
+    thread = threading.Thread(target=lambda: case.launch(path=waits))
+    thread.start()
+    ground.wait_until((case.ledger / "sbatch").exists, "sbatch has begun")
+    with without(ground, "slurmctld", crash=True):
+        time.sleep(GONE_SECONDS)
+    thread.join()
+    return case.settle()
+
+
+@fault("slurmctld crashes right after it has taken the job", alone=True)
+def controller_crashes(ground: Ground, number: int, of: int) -> Verdict:
+    """It may have forgotten the job then, and give its number to the next one."""
+    case = ground.case("crashes", resources=HELD)
+    case.launch()
+    with without(ground, "slurmctld", crash=True):
+        pass
+    other = ground.slurm("sbatch", "--parsable", *_foreign(ground), "--hold", "--wrap=true").strip()
+    try:
+        with releasing(ground, case):
+            return case.settle()
+    finally:
+        ground.on("head", "scancel", other)
+
+
+@contextmanager
+def releasing(ground: Ground, case: Case) -> Iterator[None]:
+    """Lets go every job of a launch whose jobs are held, from now on."""
+    stop = threading.Event()
+
+    def release() -> None:
+        while not stop.wait(0.5):
+            held = [job for job, state in case.jobs().items() if state == "PENDING"]
+            if held:
+                ground.on("head", "scontrol", "release", *held)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _foreign(ground: Ground) -> list[str]:
+    account = ground.resources.get("account")
+    return ["--job-name=another", "--output=/dev/null", "--chdir=/tmp", "--time=5", "--mem=50M"] + (
+        [f"--account={account}"] if account else []
+    )
+
+
+@fault("slurmdbd is gone", alone=True, fits=lambda ground: ground.lab.accounting == "slurmdbd")
+def database_gone(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("no-database")
+    with without(ground, "slurmdbd"):
+        expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+        return case.settle()
+
+
+@fault("squeue times out once after a kill")
+def queue_times_out(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("no-queue", resources=HELD)
+    expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+    silent = "echo 'slurm_load_jobs error: Socket timed out on send/recv operation' >&2; exit 1"
+    reply = case.launch(path=ground.fake("squeue", silent))
+    expect(reply.result.get("kind") == "SlurmUnavailable", reply)
+    (job,) = case.jobs()
+    expect(case.recover().result["job_id"] == job, "adopted")
+    ground.slurm("scontrol", "release", job)
+    return case.settle()
+
+
+@fault("the job's comment is rewritten after a kill")
+def comment_rewritten(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("comment", resources=HELD)
+    expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+    (job,) = case.jobs()
+    ground.slurm("scontrol", "update", f"JobId={job}", "Comment=the site was here")
+    expect(case.recover().result["job_id"] == job, "adopted")
+    ground.slurm("scontrol", "release", job)
+    return case.settle()
+
+
+@fault("the job has ended before anyone looked")
+def ended_unseen(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("unseen")
+    expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+    ground.wait_until(lambda: case.outcome().get("success"), "it has ended")
+    expect(case.recover().state == "unchanged", "known by its own word")
+    return case.settle()
+
+
+@fault(
+    "the job has ended, and Slurm has forgotten it",
+    slow=True,
+    fits=lambda ground: ground.lab.accounting == "none" and bool(ground.lab.slurm_conf),
+)
+def forgotten(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("forgotten")
+    expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
+    ground.wait_until(lambda: case.outcome().get("success") and not case.jobs(), "Slurm has forgotten it")
+    return case.settle()
+
+
+@fault("the job's number belongs to another job by now")
+def number_reused(ground: Ground, number: int, of: int) -> Verdict:
+    """As after months: what the journal names is alive, and somebody else's."""
+    case = ground.case("reused", resources=HELD)
+    job = str(case.launch().result["job_id"])
+    ground.slurm("scancel", job)
+    ground.wait_until(lambda: case.jobs()[job] == "CANCELLED", "it is cancelled")
+    other = ground.slurm("sbatch", "--parsable", *_foreign(ground), "--hold", "--wrap=true").strip()
+    journal = case.run_dir() / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+    changed = [{**line, "job_id": other} if line.get("job_id") == job else line for line in lines]
+    journal.write_text("".join(json.dumps(line) + "\n" for line in changed), encoding="utf-8")
+    with releasing(ground, case):
+        verdict = case.settle()
+    ground.slurm("scancel", other)
+    return verdict
+
+
+# --- the job
+
+
+@fault("requeued while a duplicate waits")
+def requeued_with_aduplicate(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("requeued", hold=True, checkpoint={"signal_before_end": 60, "requeue": True})
+    case.launch()
+    job = case.started()
+    duplicate(ground, case)
+    ground.slurm("scontrol", "requeue", job)
+    expect(case.recover().state == "adopted", "still the launch")
+    expect(case.started(1) == job, "the next attempt is the original's")
+    return case.settle()
+
+
+@fault("the run directory is removed while the job waits")
+def purged(ground: Ground, number: int, of: int) -> Verdict:
+    case = ground.case("purged", resources=HELD)
+    job = str(case.launch().result["job_id"])
+    ground.on("head", "rm", "-rf", f"{ground.inside}/{case.run_dir().relative_to(ground.outside)}")
+    case.launch()
+    with releasing(ground, case):
+        ground.wait_until(lambda: case.jobs()[job] not in ("PENDING", "RUNNING"), "the first one has ended")
+        return case.settle()
+
+
+@fault("the answer to link() is lost", fits=lambda ground: ground.lab.realistic)
+def link_reply_lost(ground: Ground, number: int, of: int) -> Verdict:
+    """Every `ln` of a claim that works says that it did not, as a network file system may. See `linking_badly`."""
+    case = ground.case("lost-link", hold=True)
+    case.launch()
+    duplicate(ground, case)
+    return case.settle()
+
+
+@contextmanager
+def linking_badly(ground: Ground) -> Iterator[None]:
+    """On every node, `ln` reports a failure for the claims of launches that are called lost-link."""
+    text = '#!/bin/sh\ncase "$*" in */runs/lost-link-*/claim) /bin/ln "$@"; exit 1 ;; esac\nexec /bin/ln "$@"\n'
+    nodes = ground.lab.node_names if ground.lab.realistic else []
+    for node in nodes:
+        ground.root_on(node, f"printf %s {_quoted(text)} > /usr/local/bin/ln && chmod 755 /usr/local/bin/ln")
+    try:
+        yield
+    finally:
+        for node in nodes:
+            ground.root_on(node, "rm -f /usr/local/bin/ln")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
