@@ -166,7 +166,9 @@ def test_a_wrong_wish_is_named(
     assert done.returncode == 1 and message in done.stderr
 
 
-IMAGE_TOOLS = ("mmdebstrap", "buildah", "squashfs-tools", "squashfs-tools-ng", "squashfuse", "uidmap")
+IMAGE_TOOLS = (
+    "mmdebstrap", "buildah", "conmon", "skopeo", "squashfs-tools", "squashfs-tools-ng", "squashfuse", "uidmap",
+)  # fmt: skip
 #: As dpkg-query shows them, in printf's words.
 OTHERS = "".join(rf"ii \t{name}, \n" for name in IMAGE_TOOLS)
 

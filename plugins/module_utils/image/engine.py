@@ -130,18 +130,17 @@ class Builder:
 
     def _export(self, engine: Sequence[str]) -> str:
         target = os.path.join(self.work, "exported")
-        # Plain layers: nobody keeps them.
-        self._must(
-            [*engine, "push", "--quiet", "--disable-compression", "--format=oci", _NAME, f"dir:{target}"], "the image"
-        )
+        # Plain layers: nobody keeps them. podman leaves them so where it writes a folder.
+        plain = [] if self._is("podman", engine[0]) else ["--disable-compression"]
+        self._must([*engine, "push", "--quiet", *plain, "--format=oci", _NAME, f"dir:{target}"], "the image")
         return target
 
     def _engine(self, tool: str | None = None) -> list[str]:
-        words = [tool or str(self.way.engine)]
-        for option, place in (("root", "storage/root"), ("runroot", "storage/run")):
+        for place in ("storage/root", "storage/run"):
             os.makedirs(os.path.join(self.work, place), exist_ok=True)
-            words.append(f"--{option}={os.path.join(self.work, place)}")
-        return [*words, f"--storage-driver={self.way.storage or 'vfs'}"]
+        # podman takes no runroot of more than 50 characters; all of this runs in the folder `work`.
+        where = [f"--root={self.work}/storage/root", "--runroot=storage/run"]
+        return [tool or str(self.way.engine), *where, f"--storage-driver={self.way.storage or 'vfs'}"]
 
     def _is(self, name: str, tool: str | None = None) -> bool:
         return os.path.basename(tool or str(self.way.engine)) == name
