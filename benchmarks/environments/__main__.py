@@ -53,8 +53,8 @@ def lab_of(name: str, profile: str, nodes: int) -> layout.Lab:
 class Bench:
     """All ways on one lab."""
 
-    def __init__(self, lab: layout.Lab, scratch: Path) -> None:
-        self.lab, self.scratch = lab, scratch
+    def __init__(self, lab: layout.Lab, scratch: Path, cold: bool = False) -> None:
+        self.lab, self.scratch, self.cold = lab, scratch, cold
         self.directory, self.shared = Path(lab.directory), Path(lab.shared)
         self.project = scratch / "project"
         shutil.copytree(HERE / "project", self.project)
@@ -105,6 +105,9 @@ class Bench:
 
     def seconds(self, way: str, nodes: int, ranks: int) -> float:
         """From the batch script's first line until the last rank has torch."""
+        if self.cold:
+            os.sync()
+            Path("/proc/sys/vm/drop_caches").write_text("3")
         run = self.launch(way, nodes, ranks)
         begun = float((run / "batch").read_text())
         return max(float((run / f"rank.{rank}").read_text().split()[0]) for rank in range(nodes * ranks)) - begun
@@ -143,6 +146,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=8, help="ranks a node for the times (8)")
     parser.add_argument("--profile", choices=["friendly", "site"], default="friendly", help="of the lab")
     parser.add_argument("--parts", default="times,operations,matrix", help="which parts (times,operations,matrix)")
+    parser.add_argument("--cold", action="store_true", help="empty the machine's page cache before each launch (root)")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
@@ -159,7 +163,7 @@ def main() -> int:
             cluster.apply(lab, "absent")
             cluster.apply(lab, "present")
             try:
-                lines += on_lab(Bench(lab, Path(scratch)), options, parts, raw)
+                lines += on_lab(Bench(lab, Path(scratch), options.cold), options, parts, raw)
             finally:
                 cluster.apply(lab, "absent")
     lines.append(f"Load at the end: {os.getloadavg()[0]:.1f}.\n")
@@ -178,7 +182,8 @@ def on_lab(bench: Bench, options: argparse.Namespace, parts: Sequence[str], raw:
         raw["seconds"] = found
         rows = [[way, table.spread(values, 1), table.ratio(values, found["venv"])] for way, values in found.items()]
         lines.append(
-            f"Seconds until all ranks of {options.nodes} x {options.ranks} have torch; median of {options.rounds}.\n"
+            f"Seconds until all ranks of {options.nodes} x {options.ranks} have torch, page cache "
+            f"{'cold' if options.cold else 'as it was'}; median of {options.rounds}.\n"
         )
         lines.append(table.markdown(["way", "seconds", "times the shared venv"], rows))
     if "operations" in parts:
