@@ -23,10 +23,11 @@ PLAYBOOKS = HERE / "playbooks"
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch. `number` is used once; `lingers` is how long the program goes on after its artifact, in seconds."""
+    """One launch. `number` is used once; the program runs `before` seconds to its artifact, and `lingers` after it."""
 
     number: int
     lingers: float = 0
+    before: float = 0
     watch: bool = False
     first_in_path: str = ""
 
@@ -91,7 +92,8 @@ class Ways:
         return self.ground.path("bench", "records", str(trial.number))
 
     def _arguments(self, trial: Trial) -> list[str]:
-        return [str(trial.lingers), self.ground.inside("bench", "records", str(trial.number))]
+        record = self.ground.inside("bench", "records", str(trial.number))
+        return [str(trial.lingers), record, str(trial.before)]
 
     def _run_artifact(self, kind: str) -> Callable[[Trial], str]:
         return lambda trial: str(self.ground.path("bench", "runs", f"{kind}-{trial.number}", "result.json"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import glob
 import json
 import os
 import re
@@ -21,14 +20,14 @@ from pathlib import Path
 
 from benchmarks.launch import table
 from benchmarks.launch.ground import Ground, prepared
-from benchmarks.launch.timing import Command, kill_tree, start
-from benchmarks.launch.ways import Trial, Ways
+from benchmarks.launch.timing import Command, start
+from benchmarks.launch.ways import Ways
+from benchmarks.watch.returning import returning
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 KEY = "0123456789abcdef"
 SIZES = (1, 100, 1000)
-LINGERS = 20.0
 # What only the nodes and slurmctld itself say to each other is nobody's question.
 ASKED = re.compile(r"^\s+(REQUEST_\w*(?:INFO|PING|STATS)\w*)\s.*count:(\d+)", re.MULTILINE)
 
@@ -109,78 +108,69 @@ class Watching:
         self.ground.wait_for_empty_queue()
 
 
-def returned(ground: Ground, ways: Ways, rounds: int) -> list[float]:
-    """Seconds from the artifact (its time on the disk) until the command that waits for it has ended."""
-    way, found = ways.ours(), []
-    for number in range(rounds + 1):
-        ground.settle()
-        trial = Trial(9000 + number, lingers=LINGERS, watch=True)
-        run = start(way.command(trial))
-        until = time.time() + 90
-        while not glob.glob(way.artifact(trial)):
-            if time.time() > until:
-                kill_tree(run.process.pid)
-                raise RuntimeError(f"no artifact appeared:\n{run.text}")
-            time.sleep(0.05)
-        landed = os.stat(glob.glob(way.artifact(trial))[0]).st_mtime
-        run.finish()
-        assert run.ended_at is not None
-        if number:  # the first one ships code and runtime
-            found.append(run.ended_at - landed)
-    return found
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run watch", description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="how long each watch lasts (60)")
     parser.add_argument("--rounds", type=int, default=20, help="launches to their artifact (20)")
+    parser.add_argument("--profile", choices=["friendly", "site"], default="friendly", help="of the lab")
+    parser.add_argument("--parts", default="cost,artifact", help="which parts (cost,artifact)")
     options = parser.parse_args()
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
-    rows: list[list[object]] = []
-    loads = []
-    with prepared(ROOT) as ground:
+    parts = options.parts.split(",")
+    raw: dict[str, object] = {}
+    lines = []
+    loads = [os.getloadavg()[0]]
+    with prepared(ROOT, options.profile) as ground:
         ways = Ways(ground)
-        watching = Watching(ground, ways)
-        for size in SIZES:
-            run_dirs, ids = watching.jobs(size)
-            time.sleep(10)
-            for name in ("ours", "submitit"):
-                if name == "submitit" and not ways.submitit_version:
-                    rows.append([size, name, f"not measured: {ways.missing['submitit']}", None, None, None])
-                    continue
-                print(f"[bench] {size} jobs, {name}", file=sys.stderr, flush=True)
-                loads.append(os.getloadavg()[0])
-                cost = (
-                    watching.ours(run_dirs, options.seconds)
-                    if name == "ours"
-                    else watching.submitit(ids, options.seconds)
-                )
-                said = ", ".join(f"{number} {command}" for command, number in sorted(cost.commands.items()))
-                minute = 60 / options.seconds
-                total = sum(cost.commands.values())
-                rows.append(
-                    [size, name, f"{total * minute:.0f}", said, f"{cost.questions * minute:.0f}", f"{cost.cpu:.1f}"]
-                )
-            watching.cancel()
-        times = returned(ground, ways, options.rounds)
         facts = ground.facts()
         facts["submitit"] = ways.submitit_version
+        if "cost" in parts:
+            raw["rows"] = rows = costs(ground, ways, options.seconds)
+            lines.append(f"The first {options.seconds} seconds of each watch.\n")
+            head = ["jobs", "", "commands a minute", "which", "questions to slurmctld a minute", "CPU seconds"]
+            lines.append(table.markdown(head, rows))
+            loads.append(os.getloadavg()[0])
+        if "artifact" in parts:
+            found = {killed: returning(ground, ways, options.rounds, killed) for killed in (False, True)}
+            raw["artifact"] = {"killed" if killed else "alive": times for killed, times in found.items()}
+            shown: list[list[object]] = [
+                ["killed" if killed else "alive", table.spread(times["nodes"]), table.spread(times["control"])]
+                for killed, times in found.items()
+            ]
+            lines.append(f"Seconds from the artifact, {options.rounds} launches each, profile {options.profile}.\n")
+            lines.append(table.markdown(["the command", "to free nodes", "to control back"], shown))
+            loads.append(os.getloadavg()[0])
     facts["load"] = f"{min(loads):.0f} to {max(loads):.0f}"
     facts["date"] = datetime.date.today().isoformat()
-    head = ["jobs", "", "commands a minute", "which", "questions to slurmctld a minute", "CPU seconds"]
-    text = "\n".join(
-        [
-            "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n",
-            f"The first {options.seconds} seconds of each watch.\n",
-            table.markdown(head, rows),
-            f"Artifact landed to control back, {len(times)} launches: {table.spread(times)} s.\n",
-        ]
-    )
-    (out / "watch.md").write_text(text)
-    (out / "watch.json").write_text(json.dumps({"facts": facts, "rows": rows, "returned": times}, indent=1) + "\n")
+    text = "\n".join(["Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n", *lines])
+    (out / f"watch-{options.profile}.md").write_text(text)
+    (out / f"watch-{options.profile}.json").write_text(json.dumps({"facts": facts, **raw}, indent=1) + "\n")
     print(text)
     return 0
+
+
+def costs(ground: Ground, ways: Ways, seconds: int) -> list[list[object]]:
+    """A row for each number of jobs and each way to watch them."""
+    rows: list[list[object]] = []
+    watching = Watching(ground, ways)
+    for size in SIZES:
+        run_dirs, ids = watching.jobs(size)
+        time.sleep(10)
+        for name in ("ours", "submitit"):
+            if name == "submitit" and not ways.submitit_version:
+                rows.append([size, name, f"not measured: {ways.missing['submitit']}", None, None, None])
+                continue
+            print(f"[bench] {size} jobs, {name}", file=sys.stderr, flush=True)
+            cost = watching.ours(run_dirs, seconds) if name == "ours" else watching.submitit(ids, seconds)
+            said = ", ".join(f"{number} {command}" for command, number in sorted(cost.commands.items()))
+            minute = 60 / seconds
+            total = sum(cost.commands.values())
+            rows.append(
+                [size, name, f"{total * minute:.0f}", said, f"{cost.questions * minute:.0f}", f"{cost.cpu:.1f}"]
+            )
+        watching.cancel()
+    return rows
 
 
 if __name__ == "__main__":
