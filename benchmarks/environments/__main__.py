@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, profile
 from benchmarks.environments.matrix import matrix
 from benchmarks.launch import table
 
@@ -39,13 +39,13 @@ exec /usr/bin/python3 "$@"
 TRACED = 'exec strace -f -qq -e trace=%file -o "$RANKZERO_RUN_DIR/trace.rank.$RANK" '
 
 
-def lab_of(name: str, profile: str, nodes: int) -> layout.Lab:
-    """Eight nodes on this machine's disk, or two behind a share over the network with an ordinary user."""
-    site = profile == "site"
+def lab_of(name: str, kind: str, nodes: int) -> layout.Lab:
+    """Nodes on this machine's disk, or behind a share over the network with an ordinary user."""
+    site = kind == "site"
     options = {
         "name": name, "directory": "", "way": "auto", "nodes": nodes, "cpus": 0 if site else 16, "memory": 64000,
         "gpus": 8, "accounting": "slurmdbd", "job_comments": False, "internet": False, "partitions": [],
-        "slurm_conf": [], "binds": [], "slurm": "host", "profile": profile, "gpu_type": "",
+        "slurm_conf": [], "binds": [], "slurm": "host", "profile": kind, "gpu_type": "",
     }  # fmt: skip
     return layout.from_options(options)
 
@@ -92,7 +92,9 @@ class Bench:
         # JSON is YAML.
         file = self.scratch / f"{name}.yml"
         file.write_text(json.dumps(job))
-        settings = {**self.roots, "templates": str(HERE / "templates")}
+        settings: dict[str, object] = {**self.roots, "templates": str(HERE / "templates")}
+        if self.lab.site:
+            settings["resources"] = {"account": profile.ACCOUNT}
         play = ["ansible-playbook", "-i", str(self.directory / "inventory.yml"), "rankzero.slurm.train"]
         extra = json.dumps({"launch_cluster": settings, "launch_logs_dest": str(self.scratch / "logs")})
         done = subprocess.run(
