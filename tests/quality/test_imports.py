@@ -27,6 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "lab": set(),
     "diagnosis": set(),
     "hub": {"staging"},
+    "fabric": {"launch", "slurm"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
