@@ -35,8 +35,8 @@ START_SECONDS = 120
 PATIENCE = 24 * 3600
 
 
-class Failure(Exception):
-    """What a person is to read in the job's log."""
+class SweepFailed(Exception):
+    """What a person is to read: raised out of the program, so that the launch's diagnosis finds it as the cause."""
 
 
 class Agent:
@@ -156,7 +156,7 @@ class First(Agent):
         try:
             method, backend, why = choose(self.plan["method"], self.told)
         except ValueError as error:
-            raise Failure(str(error)) from None
+            raise SweepFailed(str(error)) from None
         program = self.told[self.names[0]]["all_reduce_perf"]
         self.phase = {"method": method, "backend": backend, "program": program}
         self.number, self.results = 0, []
@@ -203,12 +203,12 @@ class First(Agent):
         told = {place: await_document(self.path(f"{place}.facts"), deadline) for place in range(self.count)}
         silent = [place for place, one in told.items() if one is None]
         if silent:
-            raise Failure(f"no word from {len(silent)} of {self.count} nodes within {START_SECONDS} s")
+            raise SweepFailed(f"no word from {len(silent)} of {self.count} nodes within {START_SECONDS} s")
         return told
 
     def candidates(self, backend):
-        """What is compared, the current one first. Where the user names none: the interfaces that all nodes have, unless
-        NCCL chooses its adapters itself.
+        """What is compared, the current one first. Where the user names no other: the interfaces that all nodes have,
+        unless NCCL chooses its adapters itself.
         """
         here = {name: one["address"] for name, one in self.told[self.names[0]]["interfaces"].items()}
         common = [name for name in here if all(name in one["interfaces"] for one in self.told.values())]
@@ -285,19 +285,16 @@ def main(plan):
     first = os.environ["RANK"] == "0"
     agent = (First if first else Agent)(plan)
     if first and agent.count < 2:
-        raise Failure("a sweep needs at least two nodes, and this job has one")
+        raise SweepFailed("a sweep needs at least two nodes, and this job has one")
     agent.introduce()
     if not first:
         agent.follow()
         return
     result = agent.decide()
     if not result["measured_pairs"]:
-        raise Failure(f"no pair of nodes could be measured: {result['measures'][0]['error']}")
+        raise SweepFailed(f"no pair of nodes could be measured: {result['measures'][0]['error']}")
     publish(os.path.join(os.getcwd(), RESULT), result)
 
 
 if __name__ == "__main__":
-    try:
-        main(json.loads(sys.argv[1]))
-    except Failure as failure:
-        sys.exit(f"fabric: {failure}")
+    main(json.loads(sys.argv[1]))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a ring all-reduce moves, over TCP and without its sums: measures the links where no library is there to do so."""
+"""What a ring all-reduce moves, over TCP and without its sums: measures the links where no library can do so."""
 
 import contextlib
 import statistics

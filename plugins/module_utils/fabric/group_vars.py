@@ -41,17 +41,20 @@ def render(result: Mapping[str, Any], judged: Mapping[str, Any], suggested: Mapp
 
 
 def measured(result: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The variables to set, each with value and reason; none where the current ones are the best."""
+    """The variables of the best candidate, each with value and reason. Those of the current one, too: whoever names this
+    fabric in place of another loses the other's.
+    """
     chosen = candidate(result, result["chosen"])
-    if chosen is result["candidates"][0]:
-        return {}
     reason = f"measured {day(result)}: {_why(result, chosen)}"
     return {name: {"value": value, "reason": reason} for name, value in sorted(chosen["variables"].items())}
 
 
 def _why(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
     """ib1 612 MB/s, 6.2 times current (98 MB/s)"""
-    current = result["candidates"][0]
+    current, *others = result["candidates"]
+    if chosen is current:
+        best = f", better than {', '.join(one['name'] for one in others)} or as good" if others else ""
+        return f"{current['name']} {shown_speed(current['median'])}{best}"
     times = f"{chosen['median'] / current['median']:.2g} times " if current["median"] else "against "
     over = f" over {current['interface']}" if result["backend"] != "nccl" else ""
     return (
@@ -66,10 +69,11 @@ def _settings(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[str]
         for one in result["candidates"]
     ]
     settings = measured(result)
-    if not settings:
-        best = f"    # What a job gets now ({_over(result, chosen)}) was the best: nothing is to be set."
-        return [f"{VARIABLE}:", f"  {FABRIC}:", *compared, best, "    {}"]
     lines = [f"{VARIABLE}:", f"  {FABRIC}:", *compared]
+    if chosen is result["candidates"][0]:
+        lines.append(f"    # What a job gets now ({_over(result, chosen)}) was the best.")
+    if not settings:
+        return [*lines, "    {}"]
     for name, setting in settings.items():
         lines += [
             f"    # {setting['reason']}",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import shown_size
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted, shown_size
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import fabric_table
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 
@@ -58,23 +58,26 @@ def steps(sizes: Mapping[str, Any]) -> list[int]:
     return found
 
 
-def candidates(given: Mapping[str, Any], fabric: str, fabrics: object) -> list[dict[str, Any]]:
-    """What is compared: what a job of this cluster gets now, then the given ones. Name -> variables; nothing takes
-    those of the fabric of that name. Raises `Invalid`, and SpecError for a fabric that nobody knows.
+def of_fabric(name: str, fabrics: object) -> dict[str, str]:
+    """The variables of a fabric. Raises SpecError where nobody knows it."""
+    return {item.name: item.value for item in fabric_table.chosen(name, fabric_table.known(fabrics)).settings}
+
+
+def candidates(given: Mapping[str, Any], fabrics: object) -> list[dict[str, Any]]:
+    """What is compared with what jobs get now: name -> variables; without any, those of the fabric of that name.
+
+    Raises `Invalid`, and SpecError for a fabric that nobody knows.
     """
-    own = fabric_table.known(fabrics)
-
-    def of_fabric(name: str) -> dict[str, str]:
-        return {item.name: item.value for item in fabric_table.chosen(name, own).settings}
-
-    found = [{"name": CURRENT, "variables": of_fabric(fabric)}]
+    found = []
     for name, variables in given.items():
         if not _NAME.fullmatch(str(name)) or name == CURRENT:
             raise t.Invalid(
                 f"have names of letters, digits, '.', '_' and '-', other than {CURRENT}, not {t.shown(name)}"
             )
         try:
-            found.append({"name": name, "variables": _VARIABLES.parse(variables) if variables else of_fabric(name)})
+            found.append(
+                {"name": name, "variables": _VARIABLES.parse(variables) if variables else of_fabric(name, fabrics)}
+            )
         except t.Invalid as error:
             raise t.Invalid(f"({name}): {error}") from None
     return found
@@ -93,18 +96,20 @@ def plan(options: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
         except t.Invalid as error:
             problems.append(f"{name}: {error}")
         except RankzeroError as error:
-            problems.append(f"{name}: {'; '.join(getattr(error, 'problems', [error.message]))}")
+            told = "; ".join(getattr(error, "problems", [error.message]))
+            problems.append(f"{name}: {told}" if name else told)
         return None
 
     count = tried("nodes", _count, nodes, options["count"])
     sizes = tried("sizes", steps, options["sizes"])
-    compared = tried("candidates", candidates, options["candidates"], options["fabric"], options["fabrics"])
+    current = tried("", of_fabric, options["fabric"], options["fabrics"])
+    others = tried("candidates", candidates, options["candidates"], options["fabrics"])
     for name, least in (("rounds", 1), ("seconds", 1)):
         if options[name] < least:
             problems.append(f"{name}: must be at least {least}, not {options[name]}")
     if problems:
         raise RankzeroError("; ".join(problems))
-    nodes = sorted(nodes)
+    nodes, compared = sorted(nodes), [{"name": CURRENT, "variables": current}, *others]
     told = {
         # In the launch's key with the rest: other nodes are another sweep. Those that Slurm chooses are the same one.
         "nodes": nodes,
@@ -132,7 +137,8 @@ def _count(nodes: Sequence[str], count: int) -> int:
     number = len(nodes) or count
     if number < FEWEST_NODES:
         raise t.Invalid(
-            f"a sweep needs at least {FEWEST_NODES} nodes, not {number}: name them (nodes), or say how many (count)"
+            f"a sweep needs at least {FEWEST_NODES} nodes, not {number}: say how many (-e nodes=4), or name them "
+            "(fabric_nodes, or fabric_group, a group of the inventory)"
         )
     return number
 
@@ -170,7 +176,8 @@ def _lines(told: Mapping[str, Any], count: int, rounds: int, nodes: Sequence[str
     compared = f"{CURRENT} and {', '.join(others)}" if others else "the interfaces that all nodes have (not with NCCL)"
     return [
         f"sweep over {count} nodes ({which}) by {told['method'].replace('_', '-')}",
-        f"{rounds} rounds of {count // 2} disjoint pairs" + (f", then all {count}" if count > FEWEST_NODES else ""),
+        f"{counted(rounds, 'round')} of {counted(count // 2, 'pair')}"
+        + (f", then all {count}" if count > FEWEST_NODES else ""),
         f"sizes {', '.join(map(shown_size, sizes))}; at most {told['seconds']} s each",
         f"compared: {compared}",
     ]

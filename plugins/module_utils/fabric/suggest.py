@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import generation
 
 Facts = Mapping[str, Mapping[str, Any]]
@@ -36,7 +37,7 @@ def looks_like(cluster: Mapping[str, Any], nodes: Facts) -> str:
     parts = []
     partitions = cluster.get("partitions") or []
     if partitions:
-        parts.append(f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}")
+        parts.append(counted(len(partitions), "partition"))
         counts = sorted({int(one.get("gpus_per_node") or 0) for one in partitions} - {0})
         types = cluster.get("gpu_types") or []
         if counts:
@@ -47,7 +48,7 @@ def looks_like(cluster: Mapping[str, Any], nodes: Facts) -> str:
         else:
             parts.append("no GPUs")
     elif nodes:
-        parts.append(f"{len(nodes)} nodes")
+        parts.append(counted(len(nodes), "node"))
     if nodes:
         common = set.intersection(*(set(one["interfaces"]) for one in nodes.values()))
         parts.append(f"interfaces {spans(common)}" if common else "no interface that all nodes have")

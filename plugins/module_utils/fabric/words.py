@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def shown_size(size: int) -> str:
     """Bytes as 64K or 16M; what is no whole number of them as it is."""
     for unit, bits in (("G", 30), ("M", 20), ("K", 10)):
