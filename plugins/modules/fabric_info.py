@@ -48,7 +48,7 @@ options:
     default: {}
   measured:
     description:
-      - Fabrics that a fabric check has measured and written (C(nccl_measured)), to show them, and whether they are in use.
+      - Fabrics that a fabric check has measured and written (C(nccl_measured)), to show whether they are in use.
     type: raw
     default: {}
 seealso:
@@ -135,8 +135,8 @@ notes:
   elements: str
 suggestions:
   description:
-    - What the cluster C(looks_like), the C(fabrics) that fit, each with C(fabric) and C(reason), and what to C(look_at).
-    - Slurm does not know the nodes' networks. M(rankzero.slurm.fabric_report) suggests by what the nodes themselves said.
+    - What the cluster C(looks_like), the C(fabrics) that fit (each with C(fabric) and C(reason)), what to C(look_at).
+    - Slurm does not know the nodes' networks. M(rankzero.slurm.fabric_report) suggests by what the nodes say.
   returned: success
   type: dict
   sample:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table and the file of a sweep, compared whole with the files beside this one (RANKZERO_UPDATE_GOLDEN=1 writes them).
+"""The table and the file of a sweep, compared whole with files (RANKZERO_UPDATE_GOLDEN=1 writes them).
 
 Three sweeps: one slow node; another interface that is better; NCCL's own choice that nothing beats.
 """

@@ -41,8 +41,8 @@ def render(result: Mapping[str, Any], judged: Mapping[str, Any], suggested: Mapp
 
 
 def measured(result: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The variables of the best candidate, each with value and reason. Those of the current one, too: whoever names this
-    fabric in place of another loses the other's.
+    """The variables of the best candidate, each with value and reason. Those of the current one as well, since whoever
+    names this fabric in place of another loses the other's.
     """
     chosen = candidate(result, result["chosen"])
     reason = f"measured {day(result)}: {_why(result, chosen)}"

@@ -106,10 +106,8 @@ def test_all_nodes_together_may_be_slower_than_any_pair() -> None:
     swept["measures"][-1] = measure(swept["nodes"], 1.0, 100.0, kind="set")
     found = judge(swept, RULE)
     assert found["verdict"] == "fine"
-    assert found["findings"] == [
-        "all 4 nodes together: 100 MB/s, 20 % of the median pair; what they share (links between switches, or the CPUs "
-        "that do the work) may not be enough for all"
-    ]
+    (finding,) = found["findings"]
+    assert finding.startswith("all 4 nodes together: 100 MB/s, 20 % of the median pair; what they share (links between")
 
 
 def test_only_the_chosen_candidate_is_judged_and_one_that_failed_is_told() -> None:

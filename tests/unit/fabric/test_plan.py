@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From options to the job of a sweep; every mistake at once."""
+"""From the options of module fabric_plan to the job of a sweep; every mistake at once."""
 
 from __future__ import annotations
 

