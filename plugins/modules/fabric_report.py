@@ -33,7 +33,9 @@ options:
     type: dict
     default: {}
   share:
-    description: A node below this share of the median is an outlier, if it is one by O(mads), too.
+    description:
+      - A node below this share of the median is an outlier, if it is one by O(mads), too. Below half of this share it is
+        one in any case.
     type: float
     default: 0.7
   mads:

@@ -19,7 +19,7 @@ from tests.cluster.launching import Played, Site, read_json
 
 NODES = ["node01", "node02", "node03", "node04"]
 REPORT, PLAN = "rankzero.slurm.fabric_report", "rankzero.slurm.fabric_plan"
-SIZES = {"min": "64K", "max": "512K", "factor": 8}
+SIZES = {"min": "64K", "max": "256K", "factor": 4}
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def slowed(lab: LabCluster) -> Iterator[None]:
     """ib0, which the preflight prefers, is slower than eth0 on all nodes; both of node03 are slower still."""
     with contextlib.ExitStack() as mend:
         for node in NODES:
-            for interface, rate in (("ib0", "40mbit"), ("eth0", "400mbit")):
+            for interface, rate in (("ib0", "20mbit"), ("eth0", "80mbit")):
                 mend.callback(lab.faults.unslow, node, interface)
-                lab.faults.slow(node, interface, rate="4mbit" if node == "node03" else rate)
+                lab.faults.slow(node, interface, rate="2mbit" if node == "node03" else rate)
         yield
 
 
@@ -86,7 +86,7 @@ def test_a_slow_link_is_found_and_the_better_interface_written_for_review(site: 
     assert [(one["node"], one["reason"]) for one in excluded["exclusions"]] == [("node03", found["reason"])]
     (run,) = site.runs()
     rows = [one["rows"] for one in read_json(run / "work" / "result.json")["measures"]]
-    assert [[row["size"] for row in table] for table in rows] == [[1 << 16, 1 << 19]] * (2 * 4 + 1)
+    assert [[row["size"] for row in table] for table in rows] == [[1 << 16, 1 << 18]] * (2 * 4 + 1)
 
     again = check(site, **wanted)
     assert again.rc == 0 and "changed=0" in again.output, again.output

@@ -31,7 +31,9 @@ def better() -> dict[str, Any]:
     found = four()
     for one in found["measures"]:
         one["candidate"] = "ib1"
-    found["measures"] += [measure(("n1", "n2"), 1.0, 170.0), measure(("n3", "n4"), 1.0, 170.0)]
+    found["measures"] += [
+        measure(pair, 1.0, 170.0) for pair in (("n1", "n2"), ("n3", "n4"), ("n1", "n3"), ("n2", "n4"))
+    ]
     variables = {"GLOO_SOCKET_IFNAME": "ib1", "NCCL_SOCKET_IFNAME": "ib1"}
     candidates = [
         {"name": "current", "variables": {}, "interface": "eth0", "median": 170 * MB},

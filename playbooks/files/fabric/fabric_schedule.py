@@ -8,7 +8,7 @@ import statistics
 # In so many rounds candidates are compared: with one, the partners of a slow node would look slow, too.
 COMPARING = 2
 # Another candidate than the current one must be better by so much: less is noise.
-WORTH = 1.05
+WORTH = 1.1
 
 
 def tournament(count, most):

@@ -5,7 +5,8 @@
 
 A node's number is that of its best pair: a broken link slows both of a pair, but only the node that it belongs to is
 slow with everybody. An outlier is below `share` of the median and more than `mads` scaled median absolute deviations
-below it: of numbers that scatter widely the second rule flags none, of numbers that hardly scatter the first one.
+below it: where numbers hardly scatter the first rule flags none, where they scatter widely the second one. Below half of
+`share` it is one in any case.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Rule:
     expected: float = 0.0
 
     def words(self) -> str:
-        return f"below {self.share:g} of the median and by more than {self.mads:g} deviations (MAD)"
+        return (
+            f"slow: below {self.share:g} of the median by more than {self.mads:g} deviations (MAD), or below "
+            f"{self.share / 2:g} of it"
+        )
 
 
 def speed(measure: Measure) -> float:
@@ -47,8 +51,8 @@ def speed(measure: Measure) -> float:
     return float(measure["rows"][-1]["bus"]) if measure["rows"] and not measure["error"] else 0.0
 
 
-def of_chosen(result: Mapping[str, Any], kind: str) -> list[Measure]:
-    return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == result["chosen"]]
+def of_candidate(result: Mapping[str, Any], candidate: str, kind: str) -> list[Measure]:
+    return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == candidate]
 
 
 def by_node(pairs: Sequence[Measure]) -> dict[str, list[float]]:
@@ -61,54 +65,78 @@ def by_node(pairs: Sequence[Measure]) -> dict[str, list[float]]:
 
 
 def limit(numbers: Sequence[float], rule: Rule) -> float:
-    """What is below it is an outlier; 0.0 (none can be) where there are too few numbers."""
-    if len(numbers) < COMPARABLE:
-        return 0.0
+    """What is below it is an outlier."""
     median = statistics.median(numbers)
     deviation = SCALE * statistics.median([abs(number - median) for number in numbers])
-    return max(0.0, min(rule.share * median, median - rule.mads * deviation))
+    return max(rule.share / 2 * median, min(rule.share * median, median - rule.mads * deviation))
 
 
-def below(number: float, bound: float) -> bool:
-    """Whether a number is an outlier; nothing at all always is, where anything can be."""
-    return number < bound or (bound > 0 and number == 0)
+def outliers(numbers: Mapping[Any, float], rule: Rule) -> list[Any]:
+    """The keys of those that are far below the others, and of nothing at all; none where most are nothing."""
+    if len(numbers) < COMPARABLE or not statistics.median(numbers.values()):
+        return []
+    bound = limit(list(numbers.values()), rule)
+    return [key for key, number in numbers.items() if number < bound or not number]
+
+
+@dataclass(frozen=True)
+class View:
+    """What the pairs of one candidate say."""
+
+    numbers: dict[str, list[float]]
+    median: float
+    slow: list[str]
+    slow_pairs: list[Measure]
+    findings: list[str]
+
+
+def view(result: Mapping[str, Any], candidate: str, rule: Rule) -> View:
+    pairs = of_candidate(result, candidate, "pair")
+    numbers = by_node(pairs)
+    best = {name: max(found) for name, found in sorted(numbers.items())}
+    median = statistics.median(best.values())
+    slow = outliers(best, rule)
+    others = [pair for pair in pairs if not set(pair["nodes"]) & set(slow)]
+    speeds = dict(enumerate(map(speed, others)))
+    slow_pairs = [others[place] for place in outliers(speeds, rule)]
+    findings = [_slow_node(name, best[name], median, pairs) for name in slow]
+    findings += [_slow_pair(pair, statistics.median(speeds.values())) for pair in slow_pairs]
+    return View(numbers, median, slow, slow_pairs, findings)
 
 
 def judge(result: Mapping[str, Any], rule: Rule) -> dict[str, Any]:
     """verdict, nodes (each with best, worst, pairs, slow), slow_nodes, slow_pairs, findings and median.
 
-    The verdict is V(fine), V(slow_nodes), V(slow_pairs), V(all_slow) or V(unknown) (too few nodes to compare).
+    The verdict is fine, slow_nodes, slow_pairs, all_slow or unknown (too few nodes to compare). Where another candidate
+    than the current one was chosen, who is slow with the current one is slow for the jobs of today, too.
     """
-    pairs = of_chosen(result, "pair")
-    numbers = by_node(pairs)
-    best = {name: max(found) for name, found in numbers.items()}
-    median = statistics.median(best.values())
-    bound = limit(list(best.values()), rule)
-    slow = [name for name in result["nodes"] if name in best and below(best[name], bound)]
-    others = [pair for pair in pairs if not set(pair["nodes"]) & set(slow)]
-    pair_bound = limit([speed(pair) for pair in others], rule)
-    slow_pairs = [pair for pair in others if below(speed(pair), pair_bound)]
-    all_slow = bool(rule.expected) and median < rule.share * rule.expected
-    findings = [_slow_node(name, best[name], median, pairs) for name in slow]
-    findings += [_slow_pair(pair, statistics.median([speed(one) for one in others])) for pair in slow_pairs]
+    chosen, now = result["chosen"], result["candidates"][0]["name"]
+    seen = view(result, chosen, rule)
+    today = view(result, now, rule) if now != chosen else None
+    slow = [name for name in result["nodes"] if name in seen.slow or (today and name in today.slow)]
+    findings = seen.findings + ([f"with {now}: {one}" for one in today.findings] if today else [])
+    slow_pairs = seen.slow_pairs + [
+        pair for pair in (today.slow_pairs if today else []) if not set(pair["nodes"]) & set(slow)
+    ]
+    all_slow = bool(rule.expected) and seen.median < rule.share * rule.expected
     if all_slow:
         findings.append(
-            f"everything is slow: the median is {shown_speed(median)}, {_percent(median, rule.expected)} of the "
-            f"{shown_speed(rule.expected)} expected; look at what all nodes share (interface, transport, switches)"
+            f"everything is slow: the median is {shown_speed(seen.median)}, {_percent(seen.median, rule.expected)} of "
+            f"the {shown_speed(rule.expected)} expected; look at what all nodes share (interface, transport, switches)"
         )
-    findings += _narrow(result, median, slow) + unlike(result["facts"]) + _failed(result)
+    findings += _narrow(result, seen.median, slow) + unlike(result["facts"]) + _failed(result)
     if all_slow:
         verdict = "all_slow"
-    elif len(best) < COMPARABLE:
+    elif len(seen.numbers) < COMPARABLE:
         verdict = "unknown"
     else:
         verdict = "slow_nodes" if slow else "slow_pairs" if slow_pairs else "fine"
     return {
         "verdict": verdict,
-        "median": median,
+        "median": seen.median,
         "nodes": [
             {"name": name, "best": max(mine), "worst": min(mine), "pairs": len(mine), "slow": name in slow}
-            for name, mine in sorted(numbers.items())
+            for name, mine in sorted(seen.numbers.items())
         ],
         "slow_nodes": slow,
         "slow_pairs": [list(pair["nodes"]) for pair in slow_pairs],
@@ -143,7 +171,7 @@ def _slow_pair(pair: Measure, median: float) -> str:
 def _narrow(result: Mapping[str, Any], median: float, slow: Sequence[str]) -> list[str]:
     found = []
     shared = "what they share (links between switches, or the CPUs that do the work) may not be enough for all"
-    for whole in of_chosen(result, "set"):
+    for whole in of_candidate(result, result["chosen"], "set"):
         together, number = f"all {len(whole['nodes'])} nodes together", speed(whole)
         if whole["error"]:
             found.append(f"{together} could not be measured: {whole['error']}")

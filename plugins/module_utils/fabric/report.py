@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, of_chosen, speed
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, of_candidate, speed
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import (
     columns,
     shown_size,
@@ -74,8 +74,8 @@ def comparison(result: Mapping[str, Any]) -> list[str]:
 
 def by_size(result: Mapping[str, Any]) -> list[str]:
     """A line a size: the median pair, and all nodes at once."""
-    pairs = [one for one in of_chosen(result, "pair") if speed(one)]
-    whole = of_chosen(result, "set")
+    pairs = [one for one in of_candidate(result, result["chosen"], "pair") if speed(one)]
+    whole = of_candidate(result, result["chosen"], "set")
     rows = [["  size", "time", "median pair", *([f"all {len(result['nodes'])} nodes"] if whole else [])]]
     for size in sorted({row["size"] for one in pairs for row in one["rows"]}):
         mine = [row for one in pairs for row in one["rows"] if row["size"] == size]

@@ -63,12 +63,11 @@ def test_two_nodes_have_nothing_to_be_compared_with() -> None:
         ([100, 100, 100], 70.0),  # they do not scatter: the share decides
         ([100, 101, 99, 100], 70.0),
         ([100, 60, 140, 100, 100], 70.0),
-        ([100, 50, 150, 60, 140], 0.0),  # they scatter so much that none is an outlier
+        ([100, 50, 150, 60, 140], 35.0),  # they scatter so much that only what is far below is one
         ([100, 90, 110, 80, 120], 100 - 4 * 1.4826 * 10),
-        ([100, 1], 0.0),
     ],
 )
-def test_an_outlier_is_one_by_both_rules(numbers: list[float], expected: float) -> None:
+def test_an_outlier_is_one_by_both_rules_or_far_below(numbers: list[float], expected: float) -> None:
     assert limit(numbers, RULE) == pytest.approx(expected)
 
 
@@ -110,13 +109,35 @@ def test_all_nodes_together_may_be_slower_than_any_pair() -> None:
     assert finding.startswith("all 4 nodes together: 100 MB/s, 20 % of the median pair; what they share (links between")
 
 
-def test_only_the_chosen_candidate_is_judged_and_one_that_failed_is_told() -> None:
+def test_who_is_slow_with_the_settings_of_today_is_slow_although_others_are_better() -> None:
+    swept = four("n3", number=1.0)
+    better = [measure(one["nodes"], 1.0, 900.0, candidate="eth0") for one in four()["measures"][:-1]]
+    swept["measures"] += better
+    swept["candidates"].append({"name": "eth0", "variables": {}, "interface": "eth0", "median": 900 * MB})
+    found = judge({**swept, "chosen": "eth0"}, RULE)
+    assert (found["verdict"], found["slow_nodes"], found["slow_pairs"]) == ("slow_nodes", ["n3"], [])
+    assert found["findings"] == [
+        "with current: slow node n3: at best 1.00 MB/s, 0.2 % of the median, with each of its 3 partners"
+    ]
+    assert found["median"] == 900 * MB
+
+
+def test_a_candidate_that_is_neither_chosen_nor_current_accuses_nobody_and_one_that_failed_is_told() -> None:
     swept = four()
     swept["candidates"].append({"name": "hca", "variables": {}, "interface": "ib1", "median": 0.0})
     swept["measures"].append(measure(("n1", "n2"), candidate="hca", error="n1, n2: has no ib1"))
     found = judge(swept, RULE)
     assert (found["verdict"], found["slow_nodes"]) == ("fine", [])
     assert found["findings"] == ["candidate hca could not be measured: n1, n2: has no ib1"]
+
+
+def test_settings_with_which_nothing_works_accuse_no_node() -> None:
+    swept = four()
+    swept["measures"] += [measure(one["nodes"], error="has no ib7", candidate="now") for one in swept["measures"][:-1]]
+    swept["candidates"].insert(0, {"name": "now", "variables": {}, "interface": "ib7", "median": 0.0})
+    found = judge(swept, RULE)
+    assert (found["verdict"], found["slow_nodes"]) == ("fine", [])
+    assert found["findings"] == ["candidate now could not be measured: has no ib7"]
 
 
 def test_a_node_with_other_hardware_is_told() -> None:

@@ -72,7 +72,7 @@ def test_everything_about_a_sweep(tmp_path: Path) -> None:
     assert (found["verdict"], found["slow_nodes"], found["chosen"]) == ("slow_nodes", ["n3"], "current")
     assert found["reason"] == "slow in the fabric check of 2026-09-21 (job 7)"
     assert found["variables"] == {} and found["suggestions"]["fabrics"][0]["fabric"] == "auto"
-    assert found["table"][-1].startswith("1 of 4 nodes slow (below 0.7 of the median and by more than 4")
+    assert found["table"][-1].startswith("1 of 4 nodes slow (slow: below 0.7 of the median by more than 4")
 
 
 def test_what_is_no_result_says_what_to_do(tmp_path: Path) -> None:
