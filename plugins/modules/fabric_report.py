@@ -34,8 +34,8 @@ options:
     default: {}
   share:
     description:
-      - A node below this share of the median is an outlier, if it is one by O(mads), too. Below half of this share it is
-        one in any case.
+      - A node below this share of the median is an outlier, if it is one by O(mads), too. Below half of this share it
+        is one in any case.
     type: float
     default: 0.7
   mads:

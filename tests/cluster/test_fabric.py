@@ -19,7 +19,7 @@ from tests.cluster.launching import Played, Site, read_json
 
 NODES = ["node01", "node02", "node03", "node04"]
 REPORT, PLAN = "rankzero.slurm.fabric_report", "rankzero.slurm.fabric_plan"
-SIZES = {"min": "64K", "max": "256K", "factor": 4}
+SIZES = {"min": "64K", "max": "128K", "factor": 2}
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_slow_link_is_found_and_the_better_interface_written_for_review(site: 
     assert [(one["node"], one["reason"]) for one in excluded["exclusions"]] == [("node03", found["reason"])]
     (run,) = site.runs()
     rows = [one["rows"] for one in read_json(run / "work" / "result.json")["measures"]]
-    assert [[row["size"] for row in table] for table in rows] == [[1 << 16, 1 << 18]] * (2 * 4 + 1)
+    assert [[row["size"] for row in table] for table in rows] == [[1 << 16, 1 << 17]] * (2 * 4 + 1)
 
     again = check(site, **wanted)
     assert again.rc == 0 and "changed=0" in again.output, again.output

@@ -5,8 +5,8 @@
 
 A node's number is that of its best pair: a broken link slows both of a pair, but only the node that it belongs to is
 slow with everybody. An outlier is below `share` of the median and more than `mads` scaled median absolute deviations
-below it: where numbers hardly scatter the first rule flags none, where they scatter widely the second one. Below half of
-`share` it is one in any case.
+below it: where numbers hardly scatter the first rule flags none, where they scatter widely the second one. Below half
+of `share` it is one in any case.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Rule:
 
     def words(self) -> str:
         return (
-            f"slow: below {self.share:g} of the median by more than {self.mads:g} deviations (MAD), or below "
-            f"{self.share / 2:g} of it"
+            f"slow is below {self.share:g} of the median and {self.mads:g} deviations (MAD) below it, "
+            f"or below {self.share / 2:g} of it"
         )
 
 

@@ -24,9 +24,10 @@ def swept(folder: Path, **more: Any) -> str:
     """A run directory with the document that the program writes."""
     whole = {**four("n3"), **more}
     document = {"about": {name: whole.pop(name) for name in ABOUT}, **whole}
-    (folder / "work").mkdir(exist_ok=True)
-    (folder / "work" / "result.json").write_text(json.dumps(document))
-    return str(folder)
+    run_dir = folder
+    (run_dir / "work").mkdir(exist_ok=True)
+    (run_dir / "work" / "result.json").write_text(json.dumps(document))
+    return str(run_dir)
 
 
 def text(folder: Path, **more: Any) -> str:
@@ -72,7 +73,7 @@ def test_everything_about_a_sweep(tmp_path: Path) -> None:
     assert (found["verdict"], found["slow_nodes"], found["chosen"]) == ("slow_nodes", ["n3"], "current")
     assert found["reason"] == "slow in the fabric check of 2026-09-21 (job 7)"
     assert found["variables"] == {} and found["suggestions"]["fabrics"][0]["fabric"] == "auto"
-    assert found["table"][-1].startswith("1 of 4 nodes slow (slow: below 0.7 of the median by more than 4")
+    assert found["table"][-1].startswith("1 of 4 nodes slow (slow is below 0.7 of the median and 4")
 
 
 def test_what_is_no_result_says_what_to_do(tmp_path: Path) -> None:
