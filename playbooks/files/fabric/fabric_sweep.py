@@ -214,21 +214,22 @@ class First(Agent):
         common = [name for name in here if all(name in one["interfaces"] for one in self.told.values())]
         common.sort(key=lambda name: (not self.told[self.names[0]]["interfaces"][name]["fast"], name))
         current, *others = self.plan["candidates"]
-        found = [self.candidate(current, common)]
+        found = [self.candidate(one, common, backend) for one in (current, *others)]
         if others:
-            found += [self.candidate(one, common) for one in others]
-        elif backend != "nccl" and not any(name in current["variables"] for name in INTERFACES):
+            return found
+        if backend != "nccl" and not any(name in current["variables"] for name in INTERFACES):
             for name in common:
                 if name != found[0]["interface"]:
                     variables = {**current["variables"], **dict.fromkeys(INTERFACES, name)}
                     found.append({"name": name, "variables": variables, "interface": name})
         return found
 
-    def candidate(self, one, common):
-        """With the interface that it means; a name that NCCL matches exactly begins with =."""
-        own = next((one["variables"][name] for name in INTERFACES if name in one["variables"]), None)
-        interface = (own or os.environ.get(INTERFACES[0]) or (common[0] if common else "")).lstrip("=").split(",")[0]
-        return {**one, "interface": interface}
+    def candidate(self, one, common, backend):
+        """With the interface that it means. NCCL's may be a pattern; then the ranks meet over the usual one."""
+        usual = os.environ.get(INTERFACES[0]) or (common[0] if common else "")
+        own = next((one["variables"][name] for name in INTERFACES if name in one["variables"]), usual)
+        interface = own.lstrip("=").split(",")[0]
+        return {**one, "interface": usual if backend == "nccl" and interface not in common else interface}
 
     def measure(self, candidate, places, kind):
         names = [self.names[place] for place in places]

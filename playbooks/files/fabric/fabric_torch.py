@@ -20,6 +20,7 @@ from torch import distributed
 
 REPEAT_SECONDS = 0.5
 MOST = 50
+LINGER_SECONDS = 5
 
 
 class Watch:
@@ -38,6 +39,9 @@ class Watch:
         took = time.monotonic() - self.since
         if self.speaks:
             say({"size": self.size, "seconds": took, "bus": bus(self.size, took, self.ranks), "cut": True})
+        else:
+            # Were the others gone before, the first one would fail instead of saying so.
+            time.sleep(LINGER_SECONDS)
         os._exit(0)
 
 

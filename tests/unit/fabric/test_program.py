@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 from tests.repository import ROOT
 from tests.unit.fabric.sweeps import facts
 from tests.unit.runtime.harness import runtime_parts
@@ -46,6 +47,13 @@ def tcp(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     yield from part("fabric_facts", monkeypatch)
+
+
+@pytest.fixture
+def sweep(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.setenv("RANKZERO_RUNTIME", RUNTIME)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0")
+    yield from part("fabric_sweep", monkeypatch)
 
 
 @pytest.mark.parametrize("count", range(2, 12))
@@ -222,6 +230,37 @@ def test_facts_of_an_adapter(told: ModuleType, tmp_path: Path) -> None:
             "driver": "mlx5_core",
         }
     ]
+
+
+def compared(sweep: ModuleType, backend: str, *given: dict[str, str], **nodes: list[str]) -> list[tuple[str, str]]:
+    """(name, interface) of what is compared on nodes with these interfaces; the first given one is the current one."""
+    first = sweep.First.__new__(sweep.First)
+    names = ["current", "other", "third"]
+    first.plan = {"candidates": [{"name": name, "variables": one} for name, one in zip(names, given)]}
+    first.names = list(nodes)
+    first.told = {name: facts({each: each[:2] == "ib" for each in own}) for name, own in nodes.items()}
+    return [(one["name"], one["interface"]) for one in first.candidates(backend)]
+
+
+def test_interfaces_that_all_nodes_have_are_the_candidates(sweep: ModuleType) -> None:
+    nodes = {"a": ["eth0", "ib0", "ib1", "ib2"], "b": ["ib0", "ib1", "eth0"]}
+    every = [("current", "ib0"), ("ib1", "ib1"), ("eth0", "eth0")]
+    assert compared(sweep, "gloo", {}, **nodes) == compared(sweep, "tcp", {"X": "1"}, **nodes) == every
+    # Not where NCCL chooses, nor where the cluster has chosen one.
+    assert compared(sweep, "nccl", {}, **nodes) == [("current", "ib0")]
+    assert compared(sweep, "tcp", {"GLOO_SOCKET_IFNAME": "eth0"}, **nodes) == [("current", "eth0")]
+
+
+def test_candidates_of_the_user_mean_their_interface(sweep: ModuleType) -> None:
+    nodes = {"a": ["eth0", "ib0", "ib1"], "b": ["eth0", "ib0", "ib1"]}
+    exact, pattern = {"NCCL_SOCKET_IFNAME": "=ib1"}, {"NCCL_SOCKET_IFNAME": "^eth"}
+    assert compared(sweep, "tcp", {}, exact, {"GLOO_SOCKET_IFNAME": "ib7"}, **nodes) == [
+        ("current", "ib0"),
+        ("other", "ib1"),
+        ("third", "ib7"),
+    ]
+    # A pattern of NCCL's is its own business: over the interface the ranks only meet.
+    assert compared(sweep, "nccl", {}, exact, pattern, **nodes)[1:] == [("other", "ib1"), ("third", "ib0")]
 
 
 def around(tcp: ModuleType, folder: Path, count: int, present: int, seconds: float) -> list[Any]:
