@@ -14,6 +14,7 @@ author:
 description:
   - Checks the fabrics of a cluster and shows one of them beside what the site's own files on this host say
     (C(/etc/nccl.conf), C(/etc/rccl.conf) and those of the user's home). The nodes' files may differ.
+  - Says which fabrics fit what is known of the cluster, and what to look at where that does not tell.
   - A workaround whose day has passed is a warning. It is still set.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
@@ -41,12 +42,26 @@ options:
     type: list
     elements: str
     default: []
+  cluster:
+    description: What M(rankzero.slurm.cluster_info) returned, for RV(suggestions).
+    type: dict
+    default: {}
+  measured:
+    description:
+      - Fabrics that a fabric check has measured and written (C(nccl_measured)), to show whether they are in use.
+    type: raw
+    default: {}
 seealso:
   - module: rankzero.slurm.cluster_info
+  - module: rankzero.slurm.fabric_report
 """
 
 EXAMPLES = r"""
-- name: Look at the fabric of this cluster
+- name: Look at the cluster
+  rankzero.slurm.cluster_info:
+  register: cluster
+
+- name: Look at its fabric
   rankzero.slurm.fabric_info:
     fabric: roce
     fabrics:
@@ -57,6 +72,7 @@ EXAMPLES = r"""
           reason: all-reduce hangs with two jobs on a node
           version: NCCL 2.19
           expires: "2027-06-30"
+    cluster: "{{ cluster }}"
   register: found
 
 - name: Show it
@@ -117,13 +133,23 @@ notes:
   returned: success
   type: list
   elements: str
+suggestions:
+  description:
+    - What the cluster C(looks_like), the C(fabrics) that fit (each with C(fabric) and C(reason)), what to C(look_at).
+    - Slurm does not know the nodes' networks. M(rankzero.slurm.fabric_report) suggests by what the nodes say.
+  returned: success
+  type: dict
+  sample:
+    looks_like: "this cluster looks like: 2 partitions, 8 GPUs a node (h100)"
+    fabrics: [{fabric: infiniband_h100, reason: GPUs h100; if its network is InfiniBand}]
+    look_at: ["the nodes' networks are known only to them: ..."]
 known:
   description: Names of all fabrics that a job can choose.
   returned: success
   type: list
   elements: str
 table:
-  description: The settings as aligned lines.
+  description: The settings as aligned lines, then what was measured, then the suggestions.
   returned: success
   type: list
   elements: str
@@ -135,13 +161,22 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabric_table import SITE_FILES, describe, parse_conf
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.report import suggestions
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabric_table import (
+    SITE_FILES,
+    describe,
+    measured,
+    parse_conf,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_files import read_present
 
 ARGUMENT_SPEC = {
     "fabric": {"type": "str", "default": "auto"},
     "fabrics": {"type": "raw", "default": {}},
     "gpu_types": {"type": "list", "elements": "str", "default": []},
+    "cluster": {"type": "dict", "default": {}},
+    "measured": {"type": "raw", "default": {}},
 }
 
 
@@ -151,6 +186,9 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     found = describe(asked["fabric"], asked["fabrics"], site=site, gpu_types=asked["gpu_types"], today=date.today())
     for sentence in found["expired"] + found["notes"]:
         module.warn(sentence)
+    found["suggestions"] = suggest(asked["cluster"], {})
+    found["table"] += measured(asked["measured"], asked["fabrics"], asked["fabric"])
+    found["table"] += suggestions(found["suggestions"]) if asked["cluster"] else []
     return {"changed": False, **found}
 
 

@@ -43,23 +43,24 @@ def rounds(count):
     return found
 
 
-def send_and_receive(connection, count, seconds):
-    """Bytes a second that came in, in the middle one of the parts, while as many went out. Ends at the time limit, so
-    that the slowest of links has a number, too: that of the whole.
+def transfer(out, into, count, seconds):
+    """(bytes that came in, seconds it took, bytes a second of each of its parts) while as many went out; both ways may
+    be one connection. Ends at the time limit, so that the slowest of links has a number, too.
     """
     block, taken = memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK))
     sent = received = counted = 0
     speeds = []
-    connection.setblocking(False)
+    out.setblocking(False)
+    into.setblocking(False)
     start = last = time.monotonic()
     while (sent < count or received < count) and time.monotonic() - start < seconds:
-        sends = [connection] if sent < count else []
-        readable, writable, _broken = select.select([connection], sends, [], POLL_SECONDS)
+        sends, takes = [out] if sent < count else [], [into] if received < count else []
+        readable, writable, _broken = select.select(takes, sends, [], POLL_SECONDS)
         try:
             if writable:
-                sent += connection.send(block[: min(CHUNK, count - sent)])
+                sent += out.send(block[: min(CHUNK, count - sent)])
             if readable:
-                got = connection.recv_into(taken)
+                got = into.recv_into(taken, min(CHUNK, count - received))
                 if not got:
                     break
                 received += got
@@ -71,7 +72,13 @@ def send_and_receive(connection, count, seconds):
             continue
         except OSError:
             break
-    return statistics.median(speeds) if received >= count else received / max(time.monotonic() - start, 1e-6)
+    return received, max(time.monotonic() - start, 1e-6), speeds
+
+
+def send_and_receive(connection, count, seconds):
+    """Bytes a second that came in, in the middle one of the parts; at the time limit that of the whole."""
+    received, took, speeds = transfer(connection, connection, count, seconds)
+    return statistics.median(speeds) if received >= count else received / took
 
 
 class Neighbours:

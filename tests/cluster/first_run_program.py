@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of the example's program, with real torch. Not collected by itself: test_environment_example.py runs this
-file with the Python of the environment that the example has built, which has no more than torch besides pytest.
+"""The parts of the example's program, and of the fabric check's, with real torch. Not collected by itself:
+test_environment_example.py runs this file with the Python of the environment that the example has built, which has no
+more than torch besides pytest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import importlib.util
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -119,3 +123,28 @@ def test_interrupted_it_ends_where_it_would_have_ended(
     assert resumed["parameter_hashes"] == whole["parameter_hashes"]
     assert resumed["loss"] == whole["loss"]
     assert sorted(os.listdir(tmp_path)) == ["broken.pt", "whole.pt"]
+
+
+def test_the_fabric_check_measures_all_reduces_over_gloo(tmp_path: Path) -> None:
+    """Two ranks over the loop-back: the first one prints a row a size, the other nothing."""
+    folder = PROGRAM.parents[2] / "playbooks" / "files" / "fabric"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        meet = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    given = {"backend": "gloo", "meet": meet, "ranks": 2, "local": 0, "sizes": [1024, 1 << 20], "seconds": 120}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-B", str(folder / "fabric_torch.py"), json.dumps({**given, "rank": rank})],
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=200)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    rows = [json.loads(line) for line in said[0].splitlines()]
+    assert [(row["size"], row["cut"]) for row in rows] == [(1024, False), (1 << 20, False)]
+    for row in rows:
+        assert row["bus"] == pytest.approx(row["size"] / row["seconds"])
+    assert said[1] == ""

@@ -83,7 +83,7 @@ def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path
     )
     shutil.rmtree(unpacked)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\b6 passed\b", done.stdout) and "skipped" not in done.stdout, done.stdout
+    assert re.search(r"\b7 passed\b", done.stdout) and "skipped" not in done.stdout, done.stdout
 
 
 def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) -> None:

@@ -27,6 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "lab": set(),
     "diagnosis": set(),
     "hub": {"staging"},
+    "fabric": {"launch", "slurm"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
@@ -35,7 +36,8 @@ DYNAMIC = {"importlib", "pkgutil", "pkg_resources", "runpy", "imp"}
 
 PLUGIN_FILES = files("plugins/", ".py")
 LIBRARY = files("plugins/module_utils/", ".py")
-CLUSTER_SIDE = [*LIBRARY, *files("plugins/modules/", ".py"), *files("plugins/runtime/", ".py")]
+PROGRAMS = [*files("plugins/runtime/", ".py"), *files("playbooks/files/", ".py")]
+CLUSTER_SIDE = [*LIBRARY, *files("plugins/modules/", ".py"), *PROGRAMS]
 CONTROLLER_ONLY = ("plugins.plugin_utils", "plugins.action", "plugins.callback", "plugins.filter", "plugins.lookup")
 
 

@@ -46,12 +46,12 @@ def parse_conf(text: str) -> dict[str, str]:
     return found
 
 
-def known(value: object) -> dict[str, tuple[Setting, ...]]:
+def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, tuple[Setting, ...]]:
     """The cluster's own fabrics. Raises SpecError with every mistake."""
     try:
         own: dict[str, tuple[Setting, ...]] = OWN_FABRICS.parse(value)
     except t.Invalid as error:
-        raise SpecError([f"launch_cluster.fabrics: {error}"]) from None
+        raise SpecError([f"{variable}: {error}"]) from None
     return own
 
 
@@ -119,6 +119,22 @@ def describe(
         "known": names(own),
         "table": table(found, rows),
     }
+
+
+def measured(value: object, fabrics: object, in_use: str) -> list[str]:
+    """Lines about what a fabric check has written, and whether jobs get it: that is for the cluster to say."""
+    own, lines = known(fabrics), []
+    for name, settings in known(value, "nccl_measured").items():
+        if own.get(name) != settings:
+            standing = "measured, and not in launch_cluster.fabrics: no job can choose it"
+        elif name == in_use:
+            standing = "measured, and in use"
+        else:
+            standing = f"measured; a job may choose it, and gets {in_use} else"
+        lines.append(f"fabric {name}: {standing}")
+        lines += [f"  {item.name}  {item.value}  {item.reason}" for item in settings]
+        lines += [] if settings else ["  sets nothing: what jobs got then was the best"]
+    return lines
 
 
 def _notes(found: Fabric, own: Mapping[str, tuple[Setting, ...]], gpu_types: Sequence[str]) -> list[str]:

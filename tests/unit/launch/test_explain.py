@@ -127,3 +127,23 @@ def test_mistakes_in_the_clusters_settings() -> None:
         described("rocee")
     with pytest.raises(SpecError, match=r"launch_cluster\.fabrics: .*must be a map"):
         described("auto", ["x"])
+
+
+def test_what_was_measured_says_whether_it_is_in_use() -> None:
+    """Option `measured` of fabric_info; its `cluster` is what suggestions are made of."""
+    written = {"measured": {"GLOO_SOCKET_IFNAME": {"value": "ib1", "reason": "ib1 is faster"}}}
+    line = "  GLOO_SOCKET_IFNAME  ib1  ib1 is faster"
+    assert fabric_table.measured(written, {}, "auto") == [
+        "fabric measured: measured, and not in launch_cluster.fabrics: no job can choose it",
+        line,
+    ]
+    assert fabric_table.measured(written, written, "auto")[0] == (
+        "fabric measured: measured; a job may choose it, and gets auto else"
+    )
+    assert fabric_table.measured(written, written, "measured") == ["fabric measured: measured, and in use", line]
+    changed = {"measured": {"GLOO_SOCKET_IFNAME": "ib0"}}
+    assert "not in launch_cluster.fabrics" in fabric_table.measured(written, changed, "measured")[0]
+    assert fabric_table.measured({"measured": {}}, {}, "auto")[1] == "  sets nothing: what jobs got then was the best"
+    assert fabric_table.measured({}, {}, "auto") == []
+    with pytest.raises(SpecError, match="nccl_measured: "):
+        fabric_table.measured({"x": []}, {}, "auto")

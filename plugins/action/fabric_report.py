@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `fabric_report`: shows the table, and writes the choice to a file here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.fabric_file import place
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
+        given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
+        result: dict[str, Any] = self._execute_module(
+            "rankzero.slurm.fabric_report", module_args=given, task_vars=task_vars
+        )
+        result.pop("invocation", None)
+        if result.get("failed"):
+            return result
+        host = (task_vars or {}).get("inventory_hostname", "localhost")
+        for line in result["table"]:
+            display.display(f"{host}: {line}", color="yellow" if line.startswith("! ") else None)
+        if options["dest"]:
+            dest = os.path.abspath(options["dest"])
+            try:
+                done = place(dest, result["group_vars"], overwrite=options["overwrite"], pretend=self._task.check_mode)
+            except RankzeroError as error:
+                return {**result, "failed": True, "msg": error.message}
+            result.update(done)
+            would = "would be written" if self._task.check_mode else "written"
+            display.display(f"{host}: {os.path.relpath(dest)}: {would if done['changed'] else 'is as it was'}")
+        return result

@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The measured choice as a file of group_vars for review: what was measured, when, and by how much it is better. Pure.
+
+The second line holds a digest of the rest, so that a file that somebody has changed is known as his.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.report import candidate, day, title
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import shown_size, shown_speed
+
+VARIABLE, FABRIC = "nccl_measured", "measured"
+MARK = "# Written by rankzero.slurm.fabric, sha256 "
+
+
+def render(result: Mapping[str, Any], judged: Mapping[str, Any], suggested: Mapping[str, Any]) -> str:
+    """The whole file."""
+    chosen = candidate(result, result["chosen"])
+    sizes = result["plan"]["sizes"]
+    body = [
+        f"# {title(result)}; sizes {shown_size(sizes[0])} to {shown_size(sizes[-1])}.",
+        *(f"# {_one_line(finding)}" for finding in judged["findings"]),
+        f"# {suggested['looks_like'][0].upper()}{suggested['looks_like'][1:]}.",
+        *(f"# Fabric {one['fabric']} fits: {_one_line(one['reason'])}." for one in suggested["fabrics"]),
+        "#",
+        "# For review. Nothing uses it until the cluster's own settings name it, which have the last word:",
+        "#   launch_cluster:",
+        f"#     fabric: {FABRIC}",
+        f'#     fabrics: "{{{{ {VARIABLE} }}}}"',
+        *_settings(result, chosen),
+    ]
+    text = "\n".join(body) + "\n"
+    return f"---\n{MARK}{_digest(text)}\n{text}"
+
+
+def measured(result: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The variables of the best candidate, each with value and reason. Those of the current one as well, since whoever
+    names this fabric in place of another loses the other's.
+    """
+    chosen = candidate(result, result["chosen"])
+    reason = f"measured {day(result)}: {_why(result, chosen)}"
+    return {name: {"value": value, "reason": reason} for name, value in sorted(chosen["variables"].items())}
+
+
+def _why(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+    """ib1 612 MB/s, 6.2 times current (98 MB/s)"""
+    current, *others = result["candidates"]
+    if chosen is current:
+        best = f", better than {', '.join(one['name'] for one in others)} or as good" if others else ""
+        return f"{current['name']} {shown_speed(current['median'])}{best}"
+    times = f"{chosen['median'] / current['median']:.2g} times " if current["median"] else "against "
+    over = f" over {current['interface']}" if result["backend"] != "nccl" else ""
+    return (
+        f"{chosen['name']} {shown_speed(chosen['median'])}, {times}{current['name']} "
+        f"({shown_speed(current['median'])}{over})"
+    )
+
+
+def _settings(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[str]:
+    compared = [
+        f"    # {one['name']}: {shown_speed(one['median'])}, median of the best pairs of {len(result['nodes'])} nodes"
+        for one in result["candidates"]
+    ]
+    settings = measured(result)
+    lines = [f"{VARIABLE}:", f"  {FABRIC}:", *compared]
+    if chosen is result["candidates"][0]:
+        lines.append(f"    # What a job gets now ({_over(result, chosen)}) was the best.")
+    if not settings:
+        return [*lines, "    {}"]
+    for name, setting in settings.items():
+        lines += [
+            f"    # {setting['reason']}",
+            f"    {name}:",
+            f"      value: {json.dumps(setting['value'])}",
+            f"      reason: {json.dumps(setting['reason'])}",
+        ]
+    return lines
+
+
+def _over(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+    return "as NCCL chooses" if result["backend"] == "nccl" else f"over {chosen['interface']}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_ours(text: str) -> bool:
+    """Whether a file is as it was written here, and so may be written anew."""
+    head, _newline, rest = text.partition("\n")
+    mark, _newline, body = rest.partition("\n")
+    return head == "---" and mark == MARK + _digest(body)

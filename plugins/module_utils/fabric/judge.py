@@ -1,0 +1,213 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a sweep says of its nodes: who is slow, which pair, or all of them. Pure.
+
+A node's number is that of its best pair: a broken link slows both of a pair, but only the node that it belongs to is
+slow with everybody. An outlier is below `share` of the median and more than `mads` scaled median absolute deviations
+below it: where numbers hardly scatter the first rule flags none, where they scatter widely the second one. Below half
+of `share` it is one in any case.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import shown_speed
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
+
+# Fewer numbers have no median to be compared with.
+COMPARABLE = 3
+# The deviation of normally distributed numbers is so many times their median absolute deviation.
+SCALE = 1.4826
+# Bytes of nccl-tests' GB.
+GIGA = 1e9
+# All nodes at once are remarkably slower than pairs below this share of them.
+NARROW = 0.5
+Measure = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """share: of the median; mads: scaled deviations; expected: bytes a second of a healthy node, 0 where not known."""
+
+    share: float
+    mads: float
+    expected: float = 0.0
+
+    def words(self) -> str:
+        return (
+            f"slow is below {self.share:g} of the median and {self.mads:g} deviations (MAD) below it, "
+            f"or below {self.share / 2:g} of it"
+        )
+
+
+def speed(measure: Measure) -> float:
+    """Of its largest size; 0.0 where it failed."""
+    return float(measure["rows"][-1]["bus"]) if measure["rows"] and not measure["error"] else 0.0
+
+
+def of_candidate(result: Mapping[str, Any], candidate: str, kind: str) -> list[Measure]:
+    return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == candidate]
+
+
+def by_node(pairs: Sequence[Measure]) -> dict[str, list[float]]:
+    """{node: the numbers of its pairs}."""
+    found: dict[str, list[float]] = {}
+    for pair in pairs:
+        for name in pair["nodes"]:
+            found.setdefault(name, []).append(speed(pair))
+    return found
+
+
+def limit(numbers: Sequence[float], rule: Rule) -> float:
+    """What is below it is an outlier."""
+    median = statistics.median(numbers)
+    deviation = SCALE * statistics.median([abs(number - median) for number in numbers])
+    return max(rule.share / 2 * median, min(rule.share * median, median - rule.mads * deviation))
+
+
+def outliers(numbers: Mapping[Any, float], rule: Rule) -> list[Any]:
+    """The keys of those that are far below the others, and of nothing at all; none where most are nothing."""
+    if len(numbers) < COMPARABLE or not statistics.median(numbers.values()):
+        return []
+    bound = limit(list(numbers.values()), rule)
+    return [key for key, number in numbers.items() if number < bound or not number]
+
+
+@dataclass(frozen=True)
+class View:
+    """What the pairs of one candidate say."""
+
+    numbers: dict[str, list[float]]
+    median: float
+    slow: list[str]
+    slow_pairs: list[Measure]
+    findings: list[str]
+
+
+def view(result: Mapping[str, Any], candidate: str, rule: Rule) -> View:
+    pairs = of_candidate(result, candidate, "pair")
+    numbers = by_node(pairs)
+    best = {name: max(found) for name, found in sorted(numbers.items())}
+    median = statistics.median(best.values())
+    slow = outliers(best, rule)
+    others = [pair for pair in pairs if not set(pair["nodes"]) & set(slow)]
+    speeds = dict(enumerate(map(speed, others)))
+    slow_pairs = [others[place] for place in outliers(speeds, rule)]
+    findings = [_slow_node(name, best[name], median, pairs) for name in slow]
+    findings += [_slow_pair(pair, statistics.median(speeds.values())) for pair in slow_pairs]
+    return View(numbers, median, slow, slow_pairs, findings)
+
+
+def judge(result: Mapping[str, Any], rule: Rule) -> dict[str, Any]:
+    """verdict, nodes (each with best, worst, pairs, slow), slow_nodes, slow_pairs, findings and median.
+
+    The verdict is fine, slow_nodes, slow_pairs, all_slow or unknown (too few nodes to compare). Where another candidate
+    than the current one was chosen, who is slow with the current one is slow for the jobs of today, too.
+    """
+    chosen, now = result["chosen"], result["candidates"][0]["name"]
+    seen = view(result, chosen, rule)
+    today = view(result, now, rule) if now != chosen else None
+    slow = [name for name in result["nodes"] if name in seen.slow or (today and name in today.slow)]
+    findings = seen.findings + ([f"with {now}: {one}" for one in today.findings] if today else [])
+    slow_pairs = seen.slow_pairs + [
+        pair for pair in (today.slow_pairs if today else []) if not set(pair["nodes"]) & set(slow)
+    ]
+    all_slow = bool(rule.expected) and seen.median < rule.share * rule.expected
+    if all_slow:
+        findings.append(
+            f"everything is slow: the median is {shown_speed(seen.median)}, {_percent(seen.median, rule.expected)} of "
+            f"the {shown_speed(rule.expected)} expected; look at what all nodes share (interface, transport, switches)"
+        )
+    findings += _narrow(result, seen.median, slow) + unlike(result["facts"]) + _failed(result)
+    if all_slow:
+        verdict = "all_slow"
+    elif len(seen.numbers) < COMPARABLE:
+        verdict = "unknown"
+    else:
+        verdict = "slow_nodes" if slow else "slow_pairs" if slow_pairs else "fine"
+    return {
+        "verdict": verdict,
+        "median": seen.median,
+        "nodes": [
+            {"name": name, "best": max(mine), "worst": min(mine), "pairs": len(mine), "slow": name in slow}
+            for name, mine in sorted(seen.numbers.items())
+        ],
+        "slow_nodes": slow,
+        "slow_pairs": [list(pair["nodes"]) for pair in slow_pairs],
+        "findings": findings,
+    }
+
+
+def _percent(part: float, whole: float) -> str:
+    share = 100 * part / whole if whole else 0.0
+    return f"{share:.0f} %" if share >= 1 else f"{share:.1f} %"
+
+
+def _slow_node(name: str, number: float, median: float, pairs: Sequence[Measure]) -> str:
+    if number:
+        met = sum(name in pair["nodes"] for pair in pairs)
+        often = "with its only partner" if met == 1 else f"with each of its {met} partners"
+        return f"slow node {name}: at best {shown_speed(number)}, {_percent(number, median)} of the median, {often}"
+    errors = sorted({pair["error"] for pair in pairs if name in pair["nodes"] and pair["error"]})
+    return f"slow node {name}: no pair with it could be measured ({'; '.join(errors[:2])})"
+
+
+def _slow_pair(pair: Measure, median: float) -> str:
+    names = " and ".join(pair["nodes"])
+    if pair["error"]:
+        return f"slow pair {names}: could not be measured ({pair['error']}), and both are fine with others"
+    return (
+        f"slow pair {names}: {shown_speed(speed(pair))}, {_percent(speed(pair), median)} of the median, and both are "
+        "fine with others: look at what lies between them"
+    )
+
+
+def _narrow(result: Mapping[str, Any], median: float, slow: Sequence[str]) -> list[str]:
+    found = []
+    shared = "what they share (links between switches, or the CPUs that do the work) may not be enough for all"
+    for whole in of_candidate(result, result["chosen"], "set"):
+        together, number = f"all {len(whole['nodes'])} nodes together", speed(whole)
+        if whole["error"]:
+            found.append(f"{together} could not be measured: {whole['error']}")
+        elif number < NARROW * median:
+            why = f"they wait for {short_list(slow)}" if slow else shared
+            found.append(f"{together}: {shown_speed(number)}, {_percent(number, median)} of the median pair; {why}")
+    return found
+
+
+def _failed(result: Mapping[str, Any]) -> list[str]:
+    """Candidates of which nothing could be measured, a sentence each."""
+    found = []
+    for one in result["candidates"]:
+        mine = [measure for measure in result["measures"] if measure["candidate"] == one["name"]]
+        if mine and all(measure["error"] for measure in mine):
+            found.append(f"candidate {one['name']} could not be measured: {mine[0]['error']}")
+    return found
+
+
+def unlike(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Nodes that have something else than most others: interfaces, the rates that adapters state, GPUs."""
+    traits: dict[str, dict[str, str]] = {}
+    for name, one in facts.items():
+        rates = [f"{each['name']} {each['rate'] or '?'}" for each in one["rdma"]]
+        traits[name] = {
+            "interfaces": ", ".join(sorted(one["interfaces"])) or "none",
+            "adapters": ", ".join(rates) or "none",
+            "GPUs": f"{one['gpus']['count']} {', '.join(one['gpus']['models'])}".strip(),
+        }
+    found = []
+    for what in ("interfaces", "adapters", "GPUs"):
+        usual, often = Counter(one[what] for one in traits.values()).most_common(1)[0]
+        if 2 * often > len(traits):
+            found += [
+                f"{name} is unlike the others: {what} {one[what]}, not {usual}"
+                for name, one in traits.items()
+                if one[what] != usual
+            ]
+    return found

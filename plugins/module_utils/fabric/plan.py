@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A sweep before it runs: options -> what its program is told, and the job that runs it. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted, shown_size
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import fabric_table
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
+
+NAME = "fabric-check"
+PROGRAM = "fabric_sweep.py"
+METHODS = ("auto", "nccl_tests", "torch", "tcp")
+CURRENT = "current"
+FEWEST_NODES = 2
+# An all-reduce of more than that says nothing new, and less than one number is none.
+SMALLEST, LARGEST = 4, 16 << 30
+_SIZE = re.compile(r"([0-9]{1,12})([KMG]?)")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# For the time limit: what a measurement takes besides its own limit, and the job besides its measurements (seconds).
+_AROUND, _BESIDES = 40, 300
+# Interfaces of a node that are compared where nobody names candidates; for the time limit only.
+_INTERFACES = 4
+_VARIABLES = t.mapped(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable", t.text())
+
+
+def parse_size(value: object) -> int:
+    """Bytes of 64K, 16M or 512. Raises `Invalid`."""
+    match = _SIZE.fullmatch(t.to_text(value))
+    size = int(match.group(1)) * _UNITS[match.group(2)] if match else 0
+    if not match or size % 4 or not SMALLEST <= size <= LARGEST:
+        raise t.Invalid(
+            f"must be a size such as 64K or 16M, a multiple of {SMALLEST} bytes of at most {LARGEST >> 30}G, "
+            f"not {t.shown(value)}"
+        )
+    return size
+
+
+def steps(sizes: Mapping[str, Any]) -> list[int]:
+    """The sizes from `min` to `max`, each `factor` times the one before. Raises `Invalid`."""
+    low, high, factor = parse_size(sizes["min"]), parse_size(sizes["max"]), int(sizes["factor"])
+    if high < low:
+        raise t.Invalid(f"go from small to large: max {sizes['max']} is below min {sizes['min']}")
+    if factor < 2:
+        raise t.Invalid(f"grow by a factor of at least 2, not {factor}")
+    found = [low]
+    while found[-1] * factor <= high:
+        found.append(found[-1] * factor)
+    return found
+
+
+def of_fabric(name: str, fabrics: object) -> dict[str, str]:
+    """The variables of a fabric. Raises SpecError where nobody knows it."""
+    return {item.name: item.value for item in fabric_table.chosen(name, fabric_table.known(fabrics)).settings}
+
+
+def candidates(given: Mapping[str, Any], fabrics: object) -> list[dict[str, Any]]:
+    """What is compared with what jobs get now: name -> variables; without any, those of the fabric of that name.
+
+    Raises `Invalid`, and SpecError for a fabric that nobody knows.
+    """
+    found = []
+    for name, variables in given.items():
+        if not _NAME.fullmatch(str(name)) or name == CURRENT:
+            raise t.Invalid(
+                f"have names of letters, digits, '.', '_' and '-', other than {CURRENT}, not {t.shown(name)}"
+            )
+        try:
+            found.append(
+                {"name": name, "variables": _VARIABLES.parse(variables) if variables else of_fabric(name, fabrics)}
+            )
+        except t.Invalid as error:
+            raise t.Invalid(f"({name}): {error}") from None
+    return found
+
+
+def plan(options: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+    """The result of module fabric_plan. `nodes`: those that the options name, each by its name.
+
+    Raises RankzeroError with every mistake.
+    """
+    problems: list[str] = []
+
+    def tried(name: str, make: Any, *arguments: Any) -> Any:
+        try:
+            return make(*arguments)
+        except t.Invalid as error:
+            problems.append(f"{name}: {error}")
+        except RankzeroError as error:
+            told = "; ".join(getattr(error, "problems", [error.message]))
+            problems.append(f"{name}: {told}" if name else told)
+        return None
+
+    count = tried("nodes", _count, nodes, options["count"])
+    sizes = tried("sizes", steps, options["sizes"])
+    current = tried("", of_fabric, options["fabric"], options["fabrics"])
+    others = tried("candidates", candidates, options["candidates"], options["fabrics"])
+    for name, least in (("rounds", 1), ("seconds", 1)):
+        if options[name] < least:
+            problems.append(f"{name}: must be at least {least}, not {options[name]}")
+    if problems:
+        raise RankzeroError("; ".join(problems))
+    nodes, compared = sorted(nodes), [{"name": CURRENT, "variables": current}, *others]
+    told = {
+        # In the launch's key with the rest: other nodes are another sweep. Those that Slurm chooses are the same one.
+        "nodes": nodes,
+        "method": options["method"],
+        "all_reduce_perf": options["all_reduce_perf"] or "",
+        "mpi": options["mpi"],
+        "sizes": sizes,
+        "rounds": options["rounds"],
+        "seconds": options["seconds"],
+        "candidates": compared,
+    }
+    rounds = min(options["rounds"], count - 1 + count % 2)
+    return {
+        "nodes": count,
+        "job": _job(told, count, nodes, options["src"], _minutes(told, len(compared), rounds)),
+        "lines": _lines(told, count, rounds, nodes),
+    }
+
+
+def _count(nodes: Sequence[str], count: int) -> int:
+    if nodes and count and count != len(nodes):
+        raise t.Invalid(f"names {len(nodes)} nodes, and count says {count}: give one of them")
+    if len(set(nodes)) < len(nodes):
+        raise t.Invalid("names a node twice")
+    number = len(nodes) or count
+    if number < FEWEST_NODES:
+        raise t.Invalid(
+            f"a sweep needs at least {FEWEST_NODES} nodes, not {number}: say how many (-e nodes=4), or name them "
+            "(fabric_nodes, or fabric_group, a group of the inventory)"
+        )
+    return number
+
+
+def _minutes(told: Mapping[str, Any], compared: int, rounds: int) -> int:
+    """A time limit under which even the slowest sweep ends by itself."""
+    each = 2 * (compared if compared > 1 else _INTERFACES) + max(0, rounds - 2) + 1
+    seconds: int = each * (told["seconds"] + _AROUND) + _BESIDES
+    return math.ceil(seconds / 60)
+
+
+def _job(told: Mapping[str, Any], count: int, nodes: Sequence[str], src: str, minutes: int) -> dict[str, Any]:
+    return {
+        "name": NAME,
+        "command": [PROGRAM, json.dumps(told, sort_keys=True)],
+        "code": {"src": src},
+        # What is measured is in the candidates; another fabric of the cluster is another sweep by them.
+        "fabric": "auto",
+        "resources": {
+            "nodes": count,
+            # Beside other jobs a bandwidth says little.
+            "exclusive": True,
+            "time": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
+            **({"sbatch": {"nodelist": ",".join(nodes)}} if nodes else {}),
+        },
+        "monitor": {"host": 0, "gpu": 0},
+        "artifact": {"path": "result.json", "require": {"measured_pairs": {"gt": 0}}},
+    }
+
+
+def _lines(told: Mapping[str, Any], count: int, rounds: int, nodes: Sequence[str]) -> list[str]:
+    sizes = told["sizes"]
+    which = ", ".join(nodes) if nodes else "as Slurm chooses them"
+    others = [one["name"] for one in told["candidates"][1:]]
+    compared = f"{CURRENT} and {', '.join(others)}" if others else "the interfaces that all nodes have (not with NCCL)"
+    return [
+        f"sweep over {count} nodes ({which}) by {told['method'].replace('_', '-')}",
+        f"{counted(rounds, 'round')} of {counted(count // 2, 'pair')}"
+        + (f", then all {count}" if count > FEWEST_NODES else ""),
+        f"sizes {', '.join(map(shown_size, sizes))}; at most {told['seconds']} s each",
+        f"compared: {compared}",
+    ]

@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The result of a sweep as people read it: a table, and what stands out. Pure."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, of_candidate, speed
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import (
+    columns,
+    shown_size,
+    shown_speed,
+    shown_time,
+)
+
+METHODS = {
+    "nccl_tests": "all_reduce_perf of nccl-tests",
+    "torch": "all-reduces by torch",
+    "tcp": "the traffic of an all-reduce over TCP",
+}
+# A screen is for the slowest nodes, and for a few of the others.
+MOST_NODES = 40
+FORMULA = "bus bandwidth = size / time x 2 (n - 1) / n with n ranks, as nccl-tests has it"
+
+
+def day(result: Mapping[str, Any]) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(result["measured_at"]))
+
+
+def title(result: Mapping[str, Any]) -> str:
+    backend = f" ({result['backend']})" if result["method"] == "torch" else ""
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result["measured_at"]))
+    ranks = f" x {result['ranks_per_node']} ranks" if result["ranks_per_node"] > 1 else ""
+    return (
+        f"{len(result['nodes'])} nodes{ranks}, {METHODS[result['method']]}{backend} over {interface(result)}, "
+        f"{when}, job {result['job_id']}"
+    )
+
+
+def interface(result: Mapping[str, Any]) -> str:
+    """Over what the chosen candidate went. NCCL picks its adapters itself; the interface is where its ranks meet."""
+    chosen = candidate(result, result["chosen"])
+    if result["backend"] == "nccl":
+        return f"what NCCL chose ({result['chosen']})"
+    return str(chosen["interface"])
+
+
+def candidate(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next(one for one in result["candidates"] if one["name"] == name)
+    return found
+
+
+def comparison(result: Mapping[str, Any]) -> list[str]:
+    """A line a candidate, against the current one."""
+    if len(result["candidates"]) < 2:
+        return []
+    first = result["candidates"][0]["median"]
+    rows = []
+    for one in result["candidates"]:
+        current = one is result["candidates"][0]
+        against = "" if current or not first else f"{100 * (one['median'] / first - 1):+.0f} %"
+        over = f"over {one['interface']}" if result["backend"] != "nccl" else ""
+        rows.append(
+            ["  " + one["name"], over, shown_speed(one["median"]), against]
+            + (["<- chosen"] if one["name"] == result["chosen"] else [])
+        )
+    return ["compared, median of the nodes' best pairs:", *columns(rows)]
+
+
+def by_size(result: Mapping[str, Any]) -> list[str]:
+    """A line a size: the median pair, and all nodes at once."""
+    pairs = [one for one in of_candidate(result, result["chosen"], "pair") if speed(one)]
+    whole = of_candidate(result, result["chosen"], "set")
+    rows = [["  size", "time", "median pair", *([f"all {len(result['nodes'])} nodes"] if whole else [])]]
+    for size in sorted({row["size"] for one in pairs for row in one["rows"]}):
+        mine = [row for one in pairs for row in one["rows"] if row["size"] == size]
+        row = [
+            "  " + shown_size(size),
+            shown_time(statistics.median(each["seconds"] for each in mine)),
+            shown_speed(statistics.median(each["bus"] for each in mine)),
+        ]
+        all_of_it = [each for one in whole for each in one["rows"] if each["size"] == size]
+        rows.append(row + [shown_speed(each["bus"]) for each in all_of_it])
+    return columns(rows)
+
+
+def by_node(judged: Mapping[str, Any]) -> list[str]:
+    """A line a node; of many nodes the slowest ones."""
+    nodes = judged["nodes"]
+    shown = sorted(nodes, key=lambda one: one["best"])[:MOST_NODES] if len(nodes) > MOST_NODES else nodes
+    rows = [["  node", "best pair", "worst pair", "pairs"]]
+    rows += [
+        ["  " + one["name"], shown_speed(one["best"]), shown_speed(one["worst"]), str(one["pairs"])]
+        + (["SLOW"] if one["slow"] else [])
+        for one in shown
+    ]
+    left = len(nodes) - len(shown)
+    return columns(rows) + ([f"  and {left} faster ones"] if left else [])
+
+
+def verdict(judged: Mapping[str, Any], rule: Rule) -> str:
+    return {
+        "fine": "nothing stands out",
+        "slow_nodes": f"{len(judged['slow_nodes'])} of {len(judged['nodes'])} nodes slow",
+        "slow_pairs": f"{len(judged['slow_pairs'])} pairs slow, and no node",
+        "all_slow": "everything is slow",
+        "unknown": "two nodes have no median to be compared with; nothing is flagged",
+    }[judged["verdict"]] + f" ({rule.words()})"
+
+
+def table(result: Mapping[str, Any], judged: Mapping[str, Any], rule: Rule, suggested: Mapping[str, Any]) -> list[str]:
+    """Everything, for a screen."""
+    return [
+        title(result),
+        f"  measured so because: {result['why']}",
+        f"  {FORMULA}",
+        *by_size(result),
+        *by_node(judged),
+        *comparison(result),
+        *(f"! {finding}" for finding in judged["findings"]),
+        *suggestions(suggested),
+        verdict(judged, rule),
+    ]
+
+
+def suggestions(suggested: Mapping[str, Any]) -> Sequence[str]:
+    return [
+        suggested["looks_like"],
+        *(f"  fabric {one['fabric']} fits: {one['reason']}" for one in suggested["fabrics"]),
+        *(f"  look at {one}" for one in suggested["look_at"]),
+    ]

@@ -1,0 +1,79 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a sweep left on the cluster: its result, read and checked, with everything that is made of it. Reads only."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import group_vars, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, judge
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+
+RESULT = os.path.join("work", "result.json")
+FORMAT = 1
+
+ARGUMENTS: dict[str, Any] = {
+    "run_dir": {"type": "path", "required": True},
+    "cluster": {"type": "dict", "default": {}},
+    "share": {"type": "float", "default": 0.7},
+    "mads": {"type": "float", "default": 4.0},
+    "expected": {"type": "float", "default": 0.0},
+}
+# What the action on the controller does with the result; the module knows nothing of it.
+ACTION_ARGUMENTS: dict[str, Any] = {
+    **ARGUMENTS,
+    "dest": {"type": "path"},
+    "overwrite": {"type": "bool", "default": False},
+}
+
+
+def load(run_dir: str) -> dict[str, Any]:
+    """The result of a sweep. Raises RankzeroError."""
+    path = os.path.join(os.path.expanduser(run_dir), RESULT)
+    text = fresh.text_of(path)
+    if not text:
+        raise RankzeroError(
+            f"run_dir: {path} is not there: the sweep has not ended, or has failed (ansible-playbook "
+            f"rankzero.slurm.diagnose -e run_dir={run_dir})"
+        )
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    about = found.pop("about", None) if isinstance(found, dict) else None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise RankzeroError(f"run_dir: {path} is no result of this version's sweep: run it again (-e rerun=true)")
+    return {**about, **found}
+
+
+def described(run_dir: str, cluster: Mapping[str, Any], rule: Rule) -> dict[str, Any]:
+    """The result of module fabric_report."""
+    if not 0 < rule.share < 1:
+        raise RankzeroError(f"share: must be above 0 and below 1, not {rule.share:g}")
+    if rule.mads < 0 or rule.expected < 0:
+        raise RankzeroError(f"mads, expected: must not be negative, not {rule.mads:g} and {rule.expected:g}")
+    result = load(run_dir)
+    judged = judge(result, rule)
+    suggested = suggest(cluster, result["facts"])
+    return {
+        **judged,
+        "method": result["method"],
+        "backend": result["backend"],
+        "why": result["why"],
+        "job_id": result["job_id"],
+        "measured_at": result["measured_at"],
+        "candidates": result["candidates"],
+        "chosen": result["chosen"],
+        "variables": group_vars.measured(result),
+        "suggestions": suggested,
+        "table": report.table(result, judged, rule, suggested),
+        "reason": f"slow in the fabric check of {report.day(result)} (job {result['job_id']})",
+        "group_vars": group_vars.render(result, judged, suggested),
+    }

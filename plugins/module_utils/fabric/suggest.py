@@ -1,0 +1,152 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which named fabric fits a cluster, and why; where that cannot be known, what to look at. Pure.
+
+A login node's interfaces say little of the nodes': what they have comes from the facts that a sweep gathers on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import generation
+
+Facts = Mapping[str, Mapping[str, Any]]
+SWEEP = "the nodes' networks are known only to them: ansible-playbook rankzero.slurm.fabric -e nodes=4 looks there"
+
+
+def suggest(cluster: Mapping[str, Any], nodes: Facts) -> dict[str, Any]:
+    """looks_like (a sentence), fabrics (name and reason, the best first) and look_at (what a person has to look at).
+
+    cluster: what module cluster_info returned, or {}; nodes: {node: facts of a sweep}, or {}.
+    """
+    fabrics, look_at = _of_nodes(cluster, nodes) if nodes else _of_cluster(cluster)
+    return {
+        "looks_like": looks_like(cluster, nodes),
+        "fabrics": [{"fabric": name, "reason": reason} for name, reason in fabrics],
+        "look_at": look_at,
+    }
+
+
+def looks_like(cluster: Mapping[str, Any], nodes: Facts) -> str:
+    """This cluster looks like: 2 partitions, 8 GPUs a node (h100), interfaces ib0-ib7."""
+    parts = []
+    partitions = cluster.get("partitions") or []
+    if partitions:
+        parts.append(counted(len(partitions), "partition"))
+        counts = sorted({int(one.get("gpus_per_node") or 0) for one in partitions} - {0})
+        types = cluster.get("gpu_types") or []
+        if counts:
+            parts.append(
+                f"{' or '.join(map(str, counts))} GPU{'' if counts == [1] else 's'} a node"
+                + (f" ({', '.join(types)})" if types else "")
+            )
+        else:
+            parts.append("no GPUs")
+    elif nodes:
+        parts.append(counted(len(nodes), "node"))
+    if nodes:
+        common = set.intersection(*(set(one["interfaces"]) for one in nodes.values()))
+        parts.append(f"interfaces {spans(common)}" if common else "no interface that all nodes have")
+        adapters = set.intersection(*({each["name"] for each in one["rdma"]} for one in nodes.values()))
+        parts.append(f"RDMA adapters {spans(adapters)}" if adapters else "no RDMA adapters")
+    return f"this cluster looks like: {', '.join(parts) or 'nothing is known of it'}"
+
+
+def spans(names: Sequence[str] | set[str]) -> str:
+    """ib0, ib1, ib2 and eth0 as eth0, ib0-ib2."""
+    found: list[tuple[str, int, int]] = []
+    plain = []
+    for name in sorted(names, key=_natural):
+        match = re.fullmatch(r"(.*?)(0|[1-9][0-9]*)", name)
+        if not match:
+            plain.append(name)
+            continue
+        stem, number = match.group(1), int(match.group(2))
+        if found and found[-1][0] == stem and found[-1][2] == number - 1:
+            found[-1] = (stem, found[-1][1], number)
+        else:
+            found.append((stem, number, number))
+    return ", ".join(
+        plain + [f"{stem}{low}" if low == high else f"{stem}{low}-{stem}{high}" for stem, low, high in found]
+    )
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    match = re.fullmatch(r"(.*?)([0-9]+)", name)
+    return (match.group(1), int(match.group(2)), name) if match else (name, -1, name)
+
+
+def _generations(cluster: Mapping[str, Any], nodes: Facts) -> set[str]:
+    models = [model for one in nodes.values() for model in one["gpus"]["models"]]
+    return {made for made in map(generation, [*models, *(cluster.get("gpu_types") or [])]) if made}
+
+
+def _of_cluster(cluster: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
+    """From Slurm alone: the GPUs are known, the network is not."""
+    made = _generations(cluster, {})
+    types = ", ".join(cluster.get("gpu_types") or [])
+    hints = {
+        "hopper": ("infiniband_h100", "if its network is InfiniBand"),
+        "ampere": ("infiniband_a100", "if its network is InfiniBand"),
+        "blackwell": ("nvlink_blackwell", "if its nodes share NVLink"),
+        "amd": ("rccl", "if its network is InfiniBand"),
+    }
+    found = [(hints[one][0], f"GPUs {types}; {hints[one][1]}") for one in sorted(made) if one in hints]
+    return found, [SWEEP]
+
+
+def _of_nodes(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
+    every = list(nodes.values())
+    if all(one["cxi"] for one in every):
+        return [("slingshot", "every node has adapters of Slingshot (/sys/class/cxi)")], [
+            "whether the site's OFI plugin is in the ranks' library path: NCCL_NET asks for it by name"
+        ]
+    if all(any(each["driver"] == "efa" for each in one["rdma"]) for one in every):
+        return [("efa", "every node has an Elastic Fabric Adapter")], []
+    layers = [{each["layer"] for each in one["rdma"] if each["state"] in ("ACTIVE", "")} for one in every]
+    if all("InfiniBand" in layer for layer in layers):
+        return _infiniband(cluster, nodes)
+    if all("Ethernet" in layer for layer in layers):
+        return [("roce", "every node has an active RDMA adapter whose link layer is Ethernet")], [
+            "which index of show_gids is RoCE v2 over IPv4, where NCCL is older than 2.21 (NCCL_IB_GID_INDEX)"
+        ]
+    if any(layers):
+        having = sum(map(bool, layers))
+        return [("auto", f"only {having} of {len(every)} nodes have an active RDMA adapter")], [
+            "why the other nodes have none: cat /sys/class/infiniband/*/ports/*/state"
+        ]
+    return _sockets(cluster, nodes)
+
+
+def _infiniband(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
+    made = _generations(cluster, nodes)
+    rates = sorted({each["rate"] for one in nodes.values() for each in one["rdma"] if each["layer"] == "InfiniBand"})
+    network = f"every node has InfiniBand ({', '.join(rates)})"
+    if any(one["gpus"]["amd"] for one in nodes.values()) or "amd" in made:
+        return [("rccl", f"{network}, and AMD's GPUs")], []
+    if "blackwell" in made:
+        look = ["whether nodes share NVLink: nvidia-smi -q shows a Fabric with a cluster id; else infiniband_h100 does"]
+        return [("nvlink_blackwell", f"{network}, and Blackwell GPUs")], look
+    if "hopper" in made:
+        return [("infiniband_h100", f"{network}, and Hopper GPUs")], []
+    if "ampere" in made:
+        return [("infiniband_a100", f"{network}, and Ampere GPUs")], []
+    return [("infiniband_h100", f"{network}; its one variable is the same for other GPUs")], [
+        "which GPUs the nodes have: Slurm does not name their type here"
+    ]
+
+
+def _sockets(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
+    named = sorted({name for one in nodes.values() for name, each in one["interfaces"].items() if each["fast"]})
+    look_at = []
+    if named:
+        look_at.append(f"whether {spans(named)} should be InfiniBand: without an RDMA adapter it carries sockets only")
+    if any(one["gpus"]["count"] for one in nodes.values()) or cluster.get("gpu_types"):
+        return [("ethernet", "no node has an RDMA adapter, so NCCL goes over sockets")], look_at
+    reason = "no RDMA adapter, and this job had no GPU: Gloo takes the interface that is picked on the nodes"
+    return [("auto", reason)], look_at

@@ -1,0 +1,186 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_report
+short_description: Say which nodes a sweep found slow, and write its choice
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+description:
+  - Reads what a sweep of M(rankzero.slurm.fabric_plan) measured, shows bandwidth by size and by node, and says which
+    nodes or pairs are outliers, or whether everything is slow. Other thresholds judge the same numbers again.
+  - Writes the settings that were measured to be the best as a file of C(group_vars) on the controller, for review.
+extends_documentation_fragment:
+  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.actiongroup_slurm
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  run_dir:
+    description: The run directory of the sweep, as M(rankzero.slurm.job) returns it.
+    type: path
+    required: true
+  cluster:
+    description: What M(rankzero.slurm.cluster_info) returned, for suggestions.
+    type: dict
+    default: {}
+  share:
+    description:
+      - A node below this share of the median is an outlier, if it is one by O(mads), too. Below half of this share it
+        is one in any case.
+    type: float
+    default: 0.7
+  mads:
+    description: A node that is more than so many scaled median absolute deviations below the median is an outlier.
+    type: float
+    default: 4.0
+  expected:
+    description:
+      - Bus bandwidth of a healthy node in GB/s (10^9 bytes a second). Where the median is below O(share) of it,
+        everything is slow. 0 is not known.
+    type: float
+    default: 0.0
+  dest:
+    description: File on the controller to write the choice to. Its folder is made. Nothing is written without it.
+    type: path
+  overwrite:
+    description:
+      - Replace a file at O(dest) that was not written here, or was changed since. It is kept as a backup beside it.
+      - Otherwise such a file is an error, and stays as it is.
+    type: bool
+    default: false
+seealso:
+  - module: rankzero.slurm.fabric_plan
+  - module: rankzero.slurm.fabric_info
+  - module: rankzero.slurm.node_exclusion
+"""
+
+EXAMPLES = r"""
+- name: Judge a sweep again, more strictly
+  rankzero.slurm.fabric_report:
+    run_dir: "{{ launch.run_dir }}"
+    share: 0.9
+    dest: group_vars/slurm_login/fabric.yml
+"""
+
+RETURN = r"""
+verdict:
+  description: V(fine), V(slow_nodes), V(slow_pairs), V(all_slow) or V(unknown) (too few nodes to compare).
+  returned: success
+  type: str
+median:
+  description: Median of the nodes' best pairs, bus bandwidth in bytes a second.
+  returned: success
+  type: float
+nodes:
+  description: Each node with C(name), C(best) and C(worst) pair in bytes a second, C(pairs) and whether it is C(slow).
+  returned: success
+  type: list
+  elements: dict
+slow_nodes:
+  description: Names of the outliers.
+  returned: success
+  type: list
+  elements: str
+slow_pairs:
+  description: Pairs that are slow although both of their nodes are fine with others.
+  returned: success
+  type: list
+  elements: list
+findings:
+  description: What stands out, a sentence each.
+  returned: success
+  type: list
+  elements: str
+method:
+  description: What measured.
+  returned: success
+  type: str
+backend:
+  description: V(nccl), V(gloo) or V(tcp).
+  returned: success
+  type: str
+why:
+  description: Why it was that.
+  returned: success
+  type: str
+job_id:
+  description: The Slurm job that measured.
+  returned: success
+  type: str
+measured_at:
+  description: When, in seconds since 1970.
+  returned: success
+  type: int
+candidates:
+  description:
+    - What was compared, the current settings first, each with C(name), C(variables), C(interface) and C(median).
+  returned: success
+  type: list
+  elements: dict
+chosen:
+  description: Name of the best one.
+  returned: success
+  type: str
+variables:
+  description:
+    - What is to be set for it, each with C(value) and C(reason). Empty where the current settings are the best.
+  returned: success
+  type: dict
+suggestions:
+  description: What the cluster C(looks_like), C(fabrics) that fit with reasons, and what to C(look_at).
+  returned: success
+  type: dict
+reason:
+  description: A reason to leave the slow nodes out.
+  returned: success
+  type: str
+table:
+  description: Everything as aligned lines.
+  returned: success
+  type: list
+  elements: str
+group_vars:
+  description: The text of the file.
+  returned: success
+  type: str
+dest:
+  description: The file that was written.
+  returned: when O(dest) is given
+  type: str
+backup:
+  description: Where the file that was there is kept.
+  returned: when it was replaced with O(overwrite)
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import GIGA, Rule
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, described
+
+
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    asked = module.params
+    rule = Rule(asked["share"], asked["mads"], asked["expected"] * GIGA)
+    return {"changed": False, **described(asked["run_dir"], asked["cluster"], rule)}
+
+
+def main() -> None:
+    # What is done with the file is the business of the action plugin.
+    run_module(ACTION_ARGUMENTS, logic, supports_check_mode=True)
+
+
+if __name__ == "__main__":
+    main()
