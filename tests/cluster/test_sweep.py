@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -190,7 +189,25 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
     planned = site.play(pipeline, "--check", playbook="rankzero.slurm.pipeline")
     assert stages(planned) == [("job", "planned"), ("sweep", "planned"), ("job", "planned")]
     assert trained["key"] != planned.results(PIPELINE)[-1]["stages"][1]["key"]
-    assert json.dumps(tokenised["key"])
+    site.write(site.job(f"{UNTIL_GO}", name="tokenise"), "jobs/tokenise.yml")
+    played = site.play(pipeline, playbook="rankzero.slurm.pipeline")
+    running = played.results(PIPELINE)[-1]["stages"]
+    before = site.jobs()
+    checked = site.play(pipeline, "--check", "--diff", playbook="rankzero.slurm.pipeline", state="absent")
+    assert [stage["changed"] for stage in checked.results(PIPELINE)[-1]["stages"]] == [True, True, True]
+    assert f"job {running[0]['job_id']}\n" in checked.output and "cancelled (asked for)" in checked.output
+    assert site.jobs() == before, "check mode cancels nothing"
+    played = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="absent", wait=True)
+    assert stages(played) == [("job", "absent"), ("sweep", "cancelled"), ("job", "absent")]
+    assert site.ended(running[0]["job_id"]) == site.ended(running[2]["job_id"]) == "CANCELLED"
+    assert not {"PENDING", "RUNNING"} & set(site.jobs().values()), site.jobs()
+    again = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="absent").results(PIPELINE)[-1]
+    assert (again["changed"], [stage["name"] for stage in again["stages"]]) == (
+        False,
+        [stage["name"] for stage in running],
+    )
+    wrong = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="gone").results(PIPELINE)[-1]
+    assert wrong["msg"] == "state: must be one of present, absent; not 'gone'"
 
 
 def test_what_the_modules_take(site: Site) -> None:
@@ -227,8 +244,9 @@ def test_what_the_modules_take(site: Site) -> None:
             for internal in ("_request", "_runtime", "_secrets_file")
         ),
     ]
-    # The role's part: what is missing is built before.
-    assert site.play(job, playbook=PLAYBOOK, wait=True, env={"SWEEP_TOKEN": "s3cr3t"}).rc == 0
+    # The role's part: what is missing is built before. One element alone is asked for, and enough.
+    played = site.play(job, playbook=PLAYBOOK, wait=True, env={"SWEEP_TOKEN": "s3cr3t"}, elements=["0"])
+    assert played.rc == 0 and states(played) == ["submitted", "absent", "absent"], played.output
     play = site.write([{"hosts": "slurm_login", "gather_facts": False, "tasks": tasks}], "own.yml")  # type: ignore[arg-type]
     played = site.play(None, playbook=play, env={"SWEEP_TOKEN": "s3cr3t"})
     assert played.rc == 0, played.output

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
@@ -52,6 +53,25 @@ class Element:
     @property
     def short(self) -> str:
         return self.key[:16]
+
+
+def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
+    """The numbers of those that are named, by number or by the beginning of a key (at least 6 digits); without names
+    of all. Raises `RankzeroError` for a name that is nobody's.
+    """
+    known = {name: element for element in elements for name in (str(element.number), element.short)}
+    found: set[int] = set()
+    for name in names:
+        mine = [known[name]] if name in known else []
+        if not mine and len(name) >= 6:
+            mine = [element for element in elements if element.key.startswith(name)]
+        if not mine:
+            raise RankzeroError(
+                f"elements: {name} is no element of this sweep; give its number (0 to {len(elements) - 1}), or its key "
+                "or the beginning of that"
+            )
+        found.update(element.number for element in mine)
+    return found if names else {element.number for element in elements}
 
 
 @dataclass
