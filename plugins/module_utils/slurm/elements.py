@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
@@ -198,6 +198,11 @@ class Elements:
         since = min(one.since for one in wanted)
         ids = {one.job_id: one for one in wanted if one.job_id}
         known = find_by_id(self.slurm, dict.fromkeys(map(base_id, ids)), since=since)
+        for job_id in ids:
+            whole = known.get(base_id(job_id))
+            if whole is not None and whole.final:
+                # An array that was cancelled before a task of it had a record of its own.
+                known.setdefault(job_id, replace(whole, job_id=job_id))
         forgotten = [job_id for job_id in ids if job_id not in known and base_id(job_id) != job_id]
         if forgotten and any(base_id(job_id) in {base_id(one) for one in known} for job_id in forgotten):
             known.update(find_by_id(self.slurm, forgotten, since=since))

@@ -280,7 +280,9 @@ def query_squeue(slurm: Slurm, selection: Sequence[str]) -> list[JobRecord]:
 def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
     """What `scontrol show job` knows of one id; empty when it does not know it."""
     result = slurm.attempt("scontrol", "show", "job", job_id)
-    if result.rc != 0 and "Invalid job id specified" in result.stderr:
+    # The second one is said of a task whose array is known: of one that was cancelled before it had a record of its own.
+    said = result.stdout + result.stderr
+    if result.rc != 0 and ("Invalid job id specified" in said or f"Job {job_id} not found" in said):
         return []
     raise_for(result, slurm.timeout)
     return [from_scontrol(block) for block in parse.parse_blocks(result.stdout) if block.get("JobId")]

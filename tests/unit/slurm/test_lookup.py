@@ -33,6 +33,12 @@ def test_one_squeue_for_any_number_of_jobs() -> None:
     assert found["34"].signal == 15 and found["34"].source == "squeue"
 
 
+def test_a_task_without_a_record_of_its_own_is_one_that_nobody_knows() -> None:
+    """Of an array that was cancelled while all of it waited. The words of 22.05, 24.11 and 26.05, on stdout."""
+    fake = FakeSlurm(squeue=said(), scontrol=said("Job 1_0 not found\n", rc=1), sacct=said())
+    assert lookup.find_by_id(fake.slurm(), ["1_0"]) == {} and fake.programs == ["squeue", "scontrol", "sacct"]
+
+
 def test_a_requeued_job_counts_its_restarts() -> None:
     squeue = lookup.find_by_id(FakeSlurm(squeue=SQUEUE).slurm(), ["30"])["30"]
     assert (squeue.state, squeue.restarts) == ("PENDING", 1)

@@ -246,6 +246,17 @@ def test_cancelling_one_element_or_all(grid: Grid) -> None:
     assert [job["state"] for job in grid.cluster.jobs.values()] == ["COMPLETED", "CANCELLED", "CANCELLED"]
 
 
+def test_an_array_that_was_cancelled_while_all_of_it_waited_is_one_job_to_slurm(grid: Grid) -> None:
+    grid.launch()
+    row = {**grid.cluster.jobs.pop("101_0"), "state": "CANCELLED"}
+    del grid.cluster.jobs["101_1"], grid.cluster.jobs["101_2"]
+    grid.cluster.jobs["101"] = row
+    again = grid.launch(relaunch="never")
+    assert {one["standing"] for one in again["elements"]} == {"failed"}
+    assert "CANCELLED" in again["elements"][2]["why"] and again["elements"][2]["job_id"] == "101_2"
+    assert grid.states(grid.launch()) == ["submitted"] * 3
+
+
 def test_only_the_elements_that_are_named_are_submitted(grid: Grid) -> None:
     first = grid.launch(only=["1", "020202"])
     assert grid.states(first) == ["absent", "submitted", "submitted"]
