@@ -33,6 +33,24 @@ def states(played: Played) -> list[str]:
     return [row["launch_state"] for row in sweep(played)["elements"]]
 
 
+def three_elements(site: Site, **resources: Any) -> None:
+    """A sweep of which one element fails, its results, and the same again: for labs that are made otherwise."""
+    job = site.job(
+        ["sh", "-c", """[ "$1" != 3 ] || exit 3; printf '{"loss": %s}' "$1" > result.json""", "p", "{lr}"],
+        artifact={},
+        resources={"time": "00:05:00", **resources},
+        sweep={"parameters": {"lr": ["2", "1", "3"]}, "metric": "loss"},
+    )
+    played = site.play(job, playbook=PLAYBOOK, wait=True)
+    found = played.results(INFO)[-1]
+    assert played.rc != 0 and found["counts"] == {"succeeded": 2, "failed": 1}, played.output
+    assert found["best"]["number"] == 1 and found["first_failed"]["number"] == 2
+    assert found["first_failed"]["message"].startswith("the program ended with exit code 3")
+    again = sweep(site.play(job, playbook=PLAYBOOK))
+    assert again["counts"] == {"unchanged": 2, "submitted": 1}
+    assert len(site.jobs()) == 4, "three tasks, and the one that had failed"
+
+
 def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> None:
     mend = site.host_path(f"{site.lab.shared_inside}/mend-{site.token}")
     job = site.job(
@@ -204,8 +222,6 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
     played = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="absent")
     assert stages(played) == [("job", "absent"), ("sweep", "absent"), ("job", "absent")]
     assert not played.results(PIPELINE)[-1]["changed"]
-    wrong = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="gone").results(PIPELINE)[-1]
-    assert wrong["msg"] == "state: must be one of present, absent; not 'gone'"
 
 
 def test_what_the_modules_take(site: Site) -> None:
@@ -235,6 +251,7 @@ def test_what_the_modules_take(site: Site) -> None:
             }
         },
         {INFO: {"sweep_dir": "/nowhere"}, "ignore_errors": True},
+        {PIPELINE: {"job": [before], "cluster": cluster, "state": "gone"}, "ignore_errors": True},
         {INFO: {"name": job["name"], "key": "9" * 6, "state_root": site.state_root}, "ignore_errors": True},
         {PIPELINE: {"job": [before], "cluster": cluster, "overrides": {"time": "00:04:00"}, "relaunch": "never"}},
         *(
@@ -264,6 +281,7 @@ def test_what_the_modules_take(site: Site) -> None:
     )
     assert not list(site.host_path(site.state_root).glob("runs/*/*/*/secrets.env"))
     assert Path(found["files"]["csv"]).exists() and "results" in found["files"]["csv"]
+    assert played.results(PIPELINE)[0]["msg"] == "state: must be one of present, absent; not 'gone'"
     assert "holds no sweep.json" in nowhere["msg"] and "no sweep" in nobody["msg"]
     assert [stage["launch_state"] for stage in played.results(PIPELINE)[-1]["stages"]] == ["submitted"]
     limits = site.lab.head(["squeue", "--noheader", "--states=all", "--Format=Name:200,TimeLimit:20"]).stdout
