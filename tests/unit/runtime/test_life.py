@@ -376,30 +376,6 @@ def test_another_job_goes_on_where_none_may_be_requeued(forbidding: Site) -> Non
     assert '"job_id": "1", "attempt": 0' in before.read_text(encoding="utf-8")
 
 
-def test_nodes_that_have_failed_are_left_out_by_the_next_attempt(site: Site) -> None:
-    """Not where the job asks for one of them by name, or where too few would be left."""
-    log = site.root.parent / "told"
-    to_log = f">> {shlex.quote(str(log))}"
-    site.functions["sinfo"] = "printf '%s\\n' n1 node03"
-    for asked, nodes, excluded in (("(null)", 1, "node09,node03"), ("node03", 1, ""), ("(null)", 2, "")):
-        site.functions["scontrol"] = (
-            f'case "$*" in *hostnames*) echo "$3" | tr , "\\n" ;; requeue*|update*) echo "$*" {to_log} ;; '
-            f'*) echo "JobId=1 Requeue=1 ReqNodeList={asked} ExcNodeList=node09 PreemptTime=None" ;; esac'
-        )
-        given = ["rankzero_gone=node03", f"SLURM_JOB_PARTITION=batch SLURM_JOB_NUM_NODES={nodes}"]
-        told_early(restarting(site, setup={"commands": given}, env={"CASE": f"{asked} {nodes}"}))
-        wanted = [f"update JobId=1 ExcNodeList={excluded}"] if excluded else []
-        assert log.read_text(encoding="utf-8").splitlines() == ["requeue 1", *wanted]
-        log.unlink()
-
-
-def test_another_job_leaves_them_out_as_well(forbidding: Site) -> None:
-    given = ["rankzero_gone=node03", "SLURM_JOB_PARTITION=batch SLURM_JOB_NUM_NODES=1"]
-    given.append(f"PATH={shlex.quote(str(forbidding.tools))}:$PATH")
-    told_early(restarting(forbidding, setup={"commands": given}))
-    assert " --exclude=node09,node03 " in said(forbidding)[-1]
-
-
 def test_a_script_submitted_by_hand_has_no_successor(forbidding: Site) -> None:
     job = chained(forbidding)
     process = job.start(by_hand=True)
