@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import lookup
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, lookup
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, recorded, said
 
 SQUEUE = said(recorded("squeue.txt"))
@@ -176,7 +176,7 @@ def test_bad_input_names_the_option() -> None:
 def test_host_lists_are_expanded_by_slurm() -> None:
     fake = FakeSlurm(scontrol=said("node01\nnode02\n"))
     slurm = fake.slurm()
-    assert lookup.expand_nodes(slurm, "node[01-02]") == ["node01", "node02"]
-    assert lookup.expand_nodes(slurm, "node07") == ["node07"]
-    assert lookup.expand_nodes(slurm, "") == []
+    assert client.expand_nodes(slurm, "node[01-02]") == ["node01", "node02"]
+    assert client.expand_nodes(slurm, "node07") == ["node07"]
+    assert client.expand_nodes(slurm, "") == []
     assert fake.asked == [["/usr/bin/scontrol", "show", "hostnames", "node[01-02]"]]
