@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, release
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import STOP, Run, run_matrix
 from benchmarks.launch import table
@@ -34,12 +34,12 @@ LABS: dict[str, dict[str, object]] = {
 
 
 @contextmanager
-def booted(name: str) -> Iterator[layout.Lab]:
-    """A lab of its own, removed at the end."""
+def booted(name: str, slurm: str) -> Iterator[layout.Lab]:
+    """A lab of its own with that release of Slurm, removed at the end."""
     usual: dict[str, object] = {
         "name": f"faults-{name}", "directory": "", "way": "auto", "nodes": 4, "cpus": 16, "memory": 64000, "gpus": 0,
         "accounting": "slurmdbd", "job_comments": False, "internet": False,
-        "partitions": [{"name": "batch", "default": True}], "slurm_conf": [], "binds": [], "slurm": "host",
+        "partitions": [{"name": "batch", "default": True}], "slurm_conf": [], "binds": [], "slurm": slurm,
         "profile": "friendly", "gpu_type": "",
     }  # fmt: skip
     lab = layout.from_options({**usual, **LABS[name]})
@@ -76,12 +76,15 @@ def main() -> int:
     )
     parser.add_argument("--labs", default=",".join(LABS), help=f"which of {', '.join(LABS)} (all)")
     parser.add_argument("--workers", type=int, default=4, help="faults under way at once on each lab (4)")
+    parser.add_argument("--slurm", default="host", choices=["host", *release.RELEASES], help="release of Slurm (host)")
     options = parser.parse_args()
     labs = options.labs.split(",")
     if not set(labs) <= set(LABS):
         parser.error(f"--labs: {options.labs} is not among {', '.join(LABS)}")
     if "site" in labs and os.getuid() != 0:
         parser.error("--labs: a lab of profile site needs root; leave it out: --labs friendly,bare")
+    if options.slurm != "host" and os.getuid() != 0:
+        parser.error("--slurm: another Slurm than the host's needs root")
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
     begun = time.monotonic()
@@ -89,7 +92,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rankzero-faults-") as scratch:
 
         def of_lab(name: str) -> list[Run]:
-            with booted(name) as lab:
+            with booted(name, options.slurm) as lab:
                 return run_matrix(lab, name, Path(scratch), options.count // len(labs), workers=options.workers)
 
         # Most of a run is waiting: the labs do it at the same time.
@@ -99,8 +102,9 @@ def main() -> int:
     text = f"{datetime.date.today().isoformat()}. {report(runs, labs, time.monotonic() - begun)}"
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
-    (out / "faults.md").write_text(text)
-    (out / "faults.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+    kind = "faults" if options.slurm == "host" else f"faults-{options.slurm}"
+    (out / f"{kind}.md").write_text(text)
+    (out / f"{kind}.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
     print(text)
     return 0 if all(run.good for run in runs) and not STOP.is_set() else 1
 

@@ -6,49 +6,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Stage, stages, text_replaced
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless, stages
 
 display = Display()
-
-
-@dataclass(frozen=True)
-class _Rendered:
-    """A stage and what is shipped for it."""
-
-    stage: Stage
-    launch: Prepared | PreparedSweep
-
-    @property
-    def is_sweep(self) -> bool:
-        return isinstance(self.launch, PreparedSweep)
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """The request of its job or of its array."""
-        found: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
-        return found
-
-    @property
-    def first(self) -> Prepared:
-        return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
-
-    def upstream(self) -> Upstream:
-        request = self.request
-        # Of a sweep the folder that holds all of its arrays; its elements are named in sweep.json there.
-        path = request["runs_dir"] if self.is_sweep else f"{request['runs_dir']}/{request['token']}"
-        return Upstream(request["name"], request["key"], path)
+STATES = ("present", "absent")
 
 
 class ActionModule(LaunchAction):
@@ -62,14 +31,17 @@ class ActionModule(LaunchAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _pipeline(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state")
+        state = arguments.get("state") or "present"
+        if state not in STATES:
+            raise RankzeroError(f"state: must be one of {', '.join(STATES)}; not {state!r}")
         found = stages(arguments.get("job"), lambda path: self._read(path, arguments), os.getcwd())
-        rendered: list[_Rendered] = []
+        rendered: list[Rendered] = []
         for stage in found:
-            after = [rendered[index].upstream() for index in stage.after]
-            prepare = self.prepared_sweep if stage.job.spec.sweep else self.prepared
-            rendered.append(_Rendered(stage, prepare(stage.job, arguments["relaunch"], after=after)))
+            rendered.append(self.rendered(stage, rendered, arguments["relaunch"]))
         host = task_vars.get("inventory_hostname", "localhost")
+        if state == "absent":
+            return self._cancel(rendered, host, task_vars)
         results: list[dict[str, Any]] = []
         for one in rendered:
             result = self._launch(one, rendered, results, arguments["relaunch"], task_vars)
@@ -82,13 +54,26 @@ class ActionModule(LaunchAction):
                 break
         return self._result(rendered, results)
 
+    def _cancel(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """End what is active of each stage, the last one first: none begins because another one has gone."""
+        results: list[dict[str, Any]] = []
+        for one in reversed(rendered):
+            result = self.launched_stage(one.stage, one.launch, task_vars, state="absent")
+            results.insert(0, self.completed(result, one.first, one.stage.job, one.launch.lines))
+            if result.get("failed"):
+                return self._result(rendered[-len(results) :], results)
+            if not one.is_sweep:
+                result["diff"] = _gone(one, result)
+            display.display(f"{host}: {_ended(one, result)}")
+        return self._result(rendered, results)
+
     def _read(self, path: str, arguments: dict[str, Any]) -> Job:
         return read_job(path, arguments.get("cluster"), arguments.get("overrides"), self._command_line(), os.getcwd())
 
     def _launch(
         self,
-        one: _Rendered,
-        rendered: list[_Rendered],
+        one: Rendered,
+        rendered: list[Rendered],
         results: list[dict[str, Any]],
         relaunch: str,
         task_vars: dict[str, Any],
@@ -101,7 +86,7 @@ class ActionModule(LaunchAction):
             before = results[index]
             if not rendered[index].is_sweep:
                 texts[rendered[index].request["token"]] = str(before["generation"])
-            if _hopeless(before):
+            if hopeless(before):
                 name = rendered[index].request["name"]
                 return {
                     "failed": True,
@@ -113,24 +98,13 @@ class ActionModule(LaunchAction):
                 }
             waits += active_ids(before) if rendered[index].is_sweep else _active(before)
             anew = anew or before["launch_state"] in ("submitted", "planned")
-        request = text_replaced({"files": one.request["files"]}, texts)
-        request["waits_for"] = [f"afterok:{':'.join(waits)}"] if waits else []
-        # Whatever still waits for something older can never start.
-        request["supersedes"] = anew
+        changes: dict[str, Any] = {"supersedes": anew}  # whatever still waits for something older can never start
         if not results:
             # All that any stage needs is there before the first one is submitted.
             known = {(ref["kind"], ref["key"]): ref for each in rendered for ref in each.request["refs"]}
-            request["refs"] = list(known.values())
-        launch = one.launch
-        if isinstance(launch, PreparedSweep):
-            own = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, texts)
-            array = {**launch.arguments["array"], **request}
-            launch = replace(launch, arguments={**launch.arguments, **own, "array": array})
-            given = {"job": one.stage.path, "state": "present", "elements": []}
-            result = self.launched_sweep(one.stage.job, launch, given, task_vars)
-        else:
-            launch = replace(launch, arguments={**launch.arguments, **request})
-            result = self.launched(one.stage.job, launch, {"job": one.stage.path, "state": "present"}, task_vars)
+            changes["refs"] = list(known.values())
+        launch = one.submitted(texts, waits, **changes)
+        result = self.launched_stage(one.stage, launch, task_vars)
         result = self.completed(result, one.first, one.stage.job, launch.lines)
         if result.get("missing"):
             result["missing"] = [
@@ -141,7 +115,7 @@ class ActionModule(LaunchAction):
             ]
         return result
 
-    def _result(self, rendered: list[_Rendered], results: list[dict[str, Any]]) -> dict[str, Any]:
+    def _result(self, rendered: list[Rendered], results: list[dict[str, Any]]) -> dict[str, Any]:
         found = []
         for one, result in zip(rendered, results):
             kind = "sweep" if one.is_sweep else "job"
@@ -162,7 +136,7 @@ class ActionModule(LaunchAction):
         return {**whole, "diff": diffs}
 
 
-def _owner(ref: dict[str, Any], rendered: list[_Rendered]) -> _Rendered | None:
+def _owner(ref: dict[str, Any], rendered: list[Rendered]) -> Rendered | None:
     """The first stage that needs something: it says how that is built."""
     for one in rendered:
         if any(each["kind"] == ref["kind"] and each["key"] == ref["key"] for each in one.request["refs"]):
@@ -174,14 +148,24 @@ def _active(result: dict[str, Any]) -> list[str]:
     return [str(result["job_id"])] if result["standing"] == "active" and result["job_id"] else []
 
 
-def _hopeless(result: dict[str, Any]) -> bool:
-    """Whether a stage has failed and stays so."""
-    if "elements" in result:
-        return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])
-    return bool(result["launch_state"] == "unchanged" and result["standing"] == "failed")
+def _gone(one: Rendered, result: dict[str, Any]) -> dict[str, str]:
+    """A job before and after its end, as Ansible shows a diff."""
+    line = f"{one.request['name']} {one.request['key']} job {result.get('job_id')}\n" if result["changed"] else ""
+    header = one.request["runs_dir"]
+    return {"before_header": header, "after_header": header, "before": line, "after": ""}
 
 
-def _told(one: _Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
+def _ended(one: Rendered, result: dict[str, Any]) -> str:
+    """One line a stage: what was cancelled."""
+    name = one.request["name"]
+    if not result["changed"]:
+        return f"{name}: nothing of it is active"
+    if one.is_sweep:
+        return f"{name}: {result['counts']['cancelled']} elements cancelled"
+    return f"{name}: job {result.get('job_id')} cancelled"
+
+
+def _told(one: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     """One line a stage: what was done, and what it waits for."""
     follows = f", after {' and '.join(after)}" if after else ""
     missing = ", ".join(ref["kind"] for ref in result["missing"])

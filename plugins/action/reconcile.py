@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, CHANGED, RELAUNCH, REMOVED
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import KEY_LENGTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import CHANGED, RELAUNCH, REMOVED
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import SWEEP_PREFIX
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import Spec, provenance_of, read_folder, set_name
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
+    Spec,
+    in_order,
+    provenance_of,
+    read_folder,
+    set_name,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless
 
 display = Display()
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
@@ -31,7 +40,23 @@ OPTIONS: dict[str, Any] = {
     "max_failures": {"type": "int", "default": 3},
 }
 
+# What the steps of a plan carry for this action alone.
+_INTERNAL = ("ours", "submits", "anew", "recorded")
+
 Step = dict[str, Any]
+
+
+@dataclass
+class _Ready:
+    """A spec, rendered; and what is known of its launch: its generation, and the jobs that those after it wait for."""
+
+    spec: Spec
+    rendered: Rendered
+    follows: list[str]
+    generation: str = ""
+    jobs: list[str] = field(default_factory=list)
+    # Why nothing that follows it can be submitted now.
+    hinders: str = ""
 
 
 class ActionModule(LaunchAction):
@@ -52,25 +77,36 @@ class ActionModule(LaunchAction):
         specs = read_folder(options["jobs"], options["cluster"], cwd)
         origin = provenance_of(options["jobs"], cwd)
         name = options["set"] or set_name(options["jobs"], cwd, origin)
-        ready = {spec.job.spec.name: (spec, self._ready(spec, options, name, origin)) for spec in specs}
-        self._warn(_inside_their_code(specs, [prepared for _spec, prepared in ready.values()]))
+        ready = self._rendered(specs, options, name, origin)
+        self._warn(_inside_their_code(ready))
+        first = next(iter(ready.values())).rendered
         # One cluster, one place for all runs.
-        runs_dir = next(iter(ready.values()))[1].arguments["runs_dir"]
-        policies = {key: options[key] for key in ("removed", "changed", "relaunch", "max_failures")}
+        state_root = os.path.dirname(os.path.dirname(os.path.dirname(first.request["runs_dir"])))
         request = {
-            "state_root": os.path.dirname(os.path.dirname(os.path.dirname(runs_dir))),
+            "state_root": state_root,
             "set": name,
             "facts": origin,
-            "policies": policies,
+            "policies": {key: options[key] for key in ("removed", "changed", "relaunch", "max_failures")},
             "wanted": [
-                {"name": spec.job.spec.name, "key": prepared.plan.key[:KEY_LENGTH], "file": spec.file}
-                for spec, prepared in ready.values()
+                {
+                    "name": of,
+                    "key": one.rendered.request["key"],
+                    "file": one.spec.file,
+                    "elements": one.rendered.element_keys(),
+                    "after": one.follows,
+                }
+                for of, one in ready.items()
             ],
         }
         found = self._module(options, request)
         if found.get("failed"):
             return found
         steps: list[Step] = [{**step, "done": False, "error": ""} for step in found["steps"]]
+        for step in steps:
+            if step["kind"] == "sweep":
+                step["run_dir"] = os.path.join(state_root, "runs", step["name"], f"{SWEEP_PREFIX}{step['key']}")
+            if step["file"]:
+                _note(ready[step["name"]], step)
         self._tell(steps, name, origin)
         result = {
             "changed": any(step["action"] in ("launch", "cancel") for step in steps),
@@ -78,7 +114,7 @@ class ActionModule(LaunchAction):
             "set": name,
             "provenance": origin,
             "missing": [],
-            "store_root": os.path.dirname(os.path.dirname(next(iter(ready.values()))[1].plan.refs[0].path)),
+            "store_root": os.path.dirname(os.path.dirname(first.first.plan.refs[0].path)),
             "slurm_commands": found["slurm_commands"],
             "diff": [_standing(steps)],
         }
@@ -87,9 +123,11 @@ class ActionModule(LaunchAction):
         else:
             self._act(options, request, steps, ready, result)
         result["counts"] = {action: sum(step["action"] == action for step in steps) for action in ACTIONS}
-        active = [step for step in steps if step["action"] in ("adopt", "launch") and step["run_dir"]]
-        result["active"] = [step["run_dir"] for step in active if step["action"] == "adopt" or step["done"]]
+        result["active"] = _active(steps)
         problems = [f"{step['name']} ({step['file']}): {step['error']}" for step in steps if step["error"]]
+        for step in steps:
+            for internal in _INTERNAL:
+                step.pop(internal)
         # Where something is to be built first this is called again, and what was refused is refused again then.
         if problems and not result["missing"]:
             count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
@@ -103,12 +141,20 @@ class ActionModule(LaunchAction):
                 "of them makes another launch of all: name their folder in code.exclude"
             )
 
-    def _ready(self, spec: Spec, options: Mapping[str, Any], name: str, origin: Mapping[str, Any]) -> Prepared:
-        try:
+    def _rendered(
+        self, specs: list[Spec], options: Mapping[str, Any], name: str, origin: Mapping[str, Any]
+    ) -> dict[str, _Ready]:
+        """The specs by name, each after what it follows: their keys are part of its own."""
+        ready: list[_Ready] = []
+        for spec, stage in in_order(specs, options["jobs"], os.getcwd()):
             facts = {"job_file": {**origin, "path": spec.file, "set": name}}
-            return self.prepared(spec.job, options["relaunch"], facts)
-        except RankzeroError as error:
-            raise RankzeroError(f"jobs: {spec.file}: {error.message}; nothing was done", **error.partial) from error
+            follows = [ready[index].spec.job.spec.name for index in stage.after]
+            try:
+                one = self.rendered(stage, [before.rendered for before in ready], options["relaunch"], facts)
+            except RankzeroError as error:
+                raise RankzeroError(f"jobs: {spec.file}: {error.message}; nothing was done", **error.partial) from error
+            ready.append(_Ready(spec, one, follows))
+        return {one.spec.job.spec.name: one for one in ready}
 
     def _module(self, options: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
         """The cluster's half of one look, or of what precedes the launches."""
@@ -118,40 +164,50 @@ class ActionModule(LaunchAction):
         result.pop("invocation", None)
         return result
 
-    def _launch(self, step: Step, ready: Mapping[str, tuple[Spec, Prepared]], *, rehearse: bool) -> dict[str, Any]:
+    def _launch(self, step: Step, ready: Mapping[str, _Ready], *, rehearse: bool) -> dict[str, Any]:
         """One launch, or what would come of it."""
-        spec, prepared = ready[step["name"]]
-        before = self._task.check_mode
-        self._task.check_mode = before or rehearse
+        one, before = ready[step["name"]], [ready[name] for name in ready[step["name"]].follows]
+        generations = {each.rendered.request["token"]: each.generation for each in before}
+        waits = [job for each in before for job in each.jobs]
+        changes: dict[str, Any] = {"supersedes": True, "relaunch": "on_failure"} if step["anew"] else {}
+        launch = one.rendered.submitted(generations, waits, **changes)
+        # All of a sweep's elements need no names.
+        narrowed = len(step["submits"]) < len(one.rendered.element_keys())
+        checked = self._task.check_mode
+        self._task.check_mode = checked or rehearse
         try:
-            return self.launched(spec.job, prepared, {"job": spec.path, "state": "present"}, self._task_vars)
+            named = step["submits"] if narrowed else ()
+            return self.launched_stage(one.rendered.stage, launch, self._task_vars, elements=named)
         finally:
-            self._task.check_mode = before
+            self._task.check_mode = checked
 
-    def _rehearse(self, steps: list[Step], ready: Mapping[str, tuple[Spec, Prepared]], result: dict[str, Any]) -> None:
+    def _rehearse(self, steps: list[Step], ready: Mapping[str, _Ready], result: dict[str, Any]) -> None:
         """Check mode: whether Slurm would take each launch, and what each would bring."""
-        for step in steps:
-            if step["action"] == "launch":
-                answer = self._launch(step, ready, rehearse=True)
-                result["slurm_commands"] += answer.get("slurm_commands", 0)
-                result["diff"] += answer.get("diff") or []
-                if answer.get("failed"):
-                    self._refused(step, answer)
+        for step in _launches(steps, ready):
+            answer = self._launch(step, ready, rehearse=True)
+            result["slurm_commands"] += answer.get("slurm_commands", 0)
+            diff = answer.get("diff") or []
+            result["diff"] += diff if isinstance(diff, list) else [diff]
+            if answer.get("failed"):
+                self._refused(step, answer)
+            else:
+                ready[step["name"]].generation = str(answer.get("generation", ""))
 
     def _act(
         self,
         options: Mapping[str, Any],
         request: Mapping[str, Any],
         steps: list[Step],
-        ready: Mapping[str, tuple[Spec, Prepared]],
+        ready: Mapping[str, _Ready],
         result: dict[str, Any],
     ) -> None:
         """Carry the plan out. A job is cancelled for its successor only once the successor can be launched."""
         cancelled = {step["name"] for step in steps if step["action"] == "cancel"}
         held: set[str] = set()
-        for step in steps:
-            successor = step["action"] == "launch" and step["name"] in cancelled
-            if successor and not self._possible(step, self._launch(step, ready, rehearse=True), ready, result):
+        for step in _launches(steps, ready):
+            one = ready[step["name"]]
+            one.hinders = "; ".join(ready[name].hinders for name in one.follows if ready[name].hinders)
+            if (one.hinders or step["name"] in cancelled) and not self._looked(step, ready, result):
                 held.add(step["name"])
         begun = [step for step in steps if step["name"] not in held]
         wanted = [
@@ -166,30 +222,77 @@ class ActionModule(LaunchAction):
                 raise RankzeroError(str(answer.get("msg")), steps=steps)
             result["slurm_commands"] += answer["slurm_commands"]
         for step in begun:
-            if step["action"] != "launch":
-                step["done"] = True
-                continue
-            answer = self._launch(step, ready, rehearse=False)
-            result["slurm_commands"] += answer.get("slurm_commands", 0)
-            if self._possible(step, answer, ready, result):
-                step.update(done=True, **{key: answer[key] for key in ("generation", "job_id", "run_dir")})
-                how = {"submitted": "submitted", "adopted": "already there and active, adopted"}
-                said = how.get(answer["launch_state"], answer["launch_state"])
-                self._say(f"{step['name']}: job {step['job_id']}, generation {step['generation']}: {said}")
+            step["done"] = step["action"] != "launch"
+            if step["action"] in ("adopt", "unchanged", "failed") and not step["recorded"]:
+                self._record(step, ready)
+        for step in _launches(begun, ready):
+            one = ready[step["name"]]
+            one.hinders = "; ".join(ready[name].hinders for name in one.follows if ready[name].hinders)
+            if one.hinders:
+                self._looked(step, ready, result)
+            else:
+                self._begin(step, ready, result)
+
+    def _looked(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> bool:
+        """Whether a launch could be made now. What it lacks is built with the rest, also where it has to wait for what
+        it follows.
+        """
+        one = ready[step["name"]]
+        answer = self._launch(step, ready, rehearse=True)
+        possible = self._possible(step, answer, ready, result)
+        if possible and one.hinders and not result["missing"]:
+            self._refused(step, {"msg": one.hinders})
+        if not possible or one.hinders:
+            one.hinders = f"follows {step['name']}, which could not be launched now"
+            return False
+        one.generation = str(answer.get("generation", ""))
+        return True
+
+    def _begin(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> None:
+        """One launch of the plan."""
+        one = ready[step["name"]]
+        answer = self._launch(step, ready, rehearse=False)
+        result["slurm_commands"] += answer.get("slurm_commands", 0)
+        if not self._possible(step, answer, ready, result):
+            one.hinders = f"follows {step['name']}, which could not be launched now"
+            return
+        step["done"] = True
+        if one.rendered.is_sweep:
+            rows = [row for row in answer["elements"] if row["standing"] == "active"]
+            step["elements"] = [{name: row[name] for name in ("key", "job_id", "run_dir")} for row in rows]
+            step["job_id"] = ",".join(array["job_id"] for array in answer["arrays"]) or step["job_id"]
+            counts = ", ".join(f"{count} {name}" for name, count in answer["counts"].items())
+            self._say(f"{step['name']}: {counts}; {answer['sweep_dir']}")
+        else:
+            step.update({key: answer[key] for key in ("generation", "job_id", "run_dir")})
+            how = {"submitted": "submitted", "adopted": "already there and active, adopted"}
+            said = how.get(answer["launch_state"], answer["launch_state"])
+            self._say(f"{step['name']}: job {step['job_id']}, generation {step['generation']}: {said}")
+        try:
+            _note(one, step, active_ids(answer) if one.rendered.is_sweep else None, answer.get("standing"))
+            if hopeless(answer):
+                one.hinders = f"follows {step['name']}, which has failed meanwhile"
+        except RankzeroError as error:
+            one.hinders = error.message
+
+    def _record(self, step: Step, ready: Mapping[str, _Ready]) -> None:
+        """What the sweep consists of, for those who read its results, where all its elements come of other sweeps."""
+        one = ready[step["name"]]
+        launch = one.rendered.submitted({}, (), relaunch="never")
+        first = one.rendered.element_keys()[:1]
+        answer = self.launched_stage(one.rendered.stage, launch, self._task_vars, elements=first)
+        if answer.get("failed"):
+            self._refused(step, answer)
 
     def _possible(
-        self,
-        step: Step,
-        answer: Mapping[str, Any],
-        ready: Mapping[str, tuple[Spec, Prepared]],
-        result: dict[str, Any],
+        self, step: Step, answer: Mapping[str, Any], ready: Mapping[str, _Ready], result: dict[str, Any]
     ) -> bool:
         """Whether a launch was, or could be, made. Else it is noted why: refused, or something must be built first."""
         if answer.get("failed"):
             self._refused(step, answer)
             return False
-        spec, prepared = ready[step["name"]]
-        needed = self.producers({"missing": _to_build(answer)}, prepared, spec.job)
+        one = ready[step["name"]]
+        needed = self.producers({"missing": _to_build(answer)}, one.rendered.first, one.spec.job)
         known = {ref["path"] for ref in result["missing"]}
         result["missing"] += [ref for ref in needed["missing"] if ref["path"] not in known]
         if needed["missing"]:
@@ -204,24 +307,53 @@ class ActionModule(LaunchAction):
         at = f" at {str(origin['commit'])[:10]}" if origin.get("commit") else ""
         self._say(f"{name}{at}{' with uncommitted changes' if origin.get('dirty') else ''}")
         for step in steps:
-            job = f", job {step['job_id']}" if step["job_id"] else ""
-            where = f" ({step['file']}{job})" if step["file"] else f" ({job[2:]})"
+            what = "array" if step["kind"] == "sweep" else "job"
+            job = f"{what} {step['job_id']}" if step["job_id"] else ""
+            where = f" ({', '.join(filter(None, (step['file'], job)))})"
             self._say(f"  {step['action']:<10}{step['name']}{where}: {step['reason']}", COLORS.get(step["action"]))
 
     def _say(self, text: str, color: str | None = None) -> None:
         display.display(f"{self._host}: {text}", color=color)
 
 
-def _inside_their_code(specs: list[Spec], ready: list[Prepared]) -> list[str]:
-    """The names of specs whose code snapshot holds one of the job files."""
-    files = [os.path.realpath(spec.path) for spec in specs]
-    found = []
-    for spec, prepared in zip(specs, ready):
-        known = {entry.path for entry in prepared.snapshot.files}
-        root = os.path.realpath(prepared.snapshot.src)
-        if any(os.path.relpath(file, root) in known for file in files):
-            found.append(spec.job.spec.name)
+def _launches(steps: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
+    """What is to be launched, each after what it follows."""
+    found = {step["name"]: step for step in steps if step["action"] == "launch"}
+    return [found[name] for name in ready if name in found]
+
+
+def _note(one: _Ready, step: Step, jobs: list[str] | None = None, standing: str | None = None) -> None:
+    """What those that follow a launch have to know of it. `jobs`: what they wait for, where a submission said it."""
+    one.generation = str(step["generation"] or "")
+    if jobs is None:
+        active = standing == "active" or (standing is None and step["action"] == "adopt")
+        listed = step["elements"] if step["kind"] == "sweep" else [step] if active else []
+        jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
+    one.jobs = jobs
+
+
+def _active(steps: list[Step]) -> list[str]:
+    """The run directories of what is active now of the specs."""
+    found: list[str] = []
+    for step in steps:
+        if step["kind"] == "sweep" and step["file"]:
+            found += [each["run_dir"] for each in step["elements"]]
+        elif step["action"] == "adopt" or (step["action"] == "launch" and step["done"]):
+            found += [step["run_dir"]] if step["run_dir"] else []
     return found
+
+
+def _inside_their_code(ready: Mapping[str, _Ready]) -> list[str]:
+    """The names of specs whose code snapshot holds one of the job files."""
+    files = [os.path.realpath(one.spec.path) for one in ready.values()]
+    found = []
+    for name, one in ready.items():
+        snapshot = one.rendered.first.snapshot
+        known = {entry.path for entry in snapshot.files}
+        root = os.path.realpath(snapshot.src)
+        if any(os.path.relpath(file, root) in known for file in files):
+            found.append(name)
+    return sorted(found)
 
 
 def _to_build(answer: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -231,13 +363,21 @@ def _to_build(answer: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _standing(steps: list[Step]) -> dict[str, str]:
     """The launches before and after, a line each, as Ansible shows a diff."""
-
-    def line(step: Step, state: str) -> str:
-        return f"{step['name']} {step['key']} {state}\n"
-
-    before = [line(step, f"job {step['job_id']}") for step in steps if step["action"] in ("cancel", "adopt", "keep")]
-    after = [line(step, f"job {step['job_id']}") for step in steps if step["action"] in ("adopt", "keep")]
-    after += [line(step, "new job") for step in steps if step["action"] == "launch"]
+    before, after = [], []
+    for step in steps:
+        line = f"{step['name']} {step['key']}"
+        if step["kind"] == "sweep":
+            active = step["counts"]["active"]
+            to_come = 0 if step["action"] == "cancel" else active + len(step["submits"])
+            before += [f"{line} {active} elements\n"] if active else []
+            after += [f"{line} {to_come} elements\n"] if to_come else []
+            continue
+        if step["action"] in ("cancel", "adopt", "keep"):
+            before.append(f"{line} job {step['job_id']}\n")
+        if step["action"] in ("adopt", "keep"):
+            after.append(f"{line} job {step['job_id']}\n")
+        if step["action"] == "launch":
+            after.append(f"{line} new job\n")
     return {
         "before_header": "active launches",
         "after_header": "active launches",

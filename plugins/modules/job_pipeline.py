@@ -27,11 +27,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - Says of each job whether it would be submitted.
+      - Says of each job whether it would be submitted, or cancelled.
   diff_mode:
     support: full
     details:
-      - Shows what M(rankzero.slurm.job) and M(rankzero.slurm.job_sweep) show, for each job.
+      - Shows what M(rankzero.slurm.job) and M(rankzero.slurm.job_sweep) show, for each job, and what is cancelled.
 options:
   job:
     description:
@@ -57,6 +57,13 @@ options:
     type: str
     choices: [on_failure, always, never]
     default: on_failure
+  state:
+    description:
+      - V(present) launches. V(absent) cancels what is active of all jobs, the last one first, and leaves alone what has
+        ended. It knows the launches by their keys, so it needs the job files as they were.
+    type: str
+    choices: [present, absent]
+    default: present
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_sweep
@@ -75,6 +82,11 @@ EXAMPLES = r"""
       - jobs/train.yml
       - job: jobs/evaluate.yml
         after: [jobs/train.yml]
+
+- name: Cancel what is active of it
+  rankzero.slurm.job_pipeline:
+    job: pipelines/gpt.yml
+    state: absent
 """
 
 RETURN = r"""
@@ -95,7 +107,7 @@ stages:
       description: Its name.
       type: str
     launch_state:
-      description: What was done.
+      description: What was done. With O(state=absent) V(absent), or V(cancelled) for a sweep with active elements.
       type: str
     run_dir:
       description: Its run directory; for a sweep there is C(sweep_dir).
@@ -119,6 +131,7 @@ ARGUMENT_SPEC = {
     "cluster": {"type": "dict", "default": {}},
     "overrides": {"type": "dict", "default": {}},
     "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
 }
 
 

@@ -42,8 +42,8 @@ options:
     default: present
   elements:
     description:
-      - With O(state=absent) only these are cancelled. Each is the number of an element in this sweep, or its key, or at
-        least the first six digits of that.
+      - Only these are launched, or cancelled with O(state=absent). Each is the number of an element in this sweep, or
+        its key, or at least the first six digits of that. Empty is all of them.
     type: list
     elements: str
     default: []

@@ -17,6 +17,10 @@ description:
   - The plan has a line for each spec and for each launch that no spec asks for any more. V(launch), V(adopt) (its job
     is active), V(unchanged) (it has succeeded), V(failed) (it has failed and is not launched again), V(wait) (not
     yet), V(cancel) and V(keep) (a job that is left alone).
+  - A sweep is one line of the plan, with a count of its elements by what became of them. Of its elements those are
+    submitted that are missing, and by O(relaunch) those that have failed.
+  - A spec with C(after) is launched with what it follows, which must be in the folder, and starts when that has
+    succeeded. It waits (V(wait)) for what has failed and is not launched again.
   - Job files are data, nothing in them is templated. A mistake in any file, or two specs of one name, stops everything
     before anything is done.
   - Only launches that a reconciliation of the same set (O(set)) made or took on are ever cancelled. They are registered
@@ -65,6 +69,7 @@ options:
       - What happens where a spec has changed in a way that makes it another launch while its earlier job is active.
       - V(wait) launches the new content once that job has ended, at a later reconciliation. V(replace) cancels the job,
         waits until it has left its nodes, and launches the new content. V(keep) launches it beside that job.
+      - Of a sweep only the elements count that it has no more. One that has grown is launched at once.
     type: str
     choices: [wait, replace, keep]
     default: wait
@@ -72,6 +77,8 @@ options:
     description:
       - Whether a launch that has failed is launched again. V(never), since a reconciliation that runs every few minutes
         would spend the allocation on a program that cannot work, or V(on_failure), O(max_failures) times at most.
+      - A job that ended before it began, because what it follows had failed, is launched again in any case, once that
+        was launched again.
     type: str
     choices: [never, on_failure]
     default: never
@@ -118,7 +125,10 @@ steps:
       description: The job's name.
       type: str
     key:
-      description: The first 16 digits of the launch key.
+      description: The first 16 digits of the launch key, or of the key of the sweep.
+      type: str
+    kind:
+      description: V(job) or V(sweep).
       type: str
     file:
       description: The job file; empty where the spec is gone.
@@ -130,11 +140,19 @@ steps:
       description: Number of the newest generation, that of the new one where it was launched; null where there is none.
       type: int
     job_id:
-      description: Its Slurm job.
+      description: Its Slurm job; of a sweep the arrays with active elements, with commas.
       type: str
     run_dir:
-      description: Its run directory on the cluster.
+      description: Its run directory on the cluster; of a sweep the folder with C(sweep.json).
       type: str
+    counts:
+      description: Of a sweep the number of elements by what became of them, before anything was done; null of a job.
+      type: dict
+      sample: {succeeded: 3, active: 1, failed: 1, missing: 1}
+    elements:
+      description: Of a sweep the elements that are active now, with C(key), C(job_id) and C(run_dir).
+      type: list
+      elements: dict
     done:
       description: Whether the step was carried out. Always false in check mode.
       type: bool
@@ -146,7 +164,9 @@ counts:
   returned: success
   type: dict
 active:
-  description: The run directories of the launches that are active now, for O(rankzero.slurm.job_wait#module:run_dirs).
+  description:
+    - The run directories of the launches that are active now, elements of sweeps among them, for
+      O(rankzero.slurm.job_wait#module:run_dirs).
   returned: success
   type: list
   elements: str

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, load_job_file, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Stage, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import repository
 
 ENDINGS = (".yml", ".yaml", ".json")
@@ -45,12 +46,12 @@ def job_files(folder: str) -> list[str]:
 
 
 def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> list[Spec]:
-    """Every spec, by file. Raises RankzeroError with the mistakes of all files together.
+    """Every spec, by file; pipeline files are none. Raises RankzeroError with the mistakes of all files together.
 
     An empty folder is an error: a mistyped path or a checkout that failed would otherwise look like "all removed".
     """
     full = os.path.join(cwd, os.path.expanduser(folder))
-    files = job_files(full)
+    files = [file for file in job_files(full) if not _is_pipeline(os.path.join(full, file))]
     if not files:
         raise RankzeroError(
             f"jobs: {full} holds no job file ({', '.join(ENDINGS)}); to end everything cancel it by hand"
@@ -63,6 +64,7 @@ def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> lis
         except RankzeroError as error:
             problems.append(f"{file}: {error.message}")
     problems += _doubled(specs)
+    problems += _strangers(specs, {os.path.normpath(os.path.join(full, file)) for file in files})
     if problems:
         head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         listed = "\n".join(f"  - {problem}" for problem in problems)
@@ -80,6 +82,46 @@ def _doubled(specs: list[Spec]) -> list[str]:
         for name, names in sorted(files.items())
         if len(names) > 1
     ]
+
+
+def _strangers(specs: list[Spec], known: set[str]) -> list[str]:
+    """One sentence for each file that a spec follows and that is none of the folder's."""
+    return [
+        f"{spec.file}: after: {name} is not a job file of this folder; what a job follows has to be in it"
+        for spec in specs
+        for name in spec.job.spec.after
+        if os.path.normpath(os.path.join(spec.job.folder, name)) not in known
+    ]
+
+
+def _is_pipeline(path: str) -> bool:
+    """Whether a file says which jobs follow each other, and is no job of its own."""
+    try:
+        layer, _folder = load_job_file(path, os.sep)
+    except RankzeroError:
+        return False
+    return "jobs" in layer.data and "name" not in layer.data
+
+
+def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage]]:
+    """The specs as stages, each after what it follows by its own word or by that of a pipeline file of the folder.
+    Raises RankzeroError where they follow each other in a circle.
+    """
+    known = {os.path.normpath(spec.path): spec for spec in specs}
+
+    def read(path: str) -> Job:
+        if path not in known:
+            raise RankzeroError(f"jobs: {path} is not a job file of this folder; what a job follows has to be in it")
+        return known[path].job
+
+    after: dict[str, list[str]] = {path: [] for path in known}
+    full = os.path.join(cwd, os.path.expanduser(folder))
+    for path in (os.path.join(full, file) for file in job_files(full)):
+        found = stages(path, read, os.sep) if _is_pipeline(path) else []
+        for stage in found:
+            after[stage.path] += [found[index].path for index in stage.after]
+    ordered = stages([{"job": path, "after": names} for path, names in after.items()], read, os.sep)
+    return [(known[stage.path], stage) for stage in ordered]
 
 
 def provenance_of(folder: str, cwd: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, Stage
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
@@ -92,11 +93,18 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             after=after,
         )
 
-    def prepared_sweep(self, job: Job, relaunch: str, after: Sequence[Upstream] | None = None) -> PreparedSweep:
+    def prepared_sweep(
+        self,
+        job: Job,
+        relaunch: str,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        after: Sequence[Upstream] | None = None,
+    ) -> PreparedSweep:
         """The launches of a job with a section `sweep`."""
 
         def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
-            return self.prepared(one, relaunch, container_places=container_places, after=after)
+            return self.prepared(one, relaunch, facts, container_places=container_places, after=after)
 
         return prepare_sweep(job, self._roots(job)[0], prepared)
 
@@ -129,6 +137,29 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
             return self.call("rankzero.slurm.job_sweep", given, task_vars)
 
         return self._with_runtime(ask, sweep.first.runtime)
+
+    def rendered(
+        self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, Any] | None = None
+    ) -> Rendered:
+        """A stage of a pipeline. `before`: the rendered stages up to it, in their order."""
+        after = [before[index].upstream() for index in stage.after]
+        prepare = self.prepared_sweep if stage.job.spec.sweep else self.prepared
+        return Rendered(stage, prepare(stage.job, relaunch, facts, after=after))
+
+    def launched_stage(
+        self,
+        stage: Stage,
+        launch: Prepared | PreparedSweep,
+        task_vars: dict[str, Any],
+        *,
+        state: str = "present",
+        elements: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """A stage by the module that it is for; `elements` narrows a sweep."""
+        given = {"job": stage.path, "state": state}
+        if isinstance(launch, PreparedSweep):
+            return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)
+        return self.launched(stage.job, launch, given, task_vars)
 
     def completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
         """A module's result with what only the controller knows: the plan, and how to build what is missing."""

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, load_job_file
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep
 
 Read = Callable[[str], Job]
 
@@ -29,6 +32,53 @@ class Stage:
     path: str
     job: Job
     after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A stage and what is shipped for it."""
+
+    stage: Stage
+    launch: Prepared | PreparedSweep
+
+    @property
+    def is_sweep(self) -> bool:
+        return isinstance(self.launch, PreparedSweep)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The request of its job or of its array."""
+        found: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
+        return found
+
+    @property
+    def first(self) -> Prepared:
+        return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
+
+    def element_keys(self) -> list[str]:
+        """The keys of a sweep's elements; none of a job."""
+        return [one["key"] for one in self.launch.arguments["elements"]] if self.is_sweep else []
+
+    def upstream(self) -> Upstream:
+        request = self.request
+        # Of a sweep the folder that holds all of its arrays; its elements are named in sweep.json there.
+        path = request["runs_dir"] if self.is_sweep else f"{request['runs_dir']}/{request['token']}"
+        return Upstream(request["name"], request["key"], path)
+
+    def submitted(
+        self, generations: Mapping[str, str], waits: Sequence[str], **changes: Any
+    ) -> Prepared | PreparedSweep:
+        """What is shipped once it is known what came of the stages before: `generations` by their tokens, and `waits`,
+        the jobs to wait for. `changes` of the request besides.
+        """
+        request = text_replaced({"files": self.request["files"]}, generations)
+        request.update(waits_for=[f"afterok:{':'.join(waits)}"] if waits else [], **changes)
+        launch = self.launch
+        if isinstance(launch, PreparedSweep):
+            own = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, generations)
+            array = {**launch.arguments["array"], **request}
+            return replace(launch, arguments={**launch.arguments, **own, "array": array})
+        return replace(launch, arguments={**launch.arguments, **request})
 
 
 @dataclass(frozen=True)
@@ -136,6 +186,13 @@ def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[st
     for path in paths:
         visit(path)
     return order
+
+
+def hopeless(result: Mapping[str, Any]) -> bool:
+    """Whether a stage has failed and stays so, by what its module returned."""
+    if "elements" in result:
+        return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])
+    return bool(result["launch_state"] == "unchanged" and result["standing"] == "failed")
 
 
 def text_replaced(value: Any, texts: Mapping[str, str]) -> Any:

@@ -14,7 +14,8 @@ rankzero_chain() {
     [ -n "$rankzero_submission" ] || { rankzero_unchained="the script was submitted by hand"; return 1; }
     [ -z "${RANKZERO_ATTACHED:-}" ] || { rankzero_unchained="it is a step of another job"; return 1; }
     [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || { rankzero_unchained="it is a task of an array"; return 1; }
-    excluded=$(rankzero_field ExcNodeList "$(scontrol show job --oneliner "$SLURM_JOB_ID" 2> /dev/null)")
+    excluded=$(rankzero_without)
+    [ -n "$excluded" ] || excluded=$(rankzero_field ExcNodeList "$(scontrol show job --oneliner "$SLURM_JOB_ID" 2> /dev/null)")
     # The variables of this job are options to sbatch, and would become the next one's.
     said=$(env -i PATH="$PATH" HOME="$HOME" USER="$USER" ${SLURM_CONF:+SLURM_CONF="$SLURM_CONF"} \
         sbatch --parsable --dependency="afterany:$SLURM_JOB_ID,singleton" ${excluded:+--exclude="$excluded"} \

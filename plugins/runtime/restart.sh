@@ -120,8 +120,13 @@ rankzero_stands_still() {
 # After the outcome is written: Slurm ends this script as soon as it has requeued the job. Where it may not be requeued,
 # another job goes on; where Slurm does not answer, there is none: a job that is requeued later would be a second one.
 rankzero_requeue() {
-    local said
+    local said without
+    without=$(rankzero_without)
     if said=$(scontrol requeue "$rankzero_slurm_job" 2>&1); then
+        # Slurm may take minutes to see that a node is dead, and would give it to the next attempt. Only a job that waits
+        # can be told what to leave out.
+        [ -z "$without" ] || said=$(scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$without" 2>&1) \
+            || rankzero_say "the next attempt may get ${rankzero_gone:-} again: $said"
         return 0
     fi
     rankzero_again=''
@@ -135,6 +140,28 @@ rankzero_requeue() {
         said+="; no other job goes on: $rankzero_unchained"
     fi
     rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" "$rankzero_why; $said"
+}
+
+# What the next attempt leaves out: what this one did, and the nodes that have failed. Nothing where none has, where the job
+# asks for one of them by name, or where too few would be left.
+rankzero_without() {
+    local said known asked
+    [ -n "${rankzero_gone:-}" ] || return 0
+    said=$(scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null)
+    known=$(rankzero_field ExcNodeList "$said") asked=$(rankzero_field ReqNodeList "$said")
+    known=${known:+$known,}$rankzero_gone
+    [ -n "$asked" ] && rankzero_share "$asked" "$rankzero_gone" && return 0
+    [ "$(rankzero_nodes_left "$known")" -lt "$SLURM_JOB_NUM_NODES" ] || printf '%s\n' "$known"
+}
+
+# How many nodes the partition has without those named, as a number that is large where sinfo does not say.
+rankzero_nodes_left() {
+    local left
+    left=$(comm -23 <(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N 2> /dev/null | sort -u) \
+        <(scontrol show hostnames "$1" | sort -u) | wc -l)
+    # 0 is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
+    [ "$left" != 0 ] || left=999999
+    printf '%s\n' "$left"
 }
 
 # Back into the queue without some nodes, before any rank ran. $1: their names with commas, $2: why. Does not return.
@@ -151,10 +178,8 @@ rankzero_requeue_without() {
     elif [ -n "$asked" ] && rankzero_share "$asked" "$1"; then
         why="the job asks for $asked by name (resources.sbatch.nodelist)"
     else
-        left=$(comm -23 <(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N 2> /dev/null | sort -u) \
-            <(scontrol show hostnames "$known" | sort -u) | wc -l)
-        # 0 is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
-        [ "$left" = 0 ] || [ "$left" -ge "$SLURM_JOB_NUM_NODES" ] \
+        left=$(rankzero_nodes_left "$known")
+        [ "$left" -ge "$SLURM_JOB_NUM_NODES" ] \
             || why="without $known partition $SLURM_JOB_PARTITION has $left nodes, and the job wants $SLURM_JOB_NUM_NODES"
     fi
     [ -z "$why" ] || rankzero_refuse setup 69 "$2; not requeued: $why"

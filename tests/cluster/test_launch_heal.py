@@ -15,17 +15,18 @@ import pytest
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
 from tests.cluster.test_launch_resume import ARTIFACT, CHECKPOINT, COUNTS, STEPS, begun, early, nothing_left
 
-#: Saves each step; goes no further than step 4 in its first attempt. Rank 0 fails once its neighbour is gone, as
-#: programs do whose connection breaks.
+#: Saves each step, and reads a file of the code; goes no further than step 4 in its first attempt, and than step 8 in
+#: its second. Rank 0 fails once its neighbour is gone, as programs do whose connection breaks.
 GOES_ON = f"""
 import json, os, time
 rank, attempt = os.environ["RANK"], int(os.environ["RANKZERO_ATTEMPT"])
 start = int(open("saved").read()) if os.path.exists("saved") else 0
+print("read", open("told").read(), flush=True)
 print("resumed at step", start, "on", os.uname().nodename, flush=True)
 for step in range(start, {STEPS}):
-    while step == 5 and attempt == 0:
+    while (step, attempt) in ((5, 0), (9, 1)):
         time.sleep(0.1)
-        if rank == "0" and os.path.exists("broken"):
+        if rank == "0" and os.path.exists("broken-" + str(attempt)):
             raise SystemExit("connection reset by peer")
     if rank == "0":
         open("saved.tmp", "w").write(str(step + 1))
@@ -37,41 +38,62 @@ if rank == "0":
 """
 
 
-def test_the_ranks_go_on_on_a_spare_node_of_the_same_job(site: Site) -> None:
-    """The node's death is real: its processes, memory and network are gone. Rank 0 ends before Slurm has seen it."""
+def test_the_ranks_go_on_on_a_spare_node_and_where_none_is_left_in_the_queue_again(site: Site) -> None:
+    """Two deaths, one after the other. They are real: processes, memory and network are gone. Rank 0 ends before Slurm
+    has seen it. No node sees the store: each works on a copy that the job brings, the spare one too.
+    """
     if site.lab.way != "realistic":
         pytest.skip("a node dies as a whole only where it has namespaces of its own")
+    site.cluster = {**site.cluster, "store_root": str(site.folder / "store"), "store_shared": False}
+    (site.folder / "code" / "told").write_text("by the code")
     job = site.job(
         ["python3", "-c", GOES_ON],
         artifact=ARTIFACT,
-        checkpoint={"progress": "saved"},
+        checkpoint={"progress": "saved", "requeue": True},
         resources={"time": "00:10:00", "nodes": 2, "spares": 1},
     )
     launch = site.launch(job)
     run = site.run_dir(launch)
-    begun(site, launch, 0, "resumed at", ranks=2)
-    begun(site, launch, 0, "step 4")
-    first, second = read_json(run / "started.json")["nodes"]
-    site.lab.faults.power_off(second)
+    nodes: list[list[str]] = []
+    dead: list[str] = []
     try:
-        (run / "work" / "broken").touch()
+        for attempt, step in ((0, "step 4"), (1, "step 8")):
+            begun(site, launch, attempt, step)
+            nodes.append(read_json(run / "started.json")["nodes"])
+            dead.append(nodes[-1][1])
+            site.lab.faults.power_off(dead[-1])
+            (run / "work" / f"broken-{attempt}").touch()
+            begun(site, launch, attempt + 1, "resumed at", ranks=2)
         assert site.ended(launch["job_id"]) == "COMPLETED"
     finally:
-        site.lab.faults.power_on(second)
+        for node in dead:
+            site.lab.faults.power_on(node)
     outcome = site.outcome(launch)
-    assert (outcome["success"], outcome["attempt"], outcome["job_id"]) == (True, 1, launch["job_id"]), outcome
+    assert (outcome["success"], outcome["attempt"], outcome["job_id"]) == (True, 2, launch["job_id"]), outcome
+    # On the spare node, inside the job.
     before = read_json(run / "outcome.before-attempt-1.json")
     assert (before["ended_by"], before["success"], before["attempt"]) == ("restart", False, 0)
-    assert before["message"].startswith(f"{second} failed; started again inside the job: attempt 2 follows"), before
-    started = read_json(run / "started.json")
-    assert started["attempt"] == 1 and first in started["nodes"] and second not in started["nodes"]
-    assert re.search(rf"\[rankzero\] {second} failed: the ranks start again without it", log_of(run, launch["job_id"]))
-    logs = [rank_logs(run, attempt) for attempt in (0, 1)]
-    assert "resumed at step 5" in logs[1]["rank-0000.log"]
-    said = logs[0]["rank-0000.log"] + logs[1]["rank-0000.log"]
-    assert re.findall(r"^step (\d+)$", said, re.MULTILINE) == [str(step) for step in range(STEPS)]
-    remembered = read_json(next(site.host_path(site.state_root).glob(f"clusters/*/nodes/{second}.json")))
+    assert before["message"].startswith(f"{dead[0]} failed; started again inside the job: attempt 2 follows"), before
+    assert nodes[0][0] in nodes[1] and dead[0] not in nodes[1]
+    said = rf"\[rankzero\] {dead[0]} failed: the ranks start again without it"
+    assert re.search(said, log_of(run, launch["job_id"]))
+    remembered = read_json(next(site.host_path(site.state_root).glob(f"clusters/*/nodes/{dead[0]}.json")))
     assert remembered["reason"] == f"it failed while job {launch['job_id']} ran on it"
+    # And in the queue again, without the dead ones, whatever Slurm has seen of their end.
+    before = read_json(run / "outcome.before-attempt-2.json")
+    told = "not restarted inside the job: no spare node is left; requeued: attempt 3 of at most 6 follows"
+    assert (before["ended_by"], before["message"]) == ("signal", f"{dead[1]} failed; {told}"), before
+    assert not set(dead) & set(read_json(run / "started.json")["nodes"])
+    shown = site.lab.head(["scontrol", "show", "job", launch["job_id"]]).stdout
+    (excluded,) = re.findall(r"ExcNodeList=(\S+)", shown)
+    assert set(site.lab.head(["scontrol", "show", "hostnames", excluded]).stdout.split()) == set(dead)
+    logs = [rank_logs(run, attempt) for attempt in range(3)]
+    for attempt_logs in logs:
+        assert len(attempt_logs) == 2
+        assert all("read by the code\n" in text for text in attempt_logs.values()), attempt_logs
+    text = "".join(attempt_logs["rank-0000.log"] for attempt_logs in logs)
+    assert "resumed at step 5" in text
+    assert re.findall(r"^step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
     nothing_left(site, launch)
 
 

@@ -145,12 +145,87 @@ def test_two_reconcilers_at_once_launch_everything_once(repository: Repository) 
     assert waited.rc == 2 and "0 of 3 proven, 0 failed, 3 not over" in waited.output
 
 
+#: As argv from the second word on: a file that mends the second element, and the element's value.
+TRAIN = """[ "$2" = 1 ] || [ -e "$1" ] || exit 4; echo "{}" > result.json"""
+
+
+def test_a_sweep_and_what_follows_it_are_reconciled_like_the_others(repository: Repository) -> None:
+    site = repository.site
+    mend = site.host_path(f"{site.lab.shared_inside}/mend-{site.token}")
+    code = {"code": {"src": "../code"}}
+    first = site.job("echo 1 > tokens", "tokens", artifact={"path": "tokens", "format": "any"}, **code)
+    train = site.job(
+        ["sh", "-c", TRAIN, "p", f"{site.lab.shared_inside}/{mend.name}", "{lr}"],
+        "train",
+        artifact={},
+        sweep={"parameters": {"lr": ["1", "2"]}},
+        after=["tokens.yml"],
+        **code,
+    )
+    name = "RANKZERO_AFTER_" + train["name"].upper().replace("-", "_")
+    last = site.job(f'cp "${name}/sweep.json" result.json', "eval", artifact={}, after=["train.yml"], **code)
+    for job in (first, train, last):
+        site.write(job, f"jobs/{job['name'].split('-')[-2]}.yml")
+    planned, played = repository.reconcile("--check", "--diff")
+    assert actions(planned) == {"eval": ["launch"], "tokens": ["launch"], "train": ["launch"]}
+    assert "0 of 2 elements proven, 2 missing" in played.output and "2 elements" in played.output
+    assert site.jobs() == {} and site.runs() == []
+
+    # Two reconcilers at once: one array of two tasks, and one job each.
+    plays = [site.start(None, playbook=PLAYBOOK, jobs="jobs", launch_wait=None, launch_logs_dest=None) for _n in "ab"]
+    results = [play.finish() for play in plays]
+    assert [result.rc for result in results] == [0, 0], results[0].output + results[1].output
+    steps = {step["name"].split("-")[-2]: step for step in results[0].results(MODULE)[-1]["steps"]}
+    assert len(site.jobs()) == 4, site.jobs()
+    evaluated = steps["eval"]
+    assert site.ended(evaluated["job_id"]) == "CANCELLED", "Slurm ends what can never start"
+
+    # One element has failed for good: what follows waits for a person, or for the policy.
+    stuck, played = repository.reconcile()
+    assert actions(stuck) == {"eval": ["wait"], "tokens": ["unchanged"], "train": ["failed"]}
+    assert (
+        "1 of 2 elements proven, 1 failed; element 1: has failed: the program ended with exit code 4" in played.output
+    )
+    assert stuck["steps"][-1]["counts"] == {"succeeded": 1, "active": 0, "failed": 1, "missing": 0}
+    mend.touch()
+    again, played = repository.reconcile(relaunch="on_failure", reconcile_wait=True)
+    assert actions(again) == {"eval": ["launch"], "tokens": ["unchanged"], "train": ["launch"]}
+    assert len(site.jobs()) == 6 and "it ended before it began" in played.output
+    done, _played = repository.reconcile()
+    assert actions(done) == {"eval": ["unchanged"], "tokens": ["unchanged"], "train": ["unchanged"]}
+    assert not done["changed"] and done["slurm_commands"] == 0
+    copied = read_json(site.run_dir(done["steps"][0]) / "work" / "result.json")
+    assert [one["parameters"] for one in copied["elements"]] == [{"lr": "1"}, {"lr": "2"}]
+
+    # A grid that shrinks needs nothing, but has a folder of its own; one that grows runs what is new.
+    (repository.folder / "eval.yml").unlink()
+    train["sweep"]["parameters"]["lr"] = ["2"]
+    site.write(train, "jobs/train.yml")
+    narrow, _played = repository.reconcile()
+    assert (
+        actions(narrow)["train"] == ["unchanged"] and site.run_dir(narrow["steps"][-1]).joinpath("sweep.json").exists()
+    )
+    train["command"][2] = UNTIL_GO
+    site.write(train, "jobs/train.yml")
+    changed, _played = repository.reconcile()
+    assert actions(changed)["train"] == ["launch"]
+    # And goes: what runs of it is ended by policy, and what has ended is nobody's affair.
+    (repository.folder / "train.yml").unlink()
+    ended, played = repository.reconcile(removed="cancel")
+    assert actions(ended) == {"tokens": ["unchanged"], "train": ["cancel"]}
+    assert "1 active element: its spec is gone (removed: cancel)" in played.output
+    assert site.ended(changed["steps"][-1]["job_id"]) == "CANCELLED"
+
+
 def test_mistakes_stop_everything_before_anything_is_done(repository: Repository) -> None:
     site = repository.site
     repository.commit(a="echo a")
     shutil.copy(repository.folder / "a.yml", repository.folder / "copy.yml")
     site.write({**site.job("x", "d"), "resorces": {}}, "jobs/d.yml")
+    site.write({**site.job("x", "f"), "after": ["elsewhere.yml"]}, "jobs/f.yml")
     failed, _played = repository.reconcile(rc=2)
+    assert "f.yml: after: elsewhere.yml is not a job file of this folder" in failed["msg"]
+    (repository.folder / "f.yml").unlink()
     assert "a.yml and copy.yml have one name" in failed["msg"] and "resources" in failed["msg"]
     # One that Slurm refuses does not hold up the others.
     (repository.folder / "copy.yml").unlink()

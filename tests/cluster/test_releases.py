@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster,
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, rank_logs
 from tests.cluster.test_lab_role import playbook
+from tests.cluster.test_sweep import three_elements
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")
 #: What only says that this machine's archive does not have the release now; everything else is a failure.
@@ -91,6 +92,10 @@ def test_launches_that_come_to_nothing(newer: LabCluster, site: Site) -> None:
 
     refused = site.play(site.job("true", "wide", resources={"nodes": 3})).refused()
     assert "resources.nodes: 3 asked, partition batch has 2" in refused
+
+
+def test_a_sweep(site: Site) -> None:
+    three_elements(site)
 
 
 def test_what_such_a_lab_is(newer: LabCluster, site: Site) -> None:

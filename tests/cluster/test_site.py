@@ -23,6 +23,7 @@ from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
 from tests.cluster.test_attach import ABSENT, steps
 from tests.cluster.test_launch_resume import COUNTS, STEPS, begun, early, nothing_left
+from tests.cluster.test_sweep import sweep, three_elements
 
 #: What a rank sees of its user, its cores, its devices and its /tmp.
 LOOK = """
@@ -263,6 +264,13 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
     shutil.rmtree(site.host_path(folder))
     if not crun:
         pytest.skip("the hidden store is shown; the nodes of this lab have no crun (a package of Debian and others)")
+
+
+def test_a_sweep_of_an_ordinary_user(site: Site, features: dict[str, bool | str]) -> None:
+    """Its tasks read their lines, and it reads their verdicts, through a share that caches."""
+    needs(features, "network_share", "job_submit")
+    again = sweep(site.play(three_elements(site, memory="100M"), playbook="rankzero.slurm.sweep"))
+    assert again["counts"] == {"unchanged": 2, "submitted": 1}
 
 
 def test_a_result_from_another_node_is_proven_whatever_this_one_remembers(

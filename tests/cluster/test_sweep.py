@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,23 @@ def sweep(played: Played) -> dict[str, Any]:
 
 def states(played: Played) -> list[str]:
     return [row["launch_state"] for row in sweep(played)["elements"]]
+
+
+def three_elements(site: Site, **resources: Any) -> dict[str, Any]:
+    """A sweep of which one element fails, and its results: for labs that are made otherwise. The job."""
+    job = site.job(
+        ["sh", "-c", """[ "$1" != 3 ] || exit 3; printf '{"loss": %s}' "$1" > result.json""", "p", "{lr}"],
+        artifact={},
+        resources={"time": "00:05:00", **resources},
+        sweep={"parameters": {"lr": ["2", "1", "3"]}, "metric": "loss"},
+    )
+    played = site.play(job, playbook=PLAYBOOK, wait=True)
+    found = played.results(INFO)[-1]
+    assert played.rc != 0 and found["counts"] == {"succeeded": 2, "failed": 1}, played.output
+    assert found["best"]["number"] == 1 and found["first_failed"]["number"] == 2
+    assert found["first_failed"]["message"].startswith("the program ended with exit code 3")
+    assert len(site.jobs()) == 3
+    return job
 
 
 def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> None:
@@ -190,7 +206,21 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
     planned = site.play(pipeline, "--check", playbook="rankzero.slurm.pipeline")
     assert stages(planned) == [("job", "planned"), ("sweep", "planned"), ("job", "planned")]
     assert trained["key"] != planned.results(PIPELINE)[-1]["stages"][1]["key"]
-    assert json.dumps(tokenised["key"])
+    site.write(site.job(f"{UNTIL_GO}", name="tokenise"), "jobs/tokenise.yml")
+    played = site.play(pipeline, playbook="rankzero.slurm.pipeline")
+    running = played.results(PIPELINE)[-1]["stages"]
+    before = site.jobs()
+    checked = site.play(pipeline, "--check", "--diff", playbook="rankzero.slurm.pipeline", state="absent")
+    assert [stage["changed"] for stage in checked.results(PIPELINE)[-1]["stages"]] == [True, True, True]
+    assert f"job {running[0]['job_id']}\n" in checked.output and "cancelled (asked for)" in checked.output
+    assert site.jobs() == before, "check mode cancels nothing"
+    played = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="absent", wait=True)
+    assert stages(played) == [("job", "absent"), ("sweep", "cancelled"), ("job", "absent")]
+    assert site.ended(running[0]["job_id"]) == site.ended(running[2]["job_id"]) == "CANCELLED"
+    assert not {"PENDING", "RUNNING"} & set(site.jobs().values()), site.jobs()
+    played = site.play(pipeline, playbook="rankzero.slurm.pipeline", state="absent")
+    assert stages(played) == [("job", "absent"), ("sweep", "absent"), ("job", "absent")]
+    assert not played.results(PIPELINE)[-1]["changed"]
 
 
 def test_what_the_modules_take(site: Site) -> None:
@@ -220,6 +250,7 @@ def test_what_the_modules_take(site: Site) -> None:
             }
         },
         {INFO: {"sweep_dir": "/nowhere"}, "ignore_errors": True},
+        {PIPELINE: {"job": [before], "cluster": cluster, "state": "gone"}, "ignore_errors": True},
         {INFO: {"name": job["name"], "key": "9" * 6, "state_root": site.state_root}, "ignore_errors": True},
         {PIPELINE: {"job": [before], "cluster": cluster, "overrides": {"time": "00:04:00"}, "relaunch": "never"}},
         *(
@@ -227,8 +258,9 @@ def test_what_the_modules_take(site: Site) -> None:
             for internal in ("_request", "_runtime", "_secrets_file")
         ),
     ]
-    # The role's part: what is missing is built before.
-    assert site.play(job, playbook=PLAYBOOK, wait=True, env={"SWEEP_TOKEN": "s3cr3t"}).rc == 0
+    # The role's part: what is missing is built before. One element alone is asked for, and enough.
+    played = site.play(job, playbook=PLAYBOOK, wait=True, env={"SWEEP_TOKEN": "s3cr3t"}, elements=["0"])
+    assert played.rc == 0 and states(played) == ["submitted", "absent", "absent"], played.output
     play = site.write([{"hosts": "slurm_login", "gather_facts": False, "tasks": tasks}], "own.yml")  # type: ignore[arg-type]
     played = site.play(None, playbook=play, env={"SWEEP_TOKEN": "s3cr3t"})
     assert played.rc == 0, played.output
@@ -248,6 +280,7 @@ def test_what_the_modules_take(site: Site) -> None:
     )
     assert not list(site.host_path(site.state_root).glob("runs/*/*/*/secrets.env"))
     assert Path(found["files"]["csv"]).exists() and "results" in found["files"]["csv"]
+    assert played.results(PIPELINE)[0]["msg"] == "state: must be one of present, absent; not 'gone'"
     assert "holds no sweep.json" in nowhere["msg"] and "no sweep" in nobody["msg"]
     assert [stage["launch_state"] for stage in played.results(PIPELINE)[-1]["stages"]] == ["submitted"]
     limits = site.lab.head(["squeue", "--noheader", "--states=all", "--Format=Name:200,TimeLimit:20"]).stdout

@@ -8,23 +8,25 @@ One question to Slurm for all launches, however many. While Slurm is silent noth
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import (
-    Found,
-    Policies,
-    Step,
-    Wanted,
-    make_plan,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, make_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import Found, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps as slurm_steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
+    SWEEP_PREFIX,
+    SWEEP_RECORD,
+    RunDirectory,
+    generations,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import KEY_LENGTH, identity, keys_of
 
@@ -32,31 +34,76 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import K
 GONE_SECONDS = 90.0
 
 
-def look(slurm: Slurm, state_root: str, set_name: str, names: Iterable[str]) -> list[Found]:
-    """The newest generation of every key under `names`, and under the names that the set has launched before."""
+def look(
+    slurm: Slurm, state_root: str, set_name: str, names: Iterable[str], related: Collection[str] = ()
+) -> list[Found]:
+    """The newest generation of every key under `names`, and under the names that the set has launched before. Slurm is
+    not asked about what has succeeded. `related`: the names of which it matters when they were submitted.
+    """
     registered = register.entries(state_root, set_name)
+    sweeps = register.elements(registered)
     runs: list[RunDirectory] = []
     for name in sorted({*names, *(name for name, _key in registered)}):
         for key in keys_of(state_root, name):
             runs += generations(os.path.join(state_root, "runs", name, key))[-1:]
-    answer = ask_slurm(slurm, runs)
+    proven = {run.path: outcome for run in runs if (outcome := run.outcome()) and outcome.get("success")}
+    answer = ask_slurm(slurm, [run for run in runs if run.path not in proven])
     if answer.silent:
         raise SlurmUnavailable(f"{answer.silent} Nothing is planned and nothing is done; try again later.")
     found = []
     for run in runs:
-        who, seen = identity(run.path), report(slurm, run, answer)
-        state = "active" if seen["active"] else "succeeded" if seen["success"] else "failed"
-        if not seen["active"] and not seen["completed"]:
-            state = "unknown"
-        job_id, ours = seen["job_id"], (who.name, who.key) in registered
-        found.append(Found(who.name, who.key, who.generation, state, run.path, job_id, seen["message"], ours))
+        who = identity(run.path)
+        at = (who.name, who.key)
+        sweep = "" if at in registered else sweeps.get(at, "")
+        ours = at in registered or bool(sweep)
+        one = Found(who.name, who.key, who.generation, "succeeded", run.path, ours=ours, sweep=sweep)
+        if who.name in related:
+            one = replace(one, since=_since(run))
+        if run.path in proven:
+            said = proven[run.path]
+            one = replace(one, job_id=said.get("job_id") and str(said["job_id"]), message=str(said.get("message", "")))
+        else:
+            one = _standing(one, run, report(slurm, run, answer))
+        found.append(one)
     return found
 
 
+def _standing(one: Found, run: RunDirectory, seen: Mapping[str, Any]) -> Found:
+    """What a launch's report says of it."""
+    state = "active" if seen["active"] else "succeeded" if seen["success"] else "failed"
+    if not seen["active"] and not seen["completed"]:
+        state = "unknown"
+    begun = run.claim() is not None or run.started() is not None
+    return replace(one, state=state, job_id=seen["job_id"], message=seen["message"], begun=begun)
+
+
+def _since(run: RunDirectory) -> float:
+    """When the job of a generation was submitted, epoch seconds. Where another job goes on for it (chain.sh), its claim
+    counts.
+    """
+    events = run.own_events()
+    intents = [float(event["time"]) for event in events if event["event"] == "intent"]
+    since = max(intents, default=0.0)
+    known = {str(event["job_id"]) for event in run.events() if event.get("job_id")}
+    claim = run.claim()
+    if claim is not None and claim.job_id not in known:
+        with contextlib.suppress(OSError):
+            since = max(since, os.stat(run.file("claim")).st_mtime)
+    return since
+
+
 def planned(slurm: Slurm, request: Mapping[str, Any]) -> list[Step]:
-    """The plan for what the controller has read: {"state_root", "set", "wanted": [...], "policies": {...}}."""
-    wanted = [Wanted(one["name"], one["key"][:KEY_LENGTH], one["file"]) for one in request["wanted"]]
-    found = look(slurm, request["state_root"], request["set"], [one.name for one in wanted])
+    """The plan for what the controller has read: {"state_root", "set", "wanted": [...], "policies": {...}}. Of `wanted`
+    each has "name", "key", "file", "after" (names), and as a sweep "elements" (keys).
+    """
+    wanted = []
+    for one in request["wanted"]:
+        key, elements = one["key"][:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in one["elements"])
+        place = os.path.join(request["state_root"], "runs", one["name"], SWEEP_PREFIX + key, SWEEP_RECORD)
+        recorded = not elements or os.path.exists(place)
+        wanted.append(Wanted(one["name"], key, one["file"], elements, tuple(one["after"]), recorded))
+    related = {name for one in wanted if one.after for name in (one.name, *one.after)}
+    found = look(slurm, request["state_root"], request["set"], [one.name for one in wanted], related)
     return make_plan(wanted, found, Policies(**request["policies"]))
 
 
@@ -72,26 +119,36 @@ def prepare(
     request: {"state_root", "set", "facts", "steps": those to carry out, as `planned` gave them}.
     """
     steps = [Step(**step) for step in request["steps"]]
+    elements = {one["name"]: [key[:KEY_LENGTH] for key in one["elements"]] for one in request["wanted"]}
     for step in steps:
         if step.action in ("launch", "adopt"):
-            facts = {**request["facts"], "file": step.file, "time": clock()}
+            facts = {**request["facts"], "file": step.file, "time": clock(), "elements": elements[step.name]}
             register.keep(request["state_root"], request["set"], step.name, step.key, facts)
     ended = [step for step in steps if step.action == "cancel"]
     for step in ended:
-        cancel(slurm, RunDirectory(str(step.run_dir)), str(step.job_id), step.reason)
+        cancel(slurm, step)
     successors = {step.name for step in steps if step.action == "launch"}
-    waited = [RunDirectory(str(step.run_dir)) for step in ended if step.name in successors]
+    waited = [run for step in ended if step.name in successors for run in _runs(step)]
     left = gone(slurm, waited, sleep=sleep, clock=clock)
     return [f"job {run.job_id()} was cancelled and is still there after {GONE_SECONDS:.0f} s" for run in left]
 
 
-def cancel(slurm: Slurm, run: RunDirectory, job_id: str, reason: str) -> None:
-    """End one launch. One that has ended meanwhile does no harm."""
-    if slurm_steps.is_step(job_id):
-        slurm_steps.cancel(slurm, slurm_steps.job_of(job_id), identity(run.path).job_name, hard=False)
+def _runs(step: Step) -> list[RunDirectory]:
+    """The launches that a step is about."""
+    paths = [one["run_dir"] for one in step.elements] if step.kind == "sweep" else [step.run_dir]
+    return [RunDirectory(str(path)) for path in paths]
+
+
+def cancel(slurm: Slurm, step: Step) -> None:
+    """End what a step is about. What has ended meanwhile does no harm."""
+    runs = _runs(step)
+    ids = [str(one["job_id"]) for one in step.elements] if step.kind == "sweep" else [str(step.job_id)]
+    if slurm_steps.is_step(ids[0]):
+        slurm_steps.cancel(slurm, slurm_steps.job_of(ids[0]), identity(runs[0].path).job_name, hard=False)
     else:
-        slurm.call("scancel", job_id)
-    run.record("cancelled", job_id=job_id, reason=reason)
+        slurm.call("scancel", *ids)
+    for run, job_id in zip(runs, ids):
+        run.record("cancelled", job_id=job_id, reason=step.reason)
 
 
 def gone(

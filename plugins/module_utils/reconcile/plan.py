@@ -3,63 +3,40 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What makes a cluster match a folder of specs: a pure plan over what is wanted and what is there.
 
-A launch is known by name and key. A spec whose content changed has another key, so the launch that the old content made
-is still there beside it: that is drift, and a policy says what becomes of it.
+A spec whose content changed has another key, so the launch that the old content made is still there beside it: that is
+drift, and a policy says what becomes of it. A sweep is one line of the plan; its elements are launches of their own, so
+a grid that has grown is no drift, and of one that has shrunk only what is left out is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-#: What a plan consists of. `wait`: not yet, because the spec's earlier launch is still active. `keep`: left alone.
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import (
+    Before,
+    Found,
+    Policies,
+    Wanted,
+    judged,
+    tally,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
+
+#: What a plan consists of. `wait`: not yet, because the spec's earlier launch is still active, or what it follows is
+#: not there. `keep`: left alone.
 ACTIONS = ("cancel", "launch", "adopt", "wait", "keep", "unchanged", "failed")
-REMOVED = ("keep", "cancel")
-CHANGED = ("wait", "replace", "keep")
-RELAUNCH = ("never", "on_failure")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """One spec of the folder: its name, the first 16 digits of its launch key, and the file that it stands in."""
-
-    name: str
-    key: str
-    file: str
-
-
-@dataclass(frozen=True)
-class Found:
-    """The newest generation under one name and key. `state`: active, succeeded, failed or unknown (an intent without a
-    known job). `ours`: a reconciliation of this folder made it or took it on.
-    """
-
-    name: str
-    key: str
-    generation: int
-    state: str
-    run_dir: str
-    job_id: str | None = None
-    message: str = ""
-    ours: bool = False
-
-
-@dataclass(frozen=True)
-class Policies:
-    """`removed`: a spec has gone while its job is active. `changed`: it has another key now. `relaunch`: it has failed;
-    `max_failures` generations of one key at most.
-    """
-
-    removed: str = "keep"
-    changed: str = "wait"
-    relaunch: str = "never"
-    max_failures: int = 3
+#: Of several actions for the elements of a sweep the first one is the sweep's.
+_SWEEP_ACTIONS = ("launch", "wait", "adopt", "failed", "unchanged")
 
 
 @dataclass(frozen=True)
 class Step:
     """One line of the plan. `file` is empty where the spec is gone; `run_dir` is None where nothing was launched yet.
-    `ours` as in Found.
+    `ours` as in Found, `recorded` as in Wanted.
+
+    `kind` is job or sweep. Of a sweep: `counts`, elements by state; `elements`, the active ones; `submits`, the keys of
+    those that a launch submits. `anew`: jobs that wait are in the way of the launch, and may be cancelled for it.
     """
 
     action: str
@@ -71,20 +48,25 @@ class Step:
     job_id: str | None = None
     run_dir: str | None = None
     ours: bool = False
+    kind: str = "job"
+    counts: Mapping[str, int] | None = None
+    elements: Sequence[Mapping[str, str | None]] = ()
+    submits: Sequence[str] = ()
+    anew: bool = False
+    recorded: bool = True
 
 
 def make_plan(wanted: Iterable[Wanted], found: Sequence[Found], policies: Policies) -> list[Step]:
-    """The steps, by name; of one name what ends comes before what begins. Names of `wanted` must differ."""
-    steps: list[Step] = []
-    specs = {spec.name: spec for spec in wanted}
-    for spec in specs.values():
-        steps += _of_spec(spec, [one for one in found if one.name == spec.name], policies)
-    for one in found:
-        if one.name not in specs and one.ours and one.state == "active":
-            if policies.removed == "cancel":
-                steps.append(_about(one, "cancel", "its spec is gone (removed: cancel)"))
-            else:
-                steps.append(_about(one, "keep", "its spec is gone; it may end by itself (removed: keep)"))
+    """The steps, by name; of one name what ends comes before what begins. Names of `wanted` must differ, what they
+    follow must be among them, and none may follow itself.
+    """
+    planner = _Planner({spec.name: spec for spec in wanted}, found, policies)
+    steps = [step for name in planner.specs for step in planner.of(name)]
+    gone = [one for one in found if one.name not in planner.specs and one.ours and one.state == "active"]
+    if policies.removed == "cancel":
+        steps += _about_old(gone, "cancel", "its spec is gone (removed: cancel)")
+    else:
+        steps += _about_old(gone, "keep", "its spec is gone; it may end by itself (removed: keep)")
     return sorted(steps, key=lambda step: (step.name, step.action not in ("cancel", "keep"), step.key))
 
 
@@ -93,51 +75,141 @@ def changes(steps: Iterable[Step]) -> bool:
     return any(step.action in ("launch", "cancel") for step in steps)
 
 
-def _of_spec(spec: Wanted, found: Sequence[Found], policies: Policies) -> list[Step]:
-    own = next((one for one in found if one.key == spec.key), None)
-    old = [one for one in found if one.key != spec.key and one.ours and one.state == "active"]
-    others = [one for one in found if one.key != spec.key and not one.ours and one.state == "active"]
-    own_step = _own(spec, own, policies)
-    if others and own_step.action == "launch":
-        jobs = _jobs(others)
-        reason = f"{own_step.reason}; {jobs} of the same name is not of this set and is left alone"
-        own_step = replace(own_step, reason=reason)
-    if not old:
-        return [own_step]
-    if policies.changed == "replace":
-        return [*(_about(one, "cancel", "the spec has changed since (changed: replace)") for one in old), own_step]
-    if own_step.action == "launch" and policies.changed == "wait":
-        reason = f"the spec has changed while {_jobs(old)} is active; launched once that has ended (changed: wait)"
-        return [Step("wait", spec.name, spec.key, reason, spec.file)]
-    kept = [_about(one, "keep", f"the spec has changed since; it may end by itself (changed: {policies.changed})")
-            for one in old]  # fmt: skip
-    return [*kept, own_step]
+class _Planner:
+    """Plans each spec after what it follows."""
 
+    def __init__(self, specs: Mapping[str, Wanted], found: Sequence[Found], policies: Policies) -> None:
+        self.specs = specs
+        self.policies = policies
+        self._found: dict[str, dict[str, Found]] = {name: {} for name in specs}
+        for one in found:
+            self._found.setdefault(one.name, {})[one.key] = one
+        self._planned: dict[str, list[Step]] = {}
+        # Sweeps with elements that have failed and stay so, whatever else is done about them.
+        self._stuck: set[str] = set()
 
-def _own(spec: Wanted, own: Found | None, policies: Policies) -> Step:
-    """The step of the spec as it stands now, its earlier contents aside."""
-    if own is None:
-        return Step("launch", spec.name, spec.key, "no launch of this content is there", spec.file)
-    if own.state == "active":
-        return _about(own, "adopt", own.message or "it is active", spec.file)
-    if own.state == "succeeded":
-        return _about(own, "unchanged", f"has succeeded: {own.message}" if own.message else "has succeeded", spec.file)
-    if own.state == "unknown":
-        return _about(
-            own, "launch", "its submission was interrupted; the launch finds the job or repeats it", spec.file
+    def of(self, name: str) -> list[Step]:
+        """The steps of one spec; the last one is about what it wants today."""
+        if name not in self._planned:
+            self._planned[name] = self._plan(self.specs[name])
+        return self._planned[name]
+
+    def _mine(self, spec: Wanted) -> list[Found]:
+        """What is there of the spec as it stands now."""
+        there = self._found[spec.name]
+        return [there[key] for key in spec.elements or (spec.key,) if key in there]
+
+    def _before(self, spec: Wanted) -> Before:
+        hinders, anew, since = [], [], [0.0]
+        for name in spec.after:
+            step = self.of(name)[-1]
+            if step.action == "wait":
+                hinders.append(f"follows {name}, which is not launched yet")
+            elif step.action == "failed" or name in self._stuck:
+                hinders.append(f"follows {name}, which has failed and is not launched again")
+            elif step.action == "launch":
+                anew.append(name)
+            since += [one.since for one in self._mine(self.specs[name])]
+        return Before("; ".join(hinders), tuple(anew), max(since))
+
+    def _plan(self, spec: Wanted) -> list[Step]:
+        before, mine = self._before(spec), self._mine(spec)
+        own = self._sweep(spec, before) if spec.elements else self._job(spec, mine, before)
+        own_keys = {one.key for one in mine}
+        there = self._found[spec.name].values()
+        others = [one for one in there if one.key not in own_keys and one.state == "active"]
+        old, strange = [one for one in others if one.ours], [one for one in others if not one.ours]
+        if strange and own.action == "launch":
+            reason = f"{own.reason}; {_jobs(strange)} of the same name is not of this set and is left alone"
+            own = replace(own, reason=reason)
+        if not old:
+            return [own]
+        changed = self.policies.changed
+        if changed == "replace":
+            return [*_about_old(old, "cancel", "the spec has changed since (changed: replace)"), own]
+        if own.action == "launch" and changed == "wait":
+            reason = f"the spec has changed while {_jobs(old)} is active; launched once that has ended (changed: wait)"
+            return [replace(own, action="wait", reason=reason, submits=(), anew=False)]
+        kept = _about_old(old, "keep", f"the spec has changed since; it may end by itself (changed: {changed})")
+        return [*kept, own]
+
+    def _job(self, spec: Wanted, mine: Sequence[Found], before: Before) -> Step:
+        own = mine[0] if mine else None
+        verdict = judged(own, before, self.policies)
+        if own is None:
+            return Step(verdict.action, spec.name, spec.key, verdict.reason, spec.file)
+        return replace(_about(own, verdict.action, verdict.reason, spec.file), anew=verdict.anew)
+
+    def _sweep(self, spec: Wanted, before: Before) -> Step:
+        """One line for all elements: the first of _SWEEP_ACTIONS that is any element's."""
+        there = self._found[spec.name]
+        verdicts = {key: judged(there.get(key), before, self.policies) for key in spec.elements}
+        action = next(one for one in _SWEEP_ACTIONS if any(each.action == one for each in verdicts.values()))
+        if any(one.action == "failed" for one in verdicts.values()):
+            self._stuck.add(spec.name)
+        counts = dict.fromkeys(("succeeded", "active", "failed", "missing"), 0)
+        for key in spec.elements:
+            state = there[key].state if key in there else "missing"
+            counts["missing" if state == "unknown" else state] += 1
+        reason = tally(counts)
+        # Of what is not there the counts say enough.
+        told = [key for key, one in verdicts.items() if one.action == action and (key in there or action == "wait")]
+        if told and action in ("launch", "wait", "failed"):
+            number = "" if action == "wait" else f"element {spec.elements.index(told[0])}: "
+            reason = f"{reason}; {number}{verdicts[told[0]].reason}"
+        active = [there[key] for key in spec.elements if key in there and there[key].state == "active"]
+        return Step(
+            action,
+            spec.name,
+            spec.key,
+            reason,
+            spec.file,
+            job_id=_arrays(active),
+            ours=all(one.ours for one in active),
+            kind="sweep",
+            counts=counts,
+            elements=_listed(active),
+            submits=tuple(key for key, one in verdicts.items() if one.action == "launch"),
+            anew=any(one.anew for one in verdicts.values()),
+            recorded=spec.recorded,
         )
-    again = policies.relaunch == "on_failure" and own.generation < policies.max_failures
-    if again:
-        reason = f"generation {own.generation} of at most {policies.max_failures} has failed: {own.message}"
-        return _about(own, "launch", reason, spec.file)
-    limit = "" if policies.relaunch == "never" else f" {own.generation} times"
-    reason = f"has failed{limit}: {own.message}. Change the spec or its code, or launch it again by hand"
-    return _about(own, "failed", reason, spec.file)
 
 
 def _about(one: Found, action: str, reason: str, file: str = "") -> Step:
     return Step(action, one.name, one.key, reason, file, one.generation, one.job_id, one.run_dir, one.ours)
 
 
+def _about_old(found: Sequence[Found], action: str, reason: str) -> list[Step]:
+    """One step for each job, and one for all elements of a sweep."""
+    steps = [_about(one, action, reason) for one in found if not one.sweep]
+    for name, sweep in sorted({(one.name, one.sweep) for one in found if one.sweep}):
+        mine = [one for one in found if (one.name, one.sweep) == (name, sweep)]
+        count = "1 active element" if len(mine) == 1 else f"{len(mine)} active elements"
+        steps.append(
+            Step(
+                action,
+                name,
+                sweep,
+                f"{count}: {reason}",
+                job_id=_arrays(mine),
+                ours=True,
+                kind="sweep",
+                counts={"succeeded": 0, "active": len(mine), "failed": 0, "missing": 0},
+                elements=_listed(sorted(mine, key=lambda one: one.key)),
+            )
+        )
+    return steps
+
+
+def _listed(found: Iterable[Found]) -> tuple[dict[str, str | None], ...]:
+    return tuple({"key": one.key, "job_id": one.job_id, "run_dir": one.run_dir} for one in found)
+
+
+def _arrays(found: Iterable[Found]) -> str | None:
+    """The jobs or arrays that some elements are in, with commas."""
+    return ",".join(sorted({str(one.job_id).partition("_")[0] for one in found if one.job_id})) or None
+
+
 def _jobs(found: Sequence[Found]) -> str:
-    return ("job " if len(found) == 1 else "one of the jobs ") + ", ".join(one.job_id or "(unknown)" for one in found)
+    ids = sorted(one.job_id or "(unknown)" for one in found)
+    return ("job " if len(ids) == 1 else "one of the jobs ") + short_list(ids)

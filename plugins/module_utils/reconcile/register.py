@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which launches belong to a folder of specs: <state_root>/sets/<set>/<name>/<key>.json, one small file a launch.
+"""Which launches belong to a folder of specs: <state_root>/sets/<set>/<name>/<key>.json, one small file a launch. That
+of a sweep bears the sweep's key, and names the launches that are its elements.
 
 A file appears whole, by rename, and is never changed by reading and writing back: two reconcilers at once cannot lose
 each other's entries. Only what is registered here may a reconciliation cancel.
@@ -44,6 +45,15 @@ def entries(state_root: str, set_name: str) -> dict[tuple[str, str], dict[str, A
                 continue
             if isinstance(entry, dict) and entry.get("set") == set_name:
                 found[name, file[: -len(".json")]] = entry
+    return found
+
+
+def elements(registered: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """(name, key) of every element of a sweep of the set -> the sweep's key; of several sweeps the newest counts."""
+    found = {}
+    for (name, sweep), entry in sorted(registered.items(), key=lambda item: float(item[1].get("time") or 0)):
+        for key in entry.get("elements") or ():
+            found[name, str(key)] = sweep
     return found
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, reasons, states
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes, from_scontrol
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes, raise_for
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import from_scontrol
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
 
 _HELD = re.compile(

@@ -28,8 +28,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, folders, owners, packing, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element, Elements
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element, Elements, named
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
+    SWEEP_RECORD,
+    RunDirectory,
+    generations,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import (
     SUPERSEDED,
@@ -41,7 +45,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
 
-RECORD = "sweep.json"
 PARAMETERS = "elements"
 # slurm.conf(5): the default of MaxArraySize; the highest task number is one less.
 DEFAULT_ARRAY_SIZE = 1001
@@ -85,10 +88,12 @@ class SweepLauncher:
     submitted: list[dict[str, Any]] = field(default_factory=list)
 
     def launch(self) -> dict[str, Any]:
-        """Adopt, keep or submit each element, by the request's policy."""
+        """Adopt, keep or submit each element, by the request's policy; of those that `only` names, where it does."""
         array = self.request.array
         rows = self._rows()
-        todo = [row for row in rows if row.standing is None or wants_new(row.standing, array.relaunch)]
+        asked = named(self.request.elements, self.request.only)
+        wanted = [row for row in rows if row.element.number in asked]
+        todo = [row for row in wanted if row.standing is None or wants_new(row.standing, array.relaunch)]
         for row in rows:
             self._judge(row, row in todo)
         before = _table(rows, before=True)
@@ -110,6 +115,7 @@ class SweepLauncher:
             packing.keep(array)
             for part in self._parts(todo, launcher):
                 self._submit_part(part, launcher)
+            self._find_taken(rows)
         if not self.check_mode and not missing:
             self._keep_record()
         result = self._result(rows, missing, before)
@@ -119,27 +125,33 @@ class SweepLauncher:
         """End the active elements; those of them that `only` names (number or key), where it does."""
         rows = self._rows()
         before = _table(rows, before=True)
+        asked = named(self.request.elements, self.request.only)
         ends = []
         for row in rows:
             active = row.standing is not None and row.standing.state == "active"
             row.state = "absent"
             if row.standing is not None:
                 row.job_id, row.run_dir = row.standing.job_id, row.standing.run.path
-            if active and _named(row.element, self.request.only):
+            if active and row.element.number in asked:
                 row.state, row.why = "cancelled", "asked for"
                 ends.append(row)
-        unknown = [name for name in self.request.only if not any(_named(row.element, [name]) for row in rows)]
-        if unknown:
-            raise RankzeroError(
-                f"elements: {', '.join(unknown)} is no element of this sweep; give its number (0 to {len(rows) - 1}), "
-                "or its key or the beginning of that"
-            )
         if ends and not self.check_mode:
             self.slurm.call("scancel", *[str(row.job_id) for row in ends])
             for row in ends:
                 if row.standing:
                     row.standing.run.record("cancelled", job_id=row.job_id)
         return self._result(rows, [], before)
+
+    def _find_taken(self, rows: Sequence[_Row]) -> None:
+        """The jobs of elements that another submitter was first with: whoever follows this sweep waits for them."""
+        taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
+        looked = Elements(self.slurm, self.request.runs, sleep=self.sleep, clock=self.clock)
+        known = looked.standings([row.element for row in taken]) if taken else {}
+        for row in taken:
+            standing = known[row.element.number]
+            if standing is not None:
+                row.job_id, row.run_dir = standing.job_id, standing.run.path
+                row.generation = standing.run.generation
 
     def _rows(self) -> list[_Row]:
         looked = Elements(self.slurm, self.request.runs, self.check_mode, self.sleep, self.clock)
@@ -155,7 +167,9 @@ class SweepLauncher:
         standing = row.standing
         if standing is not None:
             row.job_id, row.run_dir, row.generation = standing.job_id, standing.run.path, standing.run.generation
-        if not wanted and standing is not None:
+        if not wanted and (standing is None or standing.state == "unknown"):
+            row.state, row.why = "absent", "not asked for"
+        elif not wanted and standing is not None:
             row.state = "adopted" if standing.state == "active" else "unchanged"
             row.why = standing.message
         elif standing is None:
@@ -299,7 +313,7 @@ class SweepLauncher:
 
     def _keep_record(self) -> None:
         """What the readers of the results need, beside the arrays; the newest launch's word counts."""
-        path = os.path.join(self.request.array.runs_dir, RECORD)
+        path = os.path.join(self.request.array.runs_dir, SWEEP_RECORD)
         text = json.dumps(self.request.record, indent=1) + "\n"
         try:
             with open(path, encoding="utf-8") as stream:
@@ -360,19 +374,20 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
     return "".join(lines)
 
 
-def _named(element: Element, names: Sequence[str]) -> bool:
-    """Whether an element is among those named by number or by the beginning of a key (at least 6 digits)."""
-    return not names or any(
-        name == str(element.number) or (len(name) >= 6 and element.key.startswith(name)) for name in names
-    )
-
-
 def active_ids(result: Mapping[str, Any]) -> list[str]:
-    """The jobs that whoever depends on this sweep waits for: arrays of its own whole, others' tasks one by one."""
+    """The jobs that whoever depends on this sweep waits for: arrays of its own whole, others' tasks one by one. Raises
+    `RankzeroError` where a submission that is under way has no job yet.
+    """
+    unknown = [row["number"] for row in result["elements"] if row["standing"] == "active" and not row["job_id"]]
+    if unknown:
+        raise RankzeroError(
+            f"{result['name']}: elements {', '.join(map(str, unknown))} were taken by another submitter, who has not "
+            "submitted them; nothing that follows was submitted. Run the same again: it settles what became of them."
+        )
     mine = {str(array["job_id"]) for array in result["arrays"]}
     others = [
         str(row["job_id"])
         for row in result["elements"]
-        if row["standing"] == "active" and row["job_id"] and base_id(str(row["job_id"])) not in mine
+        if row["standing"] == "active" and base_id(str(row["job_id"])) not in mine
     ]
     return [*sorted(mine), *others]

@@ -226,3 +226,13 @@ def raise_for(result: CommandResult, timeout: float) -> None:
             "Try again when `scontrol ping` says UP."
         )
     raise SlurmError(f"{name} failed with exit code {result.rc}: {result.complaint}")
+
+
+def expand_nodes(slurm: Slurm, node_list: str) -> list[str]:
+    """Host names of Slurm's compressed list ("node[01-04]"), by scontrol itself: site names defeat any pattern."""
+    if not node_list:
+        return []
+    if "[" not in node_list and "," not in node_list:
+        return [node_list]
+    result = slurm.call("scontrol", "show", "hostnames", node_list)
+    return [line.strip() for line in result.stdout.splitlines() if line.strip()]

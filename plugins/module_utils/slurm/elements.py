@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
@@ -52,6 +53,25 @@ class Element:
     @property
     def short(self) -> str:
         return self.key[:16]
+
+
+def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
+    """The numbers of those that are named, by number or by the beginning of a key (at least 6 digits); without names
+    of all. Raises `RankzeroError` for a name that is nobody's.
+    """
+    known = {name: element for element in elements for name in (str(element.number), element.short)}
+    found: set[int] = set()
+    for name in names:
+        mine = [known[name]] if name in known else []
+        if not mine and len(name) >= 6:
+            mine = [element for element in elements if element.key.startswith(name)]
+        if not mine:
+            raise RankzeroError(
+                f"elements: {name} is no element of this sweep; give its number (0 to {len(elements) - 1}), or its key "
+                "or the beginning of that"
+            )
+        found.update(element.number for element in mine)
+    return found if names else {element.number for element in elements}
 
 
 @dataclass
@@ -178,6 +198,11 @@ class Elements:
         since = min(one.since for one in wanted)
         ids = {one.job_id: one for one in wanted if one.job_id}
         known = find_by_id(self.slurm, dict.fromkeys(map(base_id, ids)), since=since)
+        for job_id in ids:
+            whole = known.get(base_id(job_id))
+            if whole is not None and whole.final:
+                # An array that was cancelled before a task of it had a record of its own.
+                known.setdefault(job_id, replace(whole, job_id=job_id))
         forgotten = [job_id for job_id in ids if job_id not in known and base_id(job_id) != job_id]
         if forgotten and any(base_id(job_id) in {base_id(one) for one in known} for job_id in forgotten):
             known.update(find_by_id(self.slurm, forgotten, since=since))

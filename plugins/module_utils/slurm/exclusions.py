@@ -25,8 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
     SlurmUnavailable,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import expand_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 

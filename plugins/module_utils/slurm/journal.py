@@ -24,6 +24,8 @@ JOURNAL = "journal.jsonl"
 BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
 # Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
 SWEEP_PREFIX = ".sweep-"
+# In there: which elements the sweep has, for those who read its results.
+SWEEP_RECORD = "sweep.json"
 # How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
 MAY_FOLLOW = ("signal", "requeue")
 

@@ -18,13 +18,12 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts, reasons, states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
     CLOCK_SLACK,
     DEFAULT_REACH,
     JobRecord,
-    expand_nodes,
     find_by_id,
     find_by_name,
     launch_id,

@@ -72,7 +72,7 @@ SCONTROL_LIMIT = 3
 class JobRecord:
     """What one source says of one job. Times are epoch seconds, `elapsed` is seconds, unknown is None.
 
-    `node_list` is Slurm's compressed list (expand it with `expand_nodes`). `earlier` holds the attempts before a
+    `node_list` is Slurm's compressed list (expand it with client.expand_nodes). `earlier` holds the attempts before a
     requeue, oldest first, as accounting recorded them. `source` is squeue, scontrol or sacct.
     """
 
@@ -117,8 +117,11 @@ class JobRecord:
     def final(self) -> bool:
         """No attempt can follow, for a reader who looks once.
 
-        Slurm may requeue a preempted job or one whose node died: until it had the time to, that is not the end.
+        Slurm may requeue a preempted job or one whose node died: until it had the time to, that is not the end. A job
+        that another cluster of the federation runs is REVOKED here for as long as this one shows it (squeue(1)).
         """
+        if states.state_of(self.state) == "REVOKED" and self.source != "sacct":
+            return False
         settled = self.source == "sacct" or (self.end is not None and time.time() - self.end > REQUEUE_TIME)
         return states.is_final(self.state, settled=settled)
 
@@ -280,7 +283,9 @@ def query_squeue(slurm: Slurm, selection: Sequence[str]) -> list[JobRecord]:
 def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
     """What `scontrol show job` knows of one id; empty when it does not know it."""
     result = slurm.attempt("scontrol", "show", "job", job_id)
-    if result.rc != 0 and "Invalid job id specified" in result.stderr:
+    # The second one is said of a task that was cancelled before it had a record of its own, where its array is known.
+    said = result.stdout + result.stderr
+    if result.rc != 0 and ("Invalid job id specified" in said or f"Job {job_id} not found" in said):
         return []
     raise_for(result, slurm.timeout)
     return [from_scontrol(block) for block in parse.parse_blocks(result.stdout) if block.get("JobId")]
@@ -347,8 +352,10 @@ def find_by_id(
     def keep(records: Iterable[JobRecord]) -> None:
         for record in (replace(row, job_id=one) for row in records for one in tasks_of(row.job_id)):
             asked = record.job_id in wanted or record.array_job_id in wanted
-            if asked and (record.submit is None or record.submit >= earliest):
-                found.setdefault(record.job_id, record)
+            # A federation may show a job once for each of its clusters: the one that runs it knows more.
+            better = record.job_id not in found or found[record.job_id].state == "REVOKED"
+            if asked and better and (record.submit is None or record.submit >= earliest):
+                found[record.job_id] = record
 
     def missing() -> list[str]:
         known = set(found) | {record.array_job_id for record in found.values()}
@@ -388,13 +395,3 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     if absent:
         found += only(absent, query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
     return sorted(found, key=lambda record: (record.submit or 0, record.job_id))
-
-
-def expand_nodes(slurm: Slurm, node_list: str) -> list[str]:
-    """Host names of Slurm's compressed list ("node[01-04]"), by scontrol itself: site names defeat any pattern."""
-    if not node_list:
-        return []
-    if "[" not in node_list and "," not in node_list:
-        return [node_list]
-    result = slurm.call("scontrol", "show", "hostnames", node_list)
-    return [line.strip() for line in result.stdout.splitlines() if line.strip()]

@@ -14,12 +14,12 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element, Elements
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
     MAY_FOLLOW,
     SWEEP_PREFIX,
+    SWEEP_RECORD,
     RunDirectory,
     generations,
     json_object,
@@ -62,22 +62,23 @@ def sweep_dir(options: Mapping[str, Any]) -> str:
     except OSError:
         names = []
     wanted = SWEEP_PREFIX + (options.get("key") or "")[:KEY_LENGTH]
-    known = [os.path.join(runs, name) for name in names if os.path.exists(os.path.join(runs, name, RECORD))]
+    known = [os.path.join(runs, name) for name in names if os.path.exists(os.path.join(runs, name, SWEEP_RECORD))]
     found = [path for path in known if os.path.basename(path).startswith(wanted)]
     if not found:
         there = ", ".join(os.path.basename(path).removeprefix(SWEEP_PREFIX) for path in known) or "none"
         with_key = f" with key {options['key']}" if options.get("key") else ""
         raise RankzeroError(f"no sweep {options['name']}{with_key} is recorded in {runs}; sweeps there: {there}")
-    return max(found, key=lambda path: os.stat(os.path.join(path, RECORD)).st_mtime)
+    return max(found, key=lambda path: os.stat(os.path.join(path, SWEEP_RECORD)).st_mtime)
 
 
 def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     """The result of module job_sweep_info."""
     folder = sweep_dir(options)
-    record = json_object(fresh.text_of(os.path.join(folder, RECORD)))
+    record = json_object(fresh.text_of(os.path.join(folder, SWEEP_RECORD)))
     if record is None:
         raise RankzeroError(
-            f"sweep_dir: {folder} holds no {RECORD} on this host; give what module rankzero.slurm.job_sweep returned"
+            f"sweep_dir: {folder} holds no {SWEEP_RECORD} on this host; give what module rankzero.slurm.job_sweep "
+            "returned"
         )
     runs = os.path.dirname(folder)
     elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]

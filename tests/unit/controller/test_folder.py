@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
+    in_order,
     job_files,
     provenance_of,
     read_folder,
@@ -23,6 +24,11 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
 def write(folder: Path, file: str, text: str) -> None:
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text(text, encoding="utf-8")
+
+
+def ordered(folder: str, cwd: Path) -> list[tuple[str, tuple[int, ...]]]:
+    found = in_order(read_folder(folder, None, str(cwd)), folder, str(cwd))
+    return [(spec.file, stage.after) for spec, stage in found]
 
 
 def test_every_job_file_and_nothing_else(tmp_path: Path) -> None:
@@ -50,6 +56,35 @@ def test_two_specs_of_one_name_and_every_other_mistake_at_once(tmp_path: Path) -
     assert "a.yml and more/b.yml have one name, gpt" in said
     assert "c.yml: " in said and "resources" in said
     assert "d.yml must hold a map" in said
+
+
+def test_each_spec_comes_after_what_it_follows_and_that_is_in_the_folder(tmp_path: Path) -> None:
+    write(tmp_path, "a.yml", "name: evaluate\ncommand: [x]\nafter: [sub/b.yml, c.yml]\n")
+    write(tmp_path, "sub/b.yml", "name: train\ncommand: [x]\nafter: [../c.yml]\n")
+    write(tmp_path, "c.yml", "name: tokenise\ncommand: [x]\n")
+    # The folder's own path may be written in any way.
+    assert ordered(f"../{tmp_path.name}/.", tmp_path) == [("c.yml", ()), ("sub/b.yml", (0,)), ("a.yml", (1, 0))]
+    write(tmp_path, "c.yml", "name: tokenise\ncommand: [x]\nafter: [a.yml]\n")
+    with pytest.raises(RankzeroError, match="follow each other in a circle"):
+        ordered(".", tmp_path)
+    write(tmp_path, "c.yml", "name: tokenise\ncommand: [x]\nafter: [../d.yml]\n")
+    with pytest.raises(RankzeroError, match=r"c\.yml: after: \.\./d\.yml is not a job file of this folder"):
+        read_folder(".", None, str(tmp_path))
+
+
+def test_a_pipeline_file_of_the_folder_says_what_follows_what(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write(tmp_path, f"{name}.yml", f"name: {name}\ncommand: [x]\n")
+    write(tmp_path, "more/all.yml", "jobs: [../c.yml, ../a.yml]\n")
+    write(tmp_path, "some.yml", "jobs:\n- b.yml\n- {job: a.yml, after: [b.yml]}\n")
+    assert ordered(".", tmp_path) == [("c.yml", ()), ("b.yml", ()), ("a.yml", (0, 1))]
+    write(tmp_path, "some.yml", "jobs: [b.yml, ../elsewhere.yml]\n")
+    with pytest.raises(RankzeroError, match=r"elsewhere\.yml is not a job file of this folder"):
+        ordered(".", tmp_path)
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.yml").unlink()
+    with pytest.raises(RankzeroError, match="holds no job file"):
+        read_folder(".", None, str(tmp_path))
 
 
 def test_a_folder_that_is_not_there_or_is_empty_does_not_mean_that_all_is_removed(tmp_path: Path) -> None:

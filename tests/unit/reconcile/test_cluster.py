@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster, register
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, said
-from tests.unit.slurm.test_launches import KEY, SUBMITTED, make_run, outcome, queue, row
+from tests.unit.slurm.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, row
 
 SET = "https://git.example.org/jobs.git:jobs"
 POLICIES = {"removed": "cancel", "changed": "wait", "relaunch": "never", "max_failures": 3}
@@ -23,7 +25,8 @@ POLICIES = {"removed": "cancel", "changed": "wait", "relaunch": "never", "max_fa
 
 def request(root: Path, *wanted: str, **more: Any) -> dict[str, Any]:
     """What the action sends: `wanted` are names, all of one key."""
-    listed = [{"name": name, "key": KEY + "f" * 48, "file": f"{name}.yml"} for name in wanted]
+    rest = {"elements": [], "after": []}
+    listed = [{"name": name, "key": KEY + "f" * 48, "file": f"{name}.yml", **rest} for name in wanted]
     return {
         "state_root": str(root), "set": SET, "facts": {"commit": "abc"}, "policies": POLICIES, "wanted": listed, **more
     }  # fmt: skip
@@ -52,7 +55,7 @@ def test_only_what_the_set_has_registered_is_cancelled(tmp_path: Path) -> None:
     run = make_run(tmp_path, *SUBMITTED, claim="1 lab 7\n")
     assert actions(queue("RUNNING"), request(tmp_path)) == [], "another's"
     (step,) = cluster.planned(queue("RUNNING").slurm(), request(tmp_path, "gpt"))
-    cluster.prepare(queue("RUNNING").slurm(), request(tmp_path, steps=[asdict(step)]))
+    cluster.prepare(queue("RUNNING").slurm(), request(tmp_path, "gpt", steps=[asdict(step)]))
     (entry,) = register.entries(str(tmp_path), SET).values()
     assert (entry["file"], entry["commit"], entry["name"]) == ("gpt.yml", "abc", "gpt")
 
@@ -77,3 +80,53 @@ def test_a_successor_waits_until_its_predecessor_has_left_and_not_for_ever(tmp_p
     assert cluster.gone(fake.slurm(), [run], sleep=sleep, clock=lambda: clock[0]) == [run]
     assert clock[0] <= cluster.GONE_SECONDS and fake.programs.count("squeue") < 30
     assert cluster.gone(queue("CANCELLED", EndTime="1").slurm(), [run], sleep=sleep, clock=lambda: clock[0]) == []
+
+
+def in_array(root: Path, task: int, **files: Any) -> Path:
+    """The folder of an element that is task `task` of the array 7."""
+    run = root / "runs" / "lr" / f"{task:016x}" / "1"
+    run.mkdir(parents=True)
+    events = [{"time": NOW - 100, "event": "intent", "array": f".sweep-{KEY}/1", "task": task}]
+    (run / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    for name, content in files.items():
+        (run / name.replace("_", ".")).write_text(json.dumps(content))
+    array = root / "runs" / "lr" / f".sweep-{KEY}" / "1"
+    array.mkdir(parents=True, exist_ok=True)
+    (array / "journal.jsonl").write_text(json.dumps({"time": NOW - 99, "event": "submitted", "job_id": "7"}) + "\n")
+    return run
+
+
+def test_a_sweep_is_registered_by_one_entry_and_cancelled_by_one_command(tmp_path: Path) -> None:
+    runs = [in_array(tmp_path, 0, outcome_json=outcome()), in_array(tmp_path, 1), in_array(tmp_path, 2)]
+    rows = "".join(row("RUNNING", JobArrayID=f"7_{task}", Name=f"lr.{KEY}.1") for task in (1, 2))
+    fake = FakeSlurm(squeue=said(rows), scontrol=said("node01\nnode02\n"), scancel=said(""))
+    listed = {"name": "lr", "key": KEY, "file": "lr.yml", "after": []}
+    wanted = [{**listed, "elements": [f"{number:016x}{'0' * 48}" for number in range(4)]}]
+    (step,) = cluster.planned(fake.slurm(), request(tmp_path, wanted=wanted))
+    assert (step.action, step.recorded, step.submits) == ("launch", False, (f"{3:016x}",))
+    assert step.reason == "1 of 4 elements proven, 2 active, 1 missing" and step.job_id == "7"
+    assert [argv[-1] for argv in fake.asked if argv[0].endswith("squeue")] == ["--jobs=7_1,7_2"], "one question"
+    cluster.prepare(fake.slurm(), request(tmp_path, wanted=wanted, steps=[asdict(step)]))
+    assert list(register.entries(str(tmp_path), SET)) == [("lr", KEY)]
+
+    (step,) = cluster.planned(fake.slurm(), request(tmp_path))
+    assert (step.action, step.name, step.key, step.kind) == ("cancel", "lr", KEY, "sweep")
+    fake.asked.clear()
+    assert cluster.prepare(fake.slurm(), request(tmp_path, steps=[asdict(step)])) == []
+    assert [argv[1:] for argv in fake.asked] == [["7_1", "7_2"]]
+    ended = [RunDirectory(str(run)).own_events()[-1]["event"] for run in runs]
+    assert ended == ["intent", "cancelled", "cancelled"]
+
+
+def test_when_a_launch_was_submitted_last(tmp_path: Path) -> None:
+    """A job that another one goes on for is as new as that one's claim: what waited for the first one was ended."""
+    run = make_run(tmp_path, *SUBMITTED, claim="1 lab 7\n")
+    (found,) = cluster.look(queue("RUNNING").slurm(), str(tmp_path), SET, ["gpt"])
+    assert found.since == 0.0 and found.begun, "nobody asks"
+    (found,) = cluster.look(queue("RUNNING").slurm(), str(tmp_path), SET, ["gpt"], ["gpt"])
+    assert found.since == NOW - 100
+    (run / "claim").write_text("1 lab 8\n")
+    os.utime(run / "claim", (NOW, NOW - 5))
+    fake = queue("RUNNING", JobArrayID="8")
+    (found,) = cluster.look(fake.slurm(), str(tmp_path), SET, ["gpt"], ["gpt"])
+    assert abs(found.since - (NOW - 5)) < 0.001 and found.job_id == "8"

@@ -11,16 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, changes, make_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import (
     CHANGED,
     RELAUNCH,
     REMOVED,
     Found,
     Policies,
-    Step,
     Wanted,
-    changes,
-    make_plan,
 )
 
 SPEC = Wanted("gpt", "key-2", "gpt.yml")
@@ -91,14 +89,146 @@ def test_a_spec_that_is_gone() -> None:
     assert plan(found(state="succeeded"), found("key-1", "failed"), wanted=(), removed="cancel") == []
 
 
+GRID = Wanted("lr", "sweep-2", "lr.yml", ("e0", "e1", "e2", "e3"))
+
+
+def element(key: str, state: str, **more: object) -> Found:
+    job_id = None if state == "unknown" else f"5_{key[-1]}"
+    base = Found("lr", key, 1, state, f"/runs/lr/{key}/1", job_id, "so it ended", True, "sweep-2")
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def grid(*there: Found, spec: Wanted = GRID, **policies: object) -> list[Step]:
+    return make_plan([spec], there, Policies(**policies))  # type: ignore[arg-type]
+
+
+def test_a_sweep_is_one_line_with_its_counts() -> None:
+    (fresh,) = grid()
+    assert (fresh.action, fresh.kind, fresh.submits) == ("launch", "sweep", GRID.elements)
+    assert fresh.reason == "0 of 4 elements proven, 4 missing"
+    some = [element("e0", "succeeded"), element("e1", "active"), element("e2", "failed")]
+    (step,) = grid(*some)
+    assert (step.action, step.submits) == ("launch", ("e3",)), "what has failed stays so by default"
+    assert step.counts == {"succeeded": 1, "active": 1, "failed": 1, "missing": 1}
+    assert step.reason == "1 of 4 elements proven, 1 active, 1 failed, 1 missing"
+    assert step.elements == ({"key": "e1", "job_id": "5_1", "run_dir": "/runs/lr/e1/1"},) and step.job_id == "5"
+    (step,) = grid(*some, relaunch="on_failure")
+    assert step.submits == ("e2", "e3")
+    assert step.reason.endswith("; element 2: generation 1 of at most 3 has failed: so it ended")
+    (step,) = grid(*some, element("e3", "unknown"))
+    assert step.submits == ("e3",) and step.counts["missing"] == 1
+
+
+def test_a_sweep_that_needs_nothing() -> None:
+    proven = [element(key, "succeeded") for key in GRID.elements]
+    assert [step.action for step in grid(*proven)] == ["unchanged"]
+    (step,) = grid(*proven[:3], element("e3", "active", ours=False))
+    assert (step.action, step.ours) == ("adopt", False), "launched by hand, and what the spec asks for"
+    (step,) = grid(*proven[:3], element("e3", "failed", generation=3), relaunch="on_failure")
+    assert step.action == "failed" and "element 3: has failed 3 times: so it ended" in step.reason
+
+
+def test_a_grid_that_has_grown_is_no_drift_and_one_that_has_shrunk_is() -> None:
+    there = [element(key, "active", sweep="sweep-1") for key in ("e0", "e1", "e9", "e8")]
+    wider = replace(GRID, elements=("e0", "e1", "e8", "e9", "e5"))
+    (step,) = grid(*there, spec=wider)
+    assert (step.action, step.submits) == ("launch", ("e5",))
+    narrow = replace(GRID, elements=("e0", "e1"))
+    assert [(step.action, step.key) for step in grid(*there, spec=narrow, changed="wait")] == [
+        ("keep", "sweep-1"),
+        ("adopt", "sweep-2"),
+    ]
+    gone, own = grid(*there, spec=narrow, changed="replace")
+    assert (gone.action, gone.key, gone.kind, gone.file) == ("cancel", "sweep-1", "sweep", "")
+    assert gone.reason == "2 active elements: the spec has changed since (changed: replace)"
+    assert [one["job_id"] for one in gone.elements] == ["5_8", "5_9"] and own.action == "adopt"
+    # New elements beside old ones that are active are a change like any other.
+    moved = replace(GRID, elements=("e0", "e4"))
+    assert [step.action for step in grid(*there, spec=moved, changed="wait")] == ["wait"]
+
+
+def test_a_sweep_whose_spec_is_gone() -> None:
+    there = [element("e0", "active"), element("e1", "active"), element("e2", "succeeded")]
+    (step,) = make_plan([], there, Policies(removed="cancel"))
+    assert (step.action, step.name, step.key, len(step.elements)) == ("cancel", "lr", "sweep-2", 2)
+    (step,) = make_plan([], there[:1], Policies(removed="keep"))
+    assert step.reason == "1 active element: its spec is gone; it may end by itself (removed: keep)"
+
+
+FIRST = Wanted("tokens", "key-1", "tokens.yml")
+NEXT = Wanted("gpt", "key-2", "gpt.yml", after=("tokens",))
+
+
+def tokens(state: str, **more: object) -> Found:
+    base = Found("tokens", "key-1", 1, state, "/runs/tokens/key-1/1", "61", "why", True, since=10.0)
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def follows(*there: Found, wanted: tuple[Wanted, ...] = (NEXT, FIRST), **policies: object) -> dict[str, Step]:
+    return {step.name: step for step in make_plan(wanted, there, Policies(**policies))}  # type: ignore[arg-type]
+
+
+def test_what_follows_is_launched_with_what_it_follows_and_not_after_what_has_failed() -> None:
+    for before in ("active", "succeeded", "unknown"):
+        assert follows(tokens(before))["gpt"].action == "launch"
+    assert {step.action for step in follows().values()} == {"launch"}
+    hindered = follows(tokens("failed"))["gpt"]
+    assert hindered.action == "wait"
+    assert hindered.reason == "follows tokens, which has failed and is not launched again"
+    assert {step.action for step in follows(tokens("failed"), relaunch="on_failure").values()} == {"launch"}
+    # Its own end counts, not what became of the others since.
+    assert follows(tokens("failed"), found(state="succeeded"))["gpt"].action == "unchanged"
+    assert follows(tokens("failed"), found(state="failed"))["gpt"].action == "failed"
+    drift = follows(tokens("active", key="key-0"))
+    assert [drift["tokens"].action, drift["gpt"].action] == ["wait", "wait"]
+    assert drift["gpt"].reason == "follows tokens, which is not launched yet"
+
+
+def test_a_job_that_waited_in_vain_is_launched_again_without_asking_a_policy() -> None:
+    never = found(state="failed", begun=False, since=20.0)
+    assert follows(tokens("failed"), never)["gpt"].action == "wait"
+    assert follows(tokens("succeeded"), never)["gpt"].action == "failed", "somebody has cancelled it"
+    step = follows(tokens("active", generation=2, since=30.0), never)["gpt"]
+    assert (step.action, step.anew) == ("launch", True) and "ended before it began" in step.reason
+    # While its job still waits for what is over, that is in the way.
+    both = follows(tokens("failed"), found(begun=False), relaunch="on_failure")
+    assert (both["gpt"].action, both["gpt"].anew) == ("launch", True)
+    assert both["gpt"].reason == "job 72 waits for an earlier launch of tokens"
+    assert follows(tokens("failed"), found(begun=True), relaunch="on_failure")["gpt"].action == "adopt"
+    assert follows(tokens("active", since=30.0), found(begun=False))["gpt"].action == "adopt"
+
+
+def test_what_follows_a_sweep_waits_for_every_element() -> None:
+    last = replace(NEXT, after=("lr",))
+    some = [element(key, "succeeded") for key in ("e0", "e1", "e2")]
+    assert follows(*some, element("e3", "active"), wanted=(last, GRID))["gpt"].action == "launch"
+    # One that has failed and stays so, beside others that are active or launched.
+    for there in ([*some[:2], element("e2", "active"), element("e3", "failed")], [element("e0", "failed")]):
+        assert follows(*there, wanted=(last, GRID))["gpt"].action == "wait"
+    after_first = replace(GRID, after=("tokens",))
+    plan = follows(tokens("failed"), element("e0", "succeeded"), wanted=(last, after_first, FIRST))
+    assert [plan[name].action for name in ("tokens", "lr", "gpt")] == ["failed", "wait", "wait"]
+    assert plan["lr"].reason == (
+        "1 of 4 elements proven, 3 missing; follows tokens, which has failed and is not launched again"
+    )
+
+
 STATES = ("active", "succeeded", "failed", "unknown")
+FOLLOWS = {"c": ("a",), "d": ("b", "c")}
+SWEEP_OF = "b"
 
 
 def scene(seed: int) -> tuple[list[Wanted], list[Found]]:
-    """Some specs, and some launches under their names, of their keys and of others."""
+    """Some specs, and some launches under their names, of their keys and of others. One of the specs is a sweep."""
     chance = random.Random(seed)
     names = ["a", "b", "c", "d"]
-    wanted = [Wanted(name, f"{name}-{chance.randrange(3)}", f"{name}.yml") for name in names if chance.random() < 0.7]
+    kept = [name for name in names if chance.random() < 0.7]
+    wanted = []
+    for name in kept:
+        after = tuple(one for one in FOLLOWS.get(name, ()) if one in kept)
+        elements = ("b-0", "b-1") if name == SWEEP_OF else ()
+        key = "sweep" if elements else f"{name}-{chance.randrange(3)}"
+        wanted.append(Wanted(name, key, f"{name}.yml", elements, after))
     there = [
         Found(
             name,
@@ -109,6 +239,9 @@ def scene(seed: int) -> tuple[list[Wanted], list[Found]]:
             f"{name}{number}",
             "",
             chance.random() < 0.7,
+            "sweep" if name == SWEEP_OF and chance.random() < 0.7 else "",
+            chance.random() < 0.7,
+            chance.randrange(9),
         )
         for name in names
         for number in range(3)
@@ -117,43 +250,58 @@ def scene(seed: int) -> tuple[list[Wanted], list[Found]]:
     return wanted, there
 
 
+def touched(step: Step) -> list[str]:
+    """The keys of the launches that a step is about."""
+    if step.kind == "job":
+        return [step.key]
+    if step.action in ("launch", "wait"):
+        return list(step.submits)
+    return [str(one["key"]) for one in step.elements]
+
+
 def carried_out(steps: list[Step], there: list[Found]) -> list[Found]:
     """The cluster after the plan: cancelled launches have failed, new ones are active."""
     state = {(one.name, one.key): one for one in there}
     for step in steps:
-        at = (step.name, step.key)
-        if step.action == "cancel":
-            state[at] = replace(state[at], state="failed")
-        elif step.action == "launch":
-            generation = state[at].generation + 1 if at in state else 1
-            state[at] = Found(step.name, step.key, generation, "active", f"/new/{at}", "new", "", True)
-        elif step.action == "adopt":
-            state[at] = replace(state[at], ours=True)
+        for at in [(step.name, key) for key in touched(step)]:
+            if step.action == "cancel":
+                state[at] = replace(state[at], state="failed")
+            elif step.action == "launch":
+                generation = state[at].generation + 1 if at in state else 1
+                sweep = step.key if step.kind == "sweep" else ""
+                state[at] = Found(*at, generation, "active", f"/new/{at}", "new", "", True, sweep, False, 99.0)
+            elif step.action == "adopt":
+                state[at] = replace(state[at], ours=True)
     return list(state.values())
 
 
 @pytest.mark.parametrize("removed,changed,relaunch", list(itertools.product(REMOVED, CHANGED, RELAUNCH)))
 def test_what_holds_in_every_plan(removed: str, changed: str, relaunch: str) -> None:
-    for seed in range(60):
+    for seed in range(120):
         holds(*scene(seed), Policies(removed, changed, relaunch))
 
 
 def holds(wanted: list[Wanted], there: list[Found], policies: Policies) -> None:
     steps = make_plan(wanted, there, policies)
-    keys = {one.name: one.key for one in wanted}
+    specs = {one.name: one for one in wanted}
+    keys = {one.name: one.elements or (one.key,) for one in wanted}
     at = {(one.name, one.key): one for one in there}
-    for name, key in keys.items():
-        own = [step.action for step in steps if (step.name, step.key) == (name, key)]
-        assert len(own) == 1 and own[0] in ("launch", "adopt", "unchanged", "failed", "wait"), "one answer for a spec"
+    own = {}
+    for name, spec in specs.items():
+        (own[name],) = [one for one in steps if one.file == spec.file]
+        assert own[name].action in ("launch", "adopt", "unchanged", "failed", "wait"), "one answer for a spec"
     for step in steps:
         assert step.reason
         if step.action == "cancel":
-            one = at[step.name, step.key]
-            assert one.ours and one.state == "active" and keys.get(step.name) != step.key
+            for one in [at[step.name, key] for key in touched(step)]:
+                assert one.ours and one.state == "active" and one.key not in keys.get(step.name, ())
             assert (policies.removed == "cancel") if step.name not in keys else (policies.changed == "replace")
         if step.action == "launch":
-            assert at.get((step.name, step.key), SPEC) is SPEC or at[step.name, step.key].state in ("failed", "unknown")
-    # Once it is done there is nothing left to do.
+            for one in [at[step.name, key] for key in touched(step) if (step.name, key) in at]:
+                assert one.state in ("failed", "unknown") or (step.anew and one.state == "active" and not one.begun)
+            before = [own[name].action for name in specs[step.name].after]
+            assert not set(before) & {"failed", "wait"}, "nothing is launched after what has failed"
+    # Once it is done there is nothing left to do, but for what could not be told before: what else has failed.
     after = make_plan(wanted, carried_out(steps, there), policies)
     assert not changes(after), after
     # The order in which things were found does not matter.

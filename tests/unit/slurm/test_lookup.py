@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import lookup
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, lookup
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, recorded, said
 
 SQUEUE = said(recorded("squeue.txt"))
@@ -31,6 +31,12 @@ def test_one_squeue_for_any_number_of_jobs() -> None:
     assert found["28_1"].array_job_id == "28"
     assert found["33"].pending and found["33"].active and found["33"].reason == "DependencyNeverSatisfied"
     assert found["34"].signal == 15 and found["34"].source == "squeue"
+
+
+def test_a_task_without_a_record_of_its_own_is_one_that_nobody_knows() -> None:
+    """Of an array that was cancelled while all of it waited. The words of 22.05, 24.11 and 26.05, on stdout."""
+    fake = FakeSlurm(squeue=said(), scontrol=said("Job 1_0 not found\n", rc=1), sacct=said())
+    assert lookup.find_by_id(fake.slurm(), ["1_0"]) == {} and fake.programs == ["squeue", "scontrol", "sacct"]
 
 
 def test_a_requeued_job_counts_its_restarts() -> None:
@@ -170,7 +176,7 @@ def test_bad_input_names_the_option() -> None:
 def test_host_lists_are_expanded_by_slurm() -> None:
     fake = FakeSlurm(scontrol=said("node01\nnode02\n"))
     slurm = fake.slurm()
-    assert lookup.expand_nodes(slurm, "node[01-02]") == ["node01", "node02"]
-    assert lookup.expand_nodes(slurm, "node07") == ["node07"]
-    assert lookup.expand_nodes(slurm, "") == []
+    assert client.expand_nodes(slurm, "node[01-02]") == ["node01", "node02"]
+    assert client.expand_nodes(slurm, "node07") == ["node07"]
+    assert client.expand_nodes(slurm, "") == []
     assert fake.asked == [["/usr/bin/scontrol", "show", "hostnames", "node[01-02]"]]

@@ -116,6 +116,11 @@ def test_two_submitters_at_once_share_the_elements(grid: Grid) -> None:
     result = launcher.launch()
     assert grid.states(result) == ["submitted", "adopted", "submitted"]
     assert sorted(grid.cluster.jobs) == ["101_0", "102_0", "102_1"]
+    # What follows this sweep waits for the other's task, too.
+    assert result["elements"][1]["job_id"] == "101_0" and active_ids(result) == ["102", "101_0"]
+    result["elements"][1]["job_id"] = None
+    with pytest.raises(RankzeroError, match="elements 1 were taken by another submitter, who has not submitted them"):
+        active_ids(result)
     assert len({job_id for number in (0, 1, 2) for job_id in [grid.run(number).job_id()]}) == 3
 
 
@@ -239,6 +244,30 @@ def test_cancelling_one_element_or_all(grid: Grid) -> None:
         grid.launcher(only=["9"]).cancel()
     assert grid.launcher().cancel()["changed"] is False
     assert [job["state"] for job in grid.cluster.jobs.values()] == ["COMPLETED", "CANCELLED", "CANCELLED"]
+
+
+def test_an_array_that_was_cancelled_while_all_of_it_waited_is_one_job_to_slurm(grid: Grid) -> None:
+    grid.launch()
+    row = {**grid.cluster.jobs.pop("101_0"), "state": "CANCELLED"}
+    del grid.cluster.jobs["101_1"], grid.cluster.jobs["101_2"]
+    grid.cluster.jobs["101"] = row
+    again = grid.launch(relaunch="never")
+    assert {one["standing"] for one in again["elements"]} == {"failed"}
+    assert "CANCELLED" in again["elements"][2]["why"] and again["elements"][2]["job_id"] == "101_2"
+    assert grid.states(grid.launch()) == ["submitted"] * 3
+
+
+def test_only_the_elements_that_are_named_are_submitted(grid: Grid) -> None:
+    first = grid.launch(only=["1", "020202"])
+    assert grid.states(first) == ["absent", "submitted", "submitted"]
+    assert [row["why"] for row in first["elements"]] == ["not asked for", "new", "new"]
+    grid.ends(1, False)
+    grid.ends(2, False)
+    again = grid.launch(only=["0" * 16, "02" * 8])
+    assert grid.states(again) == ["submitted", "unchanged", "submitted"]
+    assert [row["generation"] for row in again["elements"]] == [1, 1, 2]
+    with pytest.raises(RankzeroError, match="elements: 03030 is no element"):
+        grid.launch(only=["03030"])
 
 
 def test_what_waits_for_something_that_is_over_is_submitted_anew(grid: Grid) -> None:

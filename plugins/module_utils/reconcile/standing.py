@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted, what is there, and what that means for one launch: a job, or an element of a sweep. Pure.
+
+A launch is known by name and key. What a spec follows is part of its key, so a launch that is there has followed what
+the spec names today; but that may have been launched again since, and then a job that never began has waited in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+REMOVED = ("keep", "cancel")
+CHANGED = ("wait", "replace", "keep")
+RELAUNCH = ("never", "on_failure")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One spec of the folder: its name, the first 16 digits of its key, and the file that it stands in. `elements`: of
+    a sweep, the keys of its launches in its order. `after`: the names that it follows. `recorded`: the cluster has the
+    list of the sweep's elements.
+    """
+
+    name: str
+    key: str
+    file: str
+    elements: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    recorded: bool = True
+
+
+@dataclass(frozen=True)
+class Found:
+    """The newest generation under one name and key. `state`: active, succeeded, failed or unknown (an intent without a
+    known job). `ours`: a reconciliation of this folder made it or took it on; as an element of sweep `sweep`, where
+    that is set. `begun`: its job has begun. `since`: its newest submission, epoch seconds.
+    """
+
+    name: str
+    key: str
+    generation: int
+    state: str
+    run_dir: str
+    job_id: str | None = None
+    message: str = ""
+    ours: bool = False
+    sweep: str = ""
+    begun: bool = True
+    since: float = 0.0
+
+
+@dataclass(frozen=True)
+class Policies:
+    """`removed`: a spec has gone while its job is active. `changed`: it has another key now. `relaunch`: it has failed;
+    `max_failures` generations of one key at most.
+    """
+
+    removed: str = "keep"
+    changed: str = "wait"
+    relaunch: str = "never"
+    max_failures: int = 3
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a launch follows. `hinders`: why it cannot be launched yet, in words. `anew`: those of it that this plan
+    launches. `since`: when the newest of it was submitted.
+    """
+
+    hinders: str = ""
+    anew: tuple[str, ...] = ()
+    since: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is to be done about one launch, and why. `anew`: its job has waited for something that is over."""
+
+    action: str
+    reason: str
+    anew: bool = False
+
+
+def judged(own: Found | None, before: Before, policies: Policies) -> Judged:
+    """launch, adopt, unchanged, failed or wait; its earlier contents aside."""
+    if own is not None and own.state == "succeeded":
+        return Judged("unchanged", f"has succeeded: {own.message}" if own.message else "has succeeded")
+    if own is not None and own.state == "active":
+        if own.begun or not before.anew or before.hinders:
+            return Judged("adopt", own.message or "it is active")
+        return Judged(
+            "launch", f"job {own.job_id} waits for an earlier launch of {' and '.join(before.anew)}", anew=True
+        )
+    found = _not_there(own, before, policies)
+    if before.hinders and (found.action == "launch" or (own is not None and not own.begun)):
+        return Judged("wait", before.hinders)
+    return found
+
+
+def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:
+    if own is None:
+        return Judged("launch", "no launch of this content is there")
+    if own.state == "unknown":
+        return Judged("launch", "its submission was interrupted; the launch finds the job or repeats it")
+    if not own.begun and (before.anew or before.since > own.since):
+        # Slurm ended it. That says nothing of its program, so no policy is asked.
+        return Judged("launch", "it ended before it began, and what it follows was launched again since", anew=True)
+    if policies.relaunch == "on_failure" and own.generation < policies.max_failures:
+        most = policies.max_failures
+        return Judged("launch", f"generation {own.generation} of at most {most} has failed: {own.message}")
+    limit = "" if policies.relaunch == "never" else f" {own.generation} times"
+    return Judged(
+        "failed", f"has failed{limit}: {own.message}. Change the spec or its code, or launch it again by hand"
+    )
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """How the elements of a sweep stand, in words."""
+    words = {"active": "active", "failed": "failed", "missing": "missing"}
+    rest = [f"{counts[state]} {word}" for state, word in words.items() if counts[state]]
+    return ", ".join([f"{counts['succeeded']} of {sum(counts.values())} elements proven", *rest])
