@@ -138,16 +138,25 @@ def _account(
 
 
 def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """What of the limits is to be set, in sacctmgr's words; a limit that is no longer wanted is lifted."""
-    together: dict[str, list[str]] = {}
-    for name, (column, resource) in LIMITS.items():
-        old, new = there.get(name, ""), limits.get(name, "")
-        if old != new:
-            value = new or ENDLESS
-            if name == "time" and new:
-                value = clock(int(new))
-            together.setdefault(SPELLED.get(column, column), []).append(f"{resource}={value}" if resource else value)
-    return [f"{column}={','.join(values)}" for column, values in together.items()]
+    """What of the limits is to be set, in sacctmgr's words; a limit that is no longer wanted is lifted. Of a column that
+    counts several resources all are named, whether or not sacctmgr would keep the others.
+    """
+    columns: dict[str, list[str]] = {}
+    for name, (column, _resource) in LIMITS.items():
+        columns.setdefault(column, []).append(name)
+    found = []
+    for column, names in columns.items():
+        if all(there.get(name) == limits.get(name) for name in names):
+            continue
+        values = []
+        for name in names:
+            value = limits.get(name) or (ENDLESS if name in there else "")
+            if name == "time" and name in limits:
+                value = clock(int(value))
+            resource = LIMITS[name][1]
+            values += [f"{resource}={value}" if resource else value] if value else []
+        found.append(f"{SPELLED.get(column, column)}={','.join(values)}")
+    return found
 
 
 def clock(seconds: int) -> str:
