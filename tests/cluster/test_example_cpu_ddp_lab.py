@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU lab with real torch over Gloo (L2, L5, L7, P4, P5, P6, R1, R7): 5 and 3 nodes x 2 ranks."""
+"""The CPU lab with real torch over Gloo (L2, L5, L7, P4, P5, P6, R1, R7), and the course around it: ada runs it on 5 and
+on 3 nodes, ben asks for a package that no node has, and the check-off tells them apart.
+"""
 
 from __future__ import annotations
 

@@ -123,9 +123,11 @@ def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, 
         named = list(dict.fromkeys([*named, *(row["Account"] for row in below)]))
     these = f"account={','.join(named)}"
     found = limits.rows_of(
-        table("assoc", limits.PLACES, these, here),
-        table("assoc", limits.COLUMNS, these, here, "WOPInfo"),
-        table("account", limits.MARKS, these),
+        cluster,
+        places=table("assoc", limits.PLACES, these, here),
+        own=table("assoc", limits.COLUMNS, these, here, "WOPInfo"),
+        marks=table("account", limits.MARKS, these),
+        clusters=table("assoc", limits.CLUSTERS, these) if whole else [],
     )
     wrong = [account for account in found.foreign if account == course or account.startswith(f"{course}-")]
     if wrong:

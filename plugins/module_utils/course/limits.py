@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 PLACES = ("Account", "ParentName", "User")
 COLUMNS = ("Account", "User", "GrpTRES", "GrpSubmit", "MaxWall", "GrpTRESMins")
 MARKS = ("Account", "Descr")
+CLUSTERS = ("Account", "Cluster")
 # An option of ours -> (sacctmgr's column, the trackable resource in it).
 LIMITS = {
     "nodes": ("GrpTRES", "node"),
@@ -41,19 +42,24 @@ MARK = "rankzero_course"
 @dataclass(frozen=True)
 class Rows:
     """What accounting has of a class: parent, limits and users of each account by name. `foreign`: accounts that have
-    such a name and were not made for a class.
+    such a name and were not made for a class. `elsewhere`: accounts that other clusters of this accounting have, too.
     """
 
     parents: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     users: Mapping[str, frozenset[str]] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
+    elsewhere: frozenset[str] = frozenset()
 
 
 def rows_of(
-    places: Iterable[Mapping[str, str]], own: Iterable[Mapping[str, str]], marks: Iterable[Mapping[str, str]]
+    cluster: str,
+    places: Iterable[Mapping[str, str]],
+    own: Iterable[Mapping[str, str]],
+    marks: Iterable[Mapping[str, str]],
+    clusters: Iterable[Mapping[str, str]],
 ) -> Rows:
-    """Rows of PLACES, COLUMNS and MARKS, sorted out. An association of a user says who may charge the account."""
+    """Rows of PLACES, COLUMNS, MARKS and CLUSTERS, sorted out. An association of a user says who may charge the account."""
     parents: dict[str, str] = {}
     users: dict[str, set[str]] = {}
     for row in places:
@@ -63,7 +69,8 @@ def rows_of(
             parents[row["Account"]] = row["ParentName"]
     limits = {row["Account"]: parsed(row) for row in own if not row["User"]}
     foreign = tuple(sorted(row["Account"] for row in marks if row["Descr"] != MARK))
-    return Rows(parents, limits, {account: frozenset(names) for account, names in users.items()}, foreign)
+    elsewhere = frozenset(row["Account"] for row in clusters if row["Cluster"] != cluster)
+    return Rows(parents, limits, {name: frozenset(found) for name, found in users.items()}, foreign, elsewhere)
 
 
 def parsed(row: Mapping[str, str]) -> dict[str, str]:
@@ -167,15 +174,19 @@ def clock(seconds: int) -> str:
 
 def removals(course: str, there: Rows, *, cluster: str) -> list[list[str]]:
     """The arguments of sacctmgr that take the class away. Slurm would take what is below it, too: whatever else is there
-    keeps the class's own account.
+    keeps the class's own account. An account that other clusters have is taken from this one only.
     """
+
+    def account(name: str) -> list[str]:
+        return ["delete", "account", f"name={name}", *([f"cluster={cluster}"] if name in there.elsewhere else [])]
+
     commands = []
-    below = sorted(account for account, parent in there.parents.items() if parent == course)
-    gone = [account for account in below if account.startswith(f"{course}-")]
-    for account in gone:
-        for user in sorted(there.users.get(account, ())):
-            commands.append(["delete", "user", f"name={user}", f"account={account}", f"cluster={cluster}"])
-        commands.append(["delete", "account", f"name={account}", f"cluster={cluster}"])
+    below = sorted(name for name, parent in there.parents.items() if parent == course)
+    gone = [name for name in below if name.startswith(f"{course}-")]
+    for name in gone:
+        for user in sorted(there.users.get(name, ())):
+            commands.append(["delete", "user", f"name={user}", f"account={name}", f"cluster={cluster}"])
+        commands.append(account(name))
     if course in there.parents and gone == below:
-        commands.append(["delete", "account", f"name={course}", f"cluster={cluster}"])
+        commands.append(account(course))
     return commands

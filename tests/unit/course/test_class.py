@@ -32,6 +32,7 @@ class Accounting:
         self.config = f"AccountingStorageType = {kind}\nAccountingStorageEnforce = {enforce}\nClusterName = lab\n"
         self.accounts: dict[str, dict[str, str]] = {"root": {"ParentName": "", "Descr": "default root account"}}
         self.users: dict[str, set[str]] = {}
+        self.elsewhere: set[str] = set()
         self.changes: list[str] = []
         self.refusal: CommandResult | None = None
 
@@ -51,9 +52,11 @@ class Accounting:
         below = [name for name, row in self.accounts.items() if row["ParentName"] == given.get("parent")]
         rows = []
         for name in [name for name in self.accounts if name in asked or ("parent" in given and name in below)]:
-            rows.append({"Account": name, **self.accounts[name]})
+            rows.append({"Account": name, "Cluster": "lab", **self.accounts[name]})
+            if words[1] == "assoc" and name in self.elsewhere:
+                rows.append({"Account": name, "Cluster": "other", "User": "somebody"})
             if words[1] == "assoc" and "account" in given:
-                rows += [{"Account": name, "User": user} for user in sorted(self.users.get(name, ()))]
+                rows += [{"Account": name, "Cluster": "lab", "User": user} for user in sorted(self.users.get(name, ()))]
         return "".join("|".join(row.get(column, "") for column in columns) + "\n" for row in rows)
 
     def _change(self, words: Sequence[str]) -> CommandResult:
@@ -146,6 +149,18 @@ def test_other_accounts_below_the_course_keep_it(tmp_path: Path) -> None:
     accounting.accounts["tutors"] = {"ParentName": "ddp", "Descr": "ours"}
     make(accounting, tmp_path, state="absent")
     assert set(accounting.accounts) == {"root", "ddp", "tutors"}
+
+
+def test_what_other_clusters_have_is_taken_from_this_one_only(tmp_path: Path) -> None:
+    accounting = Accounting()
+    make(accounting, tmp_path, students=["ada"])
+    accounting.elsewhere = {"ddp"}
+    accounting.changes.clear()
+    make(accounting, tmp_path, state="absent")
+    assert [line for line in accounting.changes if "account name" in line] == [
+        "delete account name=ddp-ada",
+        "delete account name=ddp cluster=lab",
+    ]
 
 
 @pytest.mark.parametrize("name", ["ddp", "ddp-ben"])
