@@ -12,13 +12,13 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reads the run directories of a class that M(rankzero.slurm.course_class) has made, asks accounting once for all jobs,
-    and judges each task of each student.
-  - A student's files are the student's word. They are compared with Slurm's records (job, user, account, job name, working
-    directory, nodes, times, exit code, steps), with the launch key, computed again, and with the times at which the file
-    system saw the files change.
-  - A task is V(passed) where nothing contradicts it, V(failed) where something does, and V(unproven) where Slurm cannot be
-    asked, as on a cluster without accounting.
+  - Reads the run directories of a class that M(rankzero.slurm.course_class) has made, asks accounting once for all
+    jobs, and judges each task of each student.
+  - A student's files are the student's word. They are compared with Slurm's records (job, user, account, job name,
+    working directory, nodes, times, exit code, steps), with the launch key, computed again, and with the times at
+    which the file system saw the files change.
+  - A task is V(passed) where nothing contradicts it, V(failed) where something does, and V(unproven) where Slurm
+    cannot be asked, as on a cluster without accounting.
   - Nothing in a student's folder is followed, waited for or run.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
@@ -57,8 +57,9 @@ options:
     default: 2
   artifact:
     description:
-      - JSON file in the working directory of a run with C(world_size), C(ranks), C(world_size_proven), C(models_identical),
-        C(hosts), C(epochs) and what O(epoch_time) names, as the program of C(examples/cpu_ddp_lab) writes it.
+      - JSON file in the working directory of a run with C(world_size), C(ranks), C(world_size_proven),
+        C(models_identical), C(hosts), C(epochs) and what O(epoch_time) names, as the program of C(examples/cpu_ddp_lab)
+        writes it.
     type: str
     default: result.json
   saved:
@@ -181,8 +182,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ARGUMENTS, check
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 

@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Makes a folder for each student on shared storage, an account for each below one for the class in Slurm's accounting,
-    and the limits of both.
+  - Makes a folder for each student on shared storage, an account for each below one for the class in Slurm's
+    accounting, and the limits of both.
   - What the cluster cannot do is no error. It is said in RV(undone), and the rest is done. A cluster without accounting
     has folders only; a cluster that does not enforce limits has them written down.
   - Logins are the site's business, and none is made here.
@@ -35,8 +35,8 @@ options:
     required: true
   students:
     description:
-      - The ids of all students. An id consists of small letters, digits, C(.), C(_) and C(-), at most 32 of them, and begins
-        with a letter or a digit.
+      - The ids of all students. An id consists of small letters, digits, C(.), C(_) and C(-), at most 32 of them, and
+        begins with a letter or a digit.
       - Who was listed before and is not any more keeps folder and account, and is named in RV(former).
       - Needed with O(state=present).
     type: list
@@ -48,7 +48,7 @@ options:
     required: true
   mode:
     description:
-      - With V(accounts) a student's id is his login on the cluster. His folder is his own, and giving it to him needs root.
+      - With V(accounts) a student's id is his login on the cluster. His folder is his own; giving it to him needs root.
       - With V(projects) all share the login that the task runs as, and a student is a folder and an account.
     type: str
     choices: [projects, accounts]
@@ -59,7 +59,7 @@ options:
     type: path
     default: ""
   group:
-    description: A group of the host whose members may read the folders of the students. Empty means nobody but the owner.
+    description: A group whose members may read the folders of the students. Empty means nobody but the owner.
     type: str
     default: ""
   accounting:
@@ -199,8 +199,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.classes import ARGUMENTS, change
+from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 

@@ -58,7 +58,7 @@ def accounts(
             raise
         done.undone.append(
             f"accounts and limits: {error.message}. Who may do that is an administrator of Slurm's accounting "
-            "(sacctmgr modify user where name=YOU set adminlevel=Admin); let one run this, or the commands in the result"
+            "(sacctmgr modify user where name=YOU set adminlevel=Admin); let one run this, or what the result lists"
         )
     if policy == "required" and done.undone:
         raise RankzeroError("accounting: required, but " + "; ".join(done.undone), undone=done.undone)
@@ -89,9 +89,7 @@ def _make(
     if state == "absent":
         done.commands = limits.removals(course, there, cluster=cluster)
     else:
-        done.commands = limits.additions(
-            course, class_, there, cluster=cluster, parent=parent, each=each, whole=whole
-        )
+        done.commands = limits.additions(course, class_, there, cluster=cluster, parent=parent, each=each, whole=whole)
         done.enforced = Knowledge(settings=settings).enforces("limits")
         if not done.enforced and (each or whole):
             held = settings.get("AccountingStorageEnforce") or "none"

@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student, shown
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import whoami
 
 ARGUMENTS: dict[str, Any] = {
     "root": {"type": "path", "required": True},
@@ -162,14 +163,18 @@ def _sheet(
             clock_slack=options["clock_slack"],
             others=others,
         )
-        words = [(run, asked.word(run.job_id)) for run in runs if run.nodes == nodes]
+        words = [(run, _word(asked, run, student)) for run in runs if run.nodes == nodes]
         found = [Handed(run, word, judge.judge(run, word, expected)) for run, word in words]
         sheet.handed += found
         if found:
             best = options["pick"] == "best"
             sheet.chosen[nodes] = max(found, key=lambda one: (one.passed if best else 0, one.submitted))
-        why = "" if found else _why_none(home, nodes, runs, options["job"])
-        sheet.verdicts += sheet.chosen[nodes].verdicts if found else judge.missing(nodes, why)
+            sheet.verdicts += sheet.chosen[nodes].verdicts
+        elif not os.access(home, os.R_OK | os.X_OK):
+            why = f"{home} cannot be read: run the check-off as root, or name a group of yours in module course_class"
+            sheet.verdicts += judge.missing(nodes, why, unreadable=True)
+        else:
+            sheet.verdicts += judge.missing(nodes, _why_none(nodes, runs, options["job"]), unreadable=False)
     if len(options["nodes"]) > 1:
         by_nodes = {nodes: (one.run, one.word) for nodes, one in sheet.chosen.items()}
         sheet.verdicts.append(
@@ -183,16 +188,24 @@ def _sheet(
     return sheet
 
 
-def _why_none(home: str, nodes: int, runs: Sequence[Claims], job: str) -> str:
-    if not os.access(home, os.R_OK | os.X_OK):
-        return f"{home} cannot be read: run the check-off as root, or name a group of yours in module course_class"
+def _word(asked: records.Records, run: Claims, student: Student) -> Word:
+    """Slurm's word on a run. Who may not see others' jobs is told that there is none: that accuses nobody."""
+    word = asked.word(run.job_id)
+    if word.job is None and not word.silent and os.geteuid() != 0 and student.user != whoami()[0]:
+        return Word(
+            silent="accounting does not show it to you: an operator sees others' jobs, where PrivateData hides jobs"
+        )
+    return word
+
+
+def _why_none(nodes: int, runs: Sequence[Claims], job: str) -> str:
     others = sorted({run.nodes for run in runs if run.nodes})
     has = f"runs of {job} on {', '.join(map(str, others))} nodes" if others else f"no run of {job}"
     return f"no run on {nodes} nodes; there {'are' if others else 'is'} {has}"
 
 
 def _same_results(sheets: Sequence[Sheet], artifact: str) -> None:
-    """The time of an epoch is in the result, so that two runs never leave the same one. Whose it is a person finds out."""
+    """The time of an epoch is in the result, so two runs never leave the same one. Whose it is a person finds out."""
     owners: dict[str, list[tuple[Sheet, str]]] = {}
     for sheet in sheets:
         for one in sheet.handed:

@@ -149,9 +149,7 @@ def _group(name: str) -> int | None:
         raise RankzeroError(f"group: {name!r} is no group on this host.") from None
 
 
-def _folder(
-    done: Changes, path: str, mode: int, owner: tuple[int, int] | None = None, *, check_mode: bool
-) -> None:
+def _folder(done: Changes, path: str, mode: int, owner: tuple[int, int] | None = None, *, check_mode: bool) -> None:
     """One folder. Its owner is changed only where it is new or ours; somebody else's is left, and said."""
     try:
         there = os.lstat(path)

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a run proves: its claims against Slurm's own records. Pure.
 
-Each piece of evidence says whose word it is. `slurm`: accounting or the queue, which no student writes. `system`: when
-the file system saw a file change last, which no user can set. `student`: the run directory, whose owner can write what he
-likes. A task is passed where nothing contradicts; where Slurm cannot be asked it is at most unproven, and never passed.
+Each piece of evidence says whose word it is. `slurm`: accounting or the queue, which no student writes. `system`:
+when the file system saw a file change last, which no user can set. `student`: the run directory, whose owner can
+write anything. A task is passed where nothing contradicts; where Slurm cannot be asked it is at most unproven, and
+never passed.
 """
 
 from __future__ import annotations
@@ -95,9 +96,9 @@ def judge(run: Claims, word: Word, expected: Expected) -> list[Verdict]:
     return [Verdict(task, expected.nodes, tuple(judged[task](run, word, expected))) for task in RUN_TASKS]
 
 
-def missing(nodes: int, why: str) -> list[Verdict]:
-    """The verdicts of a run that is not there."""
-    return [Verdict(task, nodes, (Evidence(False, STUDENT, why),)) for task in RUN_TASKS]
+def missing(nodes: int, why: str, *, unreadable: bool) -> list[Verdict]:
+    """The verdicts of a run that is not there, or that may be where the reader may not look."""
+    return [Verdict(task, nodes, (Evidence(None if unreadable else False, STUDENT, why),)) for task in RUN_TASKS]
 
 
 def _record(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
@@ -168,7 +169,9 @@ def _key(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     ]
     if word.job is not None:
         told = word.job.name.split(".")[-2:-1] == [key[:16]]
-        found.append(Evidence(told, SLURM, f"the job's name {'has' if told else 'does not have'} the key of the record"))
+        found.append(
+            Evidence(told, SLURM, f"the job's name {'has' if told else 'does not have'} the key of the record")
+        )
     code = code_of(run.launch)
     if expected.code:
         known = code in expected.code
@@ -227,7 +230,9 @@ def _world_size(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     said = sorted(line.rank for line in run.sanity)
     wrong = sorted({line.world_size for line in run.sanity} - {world})
     logs = f"the ranks' logs: {len(set(said))} of {world} ranks"
-    logs += f" with WORLD_SIZE {', '.join(map(str, wrong[:_SHOWN]))}, not {world}" if wrong else f" with WORLD_SIZE {world}"
+    logs += (
+        f" with WORLD_SIZE {', '.join(map(str, wrong[:_SHOWN]))}, not {world}" if wrong else f" with WORLD_SIZE {world}"
+    )
     found = [Evidence(said == list(range(world)) and not wrong, STUDENT, logs)]
     if not result:
         return [*found, Evidence(False, STUDENT, f"{expected.artifact} is missing or is no JSON object")]
@@ -241,7 +246,9 @@ def _world_size(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     text += "proven by each, one model" if proven else "not proven by all of them with one model"
     found.append(Evidence(proven, STUDENT, text))
     if word.nodes:
-        same = sorted(map(str, result.get("hosts", []) if isinstance(result.get("hosts"), list) else [])) == sorted(word.nodes)
+        same = sorted(map(str, result.get("hosts", []) if isinstance(result.get("hosts"), list) else [])) == sorted(
+            word.nodes
+        )
         found.append(Evidence(same, SLURM, f"its hosts are {'the' if same else 'not the'} nodes of the job"))
     read = [*(line.file for line in run.sanity), f"work/{expected.artifact}"]
     return found + _untouched(run, word, read, expected.clock_slack)
@@ -302,12 +309,14 @@ def epoch_time(
         if word.job is not None and word.job.elapsed is not None and epochs is not None:
             took = seconds * epochs
             fits = 0 < took <= word.job.elapsed + 1
-            text = f"{epochs:.0f} epochs of that {'fit' if fits else 'do not fit'} into the {word.job.elapsed} s of the job"
+            how = "fit" if fits else "do not fit"
+            text = f"{epochs:.0f} epochs of that {how} into the {word.job.elapsed} s of the job"
             found.append(Evidence(fits, SLURM, text))
         elif word.job is None and word.silent:
             found.append(Evidence(None, STUDENT, f"{nodes} nodes: {word.silent}"))
     if len(times) == len(wanted):
-        found.append(Evidence(True, STUDENT, f"an epoch on {wanted[-1]} nodes takes {times[-1] / times[0]:.3g} times as long as on {wanted[0]}"))  # fmt: skip
+        text = f"an epoch on {wanted[-1]} nodes takes {times[-1] / times[0]:.3g} times as long as on {wanted[0]}"
+        found.append(Evidence(True, STUDENT, text))
     return Verdict(EPOCH_TIME, None, tuple(found))
 
 

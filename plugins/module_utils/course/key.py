@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The launch key of a record, computed again. Pure.
 
-The key names the run directory and the job in Slurm. So whoever edits the record of a launch that has run, its command or
-its number of nodes, has a record of another key.
+The key names the run directory and the job in Slurm. So whoever edits the record of a launch that has run, its command
+or its number of nodes, has a record of another key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def key_of(launch: Mapping[str, Any]) -> str:
         if parsed.problems:
             raise Unknowable(f"is no record of a launch: {parsed.problems[0]}", fair=False)
         if parsed.spec.environment.path:
-            raise Unknowable("names an environment of the site (environment.path), which is not in the record", fair=True)
+            raise Unknowable(
+                "names an environment of the site (environment.path), which is not in the record", fair=True
+            )
         return launch_key(parsed.spec, inputs)
     except Unknowable:
         raise

@@ -59,7 +59,7 @@ def rows_of(
     marks: Iterable[Mapping[str, str]],
     clusters: Iterable[Mapping[str, str]],
 ) -> Rows:
-    """Rows of PLACES, COLUMNS, MARKS and CLUSTERS, sorted out. An association of a user says who may charge the account."""
+    """Rows of PLACES, COLUMNS, MARKS and CLUSTERS, sorted out. A user's association says who may charge the account."""
     parents: dict[str, str] = {}
     users: dict[str, set[str]] = {}
     for row in places:
@@ -127,9 +127,7 @@ def additions(
     return commands
 
 
-def _account(
-    name: str, parent: str, there: Rows, cluster: str, limits: Mapping[str, str]
-) -> list[list[str]]:
+def _account(name: str, parent: str, there: Rows, cluster: str, limits: Mapping[str, str]) -> list[list[str]]:
     place = [f"name={name}", f"cluster={cluster}"]
     if name not in there.limits:
         made = ["add", "account", name, f"cluster={cluster}", f"parent={parent}", f"Description={MARK}",
@@ -145,8 +143,8 @@ def _account(
 
 
 def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """What of the limits is to be set, in sacctmgr's words; a limit that is no longer wanted is lifted. Of a column that
-    counts several resources all are named, whether or not sacctmgr would keep the others.
+    """What of the limits is to be set, in sacctmgr's words; a limit that is no longer wanted is lifted. Of a column
+    that counts several resources all are named, whether or not sacctmgr would keep the others.
     """
     columns: dict[str, list[str]] = {}
     for name, (column, _resource) in LIMITS.items():
@@ -173,8 +171,8 @@ def clock(seconds: int) -> str:
 
 
 def removals(course: str, there: Rows, *, cluster: str) -> list[list[str]]:
-    """The arguments of sacctmgr that take the class away. Slurm would take what is below it, too: whatever else is there
-    keeps the class's own account. An account that other clusters have is taken from this one only.
+    """The arguments of sacctmgr that take the class away. Slurm would take what is below it, too: whatever else is
+    there keeps the class's own account. An account that other clusters have is taken from this one only.
     """
 
     def account(name: str) -> list[str]:

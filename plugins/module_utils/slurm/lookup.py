@@ -287,8 +287,7 @@ def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
 
 
 def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: bool = False) -> list[JobRecord]:
-    """All rows of accounting (duplicates of requeued jobs too) from `since` on, folded to one record a job; with
-    `steps` one a step (JOB.STEP) besides.
+    """All rows of accounting (duplicates of requeued jobs too) from `since` on, one record a job (`steps`: and a step).
 
     Accounting is optional: absent or disabled gives an empty list and `slurm.accounting` says so; a database that does
     not answer gives an empty list, `slurm.accounting == "silent"` and a note.

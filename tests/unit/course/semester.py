@@ -97,7 +97,9 @@ class Semester:
         write("journal.jsonl", json.dumps({"time": now - 9, "event": "intent"}) + "\n")
         write("claim", f"{generation} lab {job_id}\n")
         write("started.json", {"job_id": str(job_id), "attempt": 0, "time": now - 8, "nodes": names})
-        write("preflight/0/table", "".join(f"{name} proj=ok env=ok run=ok cpus=2\n" for name in names) + "interface ib0\n")
+        write(
+            "preflight/0/table", "".join(f"{name} proj=ok env=ok run=ok cpus=2\n" for name in names) + "interface ib0\n"
+        )
         for rank in range(2 * nodes):
             host = names[rank // 2]
             write(

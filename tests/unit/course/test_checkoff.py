@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check-off over run directories: what passes, what is found out, and by whose word."""
+"""Module course_checkoff over run directories: what passes, what is found out, and by whose word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.course import judge
+from ansible_collections.rankzero.slurm.plugins.module_utils.course import checkoff, folders, judge
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from tests.unit.course.semester import CODE, Semester, against, launch_of, results
 from tests.unit.slurm.recorded import NO_DATABASE
@@ -302,6 +302,21 @@ def test_an_accounting_that_does_not_answer_accuses_nobody(semester: Semester) -
     checked = semester.check(students=["ada"])
     assert checked["accounting"] == "silent" and "failed" not in results(checked, "ada").values()
     assert "Accounting does not answer: check again later." in checked["lines"]
+
+
+def test_a_teacher_who_may_not_see_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    semester = Semester(tmp_path, mode="accounts")
+    semester.hand_in("ada", 3, 11)
+    semester.rows.clear()
+    own = os.geteuid()
+    monkeypatch.setattr(checkoff.os, "geteuid", lambda: own or 12345)
+    monkeypatch.setattr(folders, "read", lambda _root: semester.course)
+    monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("ben"))
+    checked = semester.check(nodes=[3])
+    assert set(results(checked, "ada").items()) == {("record 3", "unproven")}
+    assert "accounting does not show it to you" in against(checked, "ada", "record")[0][1]
+    assert set(results(checked, "ben").values()) == {"unproven"}
+    assert "students/ben cannot be read: run the check-off as root" in against(checked, "ben", "record")[0][1]
 
 
 def test_what_a_student_puts_in_the_way_is_not_followed(semester: Semester, tmp_path: Path) -> None:

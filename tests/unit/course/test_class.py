@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A class made: who may be in it, the accounts in Slurm, the folders, and what a cluster cannot do."""
+"""Module course_class. A class made: who may be in it, accounts in Slurm, folders, and what a cluster cannot do."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def make(slurmdbd: Accounting, place: Path, *, check_mode: bool = False, **optio
 
 def test_a_class_is_made_once(tmp_path: Path) -> None:
     accounting = Accounting()
-    asked: dict[str, Any] = {"limits": {"nodes": 5, "jobs": 2, "time": "00:30:00"}, "class_limits": {"cpu_minutes": 600}}
+    asked: dict[str, Any] = {
+        "limits": {"nodes": 5, "jobs": 2, "time": "00:30:00"},
+        "class_limits": {"cpu_minutes": 600},
+    }
     foretold = make(accounting, tmp_path, check_mode=True, **asked)
     assert foretold["changed"] and not accounting.changes and not (tmp_path / "class").exists()
     done = make(accounting, tmp_path, **asked)
