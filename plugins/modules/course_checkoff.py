@@ -89,26 +89,32 @@ options:
     description: Seconds by which the clocks of the file system, of the nodes and of Slurm's controller may differ.
     type: float
     default: 10.0
+  dest:
+    description:
+      - Folder on the controller for C(COURSE.csv) and C(COURSE.json), relative to the current one.
+      - Without it, and in check mode, none are written.
+    type: path
+  evidence:
+    description: Show all evidence of each student, and not only what speaks against a task.
+    type: bool
+    default: false
 seealso:
   - module: rankzero.slurm.course_class
   - module: rankzero.slurm.job_info
 """
 
 EXAMPLES = r"""
-- name: Check the class
+- name: Check the class, and write the tables for grading
   rankzero.slurm.course_checkoff:
     root: /shared/course/ddp
-  register: checkoff
-
-- name: Show the table
-  ansible.builtin.debug:
-    msg: "{{ checkoff.lines }}"
+    dest: checkoff
 
 - name: One student, with all evidence, whose best run counts
   rankzero.slurm.course_checkoff:
     root: /shared/course/ddp
     students: [ada]
     pick: best
+    evidence: true
 """
 
 RETURN = r"""
@@ -164,10 +170,14 @@ students:
       type: list
       elements: str
 lines:
-  description: The class as a table, then the evidence of what is not passed.
+  description: The class as a table, then the evidence of what is not passed. They are shown, too.
   returned: success
   type: list
   elements: str
+files:
+  description: Paths of the tables on the controller, C(csv) and C(json); empty where none were written.
+  returned: success
+  type: dict
 csv:
   description: The class as a table for grading, a line a student.
   returned: success

@@ -40,6 +40,12 @@ ARGUMENTS: dict[str, Any] = {
     "pick": {"type": "str", "choices": ["latest", "best"], "default": "latest"},
     "clock_slack": {"type": "float", "default": 10.0},
 }
+# What the action on the controller does with the result; the module knows nothing of it.
+ACTION_ARGUMENTS: dict[str, Any] = {
+    **ARGUMENTS,
+    "dest": {"type": "path"},
+    "evidence": {"type": "bool", "default": False},
+}
 
 
 @dataclass
