@@ -32,7 +32,7 @@ attributes:
     support: none
 options:
   root:
-    description: Folder of the class, as O(root#rankzero.slurm.course_class#module) had it.
+    description: Folder of the class, as O(rankzero.slurm.course_class#module:root) had it.
     type: path
     required: true
   students:
@@ -73,7 +73,7 @@ options:
     default: seconds_per_epoch
   code:
     description:
-      - Digests of the code that may have run, as RV(rankzero.slurm.code_snapshot#module:digest) has them.
+      - Digests of the code that may have run, as M(rankzero.slurm.code_snapshot) has them.
       - None means any. The digest of each is in the evidence.
     type: list
     elements: str

@@ -169,6 +169,17 @@ def test_files_that_changed_after_the_job_had_ended(semester: Semester) -> None:
     )
 
 
+def test_clocks_may_differ_by_so_much(semester: Semester) -> None:
+    """The files are five seconds newer than the end that Slurm's controller knows."""
+    semester.hand_in("ben", 3, 13)
+    for column in ("Start", "End"):
+        semester.rows["13"][column] = str(int(semester.rows["13"][column]) - 5)
+    assert results(semester.check(students=["ben"], nodes=[3], clock_slack=20.0), "ben") == {}
+    strict = semester.check(students=["ben"], nodes=[3], clock_slack=2.0)
+    assert [source for source, _text in against(strict, "ben", "saved")] == ["system"]
+    assert against(strict, "ben", "record")[0][1].endswith("s off Slurm's")
+
+
 def test_files_older_than_the_job(semester: Semester) -> None:
     semester.hand_in("ben", 3, 13)
     for column in ("Start", "End"):
