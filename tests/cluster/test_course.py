@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -116,9 +117,10 @@ def test_a_student_with_a_login_of_his_own_hands_in_and_edits(site: Site) -> Non
                        'sleep 2; echo "accuracy 100 %" >> "$1"; touch -d "1 hour ago" "$1"', "sh",
                        f"{given['state_root']}/{log.relative_to(site.host_path(given['state_root']))}"])  # fmt: skip
         edited = course(site, "-e", "students=nobody", "-e", "evidence=true", playbook="checkoff", **check)
-        (nobody,) = rows(site.folder / "checkoff" / f"{name}.csv")
-        assert [task for task in nobody if nobody[task] == "failed"] == ["result", "sanity_2", "world_size_2"]
+        assert re.search(r"nobody +2 +\d+ +ok +ok +ok +FAIL +FAIL +ok +failed 4 of 6", edited.output), edited.output
         assert "rank-0003.log changed, " in edited.output and "(file system)" in edited.output
+        # A look at some of the class leaves the tables of all as they are.
+        assert [row["result"] for row in rows(site.folder / "checkoff" / f"{name}.csv")] == ["passed", "failed"]
     finally:
         gone = course(site, "-e", "course_state=absent", **class_)
         assert gone.rc == 0, gone.output
