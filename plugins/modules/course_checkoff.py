@@ -192,8 +192,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ARGUMENTS, check
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+
+# Before anything else is imported, which an old Python may not be able to.
+# isort: split
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, check
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 
@@ -206,7 +209,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENTS, logic, supports_check_mode=True)
+    run_module(ACTION_ARGUMENTS, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":
