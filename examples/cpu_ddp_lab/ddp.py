@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import socket
+import time
 from pathlib import Path
 
 import torch
@@ -50,6 +51,7 @@ def main() -> None:
     model = DistributedDataParallel(nn.Sequential(nn.Linear(INPUTS, 32), nn.Tanh(), nn.Linear(32, 1)))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     x, y = data_of(rank)
+    began = time.monotonic()
     for epoch in range(options.epochs):
         loss = nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
@@ -60,6 +62,7 @@ def main() -> None:
         if rank == 0 and (epoch + 1) % 10 == 0:
             print(f"step {epoch + 1}/{options.epochs} loss {float(mean) / world:.4f}", flush=True)
 
+    seconds = (time.monotonic() - began) / options.epochs
     said = gather(f"{rank} {world} {socket.gethostname()} {fingerprint(model.module)}")
     if rank == 0:
         ranks = [line.split() for line in said]
@@ -72,6 +75,8 @@ def main() -> None:
             "hosts": sorted({words[2] for words in ranks}),
             "models_identical": len({words[3] for words in ranks}) == 1,
             "model_saved": os.path.getsize("model.pt") > 0,
+            "epochs": options.epochs,
+            "seconds_per_epoch": seconds,
             "torch": torch.__version__,
         }
         temporary = Path("result.json.tmp")

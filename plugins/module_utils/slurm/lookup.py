@@ -291,8 +291,8 @@ def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
     return [from_scontrol(block) for block in parse.parse_blocks(result.stdout) if block.get("JobId")]
 
 
-def query_sacct(slurm: Slurm, selection: Sequence[str], since: float) -> list[JobRecord]:
-    """All rows of accounting (duplicates of requeued jobs too) from `since` on, folded to one record a job.
+def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: bool = False) -> list[JobRecord]:
+    """All rows of accounting (duplicates of requeued jobs too) from `since` on, one record a job (`steps`: and a step).
 
     Accounting is optional: absent or disabled gives an empty list and `slurm.accounting` says so; a database that does
     not answer gives an empty list, `slurm.accounting == "silent"` and a note.
@@ -306,7 +306,7 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float) -> list[Jo
     result = slurm.attempt(
         "sacct",
         "--noheader",
-        "--allocations",
+        *([] if steps else ["--allocations"]),
         "--duplicates",
         "--parsable2",
         f"--delimiter={parse.FIELD}",

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller half of `course_checkoff`: shows the table and the evidence, and writes CSV and JSON here."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
+        given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
+        result: dict[str, Any] = self._execute_module(
+            "rankzero.slurm.course_checkoff", module_args=given, task_vars=task_vars
+        )
+        if result.get("failed"):
+            return result
+        host = (task_vars or {}).get("inventory_hostname", "localhost")
+        lines = list(result["lines"])
+        for one in result["students"] if options["evidence"] else []:
+            lines += [f"{one['id']}, all evidence:", *(f"  {line}" for line in one["lines"])]
+        result["files"] = {}
+        if options["dest"] and not self._task.check_mode:
+            try:
+                result["files"] = _write(result, os.path.abspath(options["dest"]), options["pick"])
+            except (OSError, RankzeroError) as error:
+                return {**result, "failed": True, "msg": f"dest: the tables cannot be written: {error}"}
+            lines.append(f"tables: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
+        for line in lines:
+            display.display(f"{host}: {line}")
+        return result
+
+
+def _write(result: dict[str, Any], dest: str, pick: str) -> dict[str, str]:
+    """DEST/<course>.csv and .json; their paths. What others may not see is for the teacher alone."""
+    os.makedirs(dest, mode=0o700, exist_ok=True)
+    students = [{name: value for name, value in one.items() if name != "lines"} for one in result["students"]]
+    told = {**{name: result[name] for name in ("course", "accounting", "counts")}, "pick": pick, "students": students}
+    files = {}
+    for kind, text in (("csv", result["csv"]), ("json", json.dumps(told, indent=1) + "\n")):
+        files[kind] = os.path.join(dest, f"{result['course']}.{kind}")
+        write_text(files[kind], text)
+    return files

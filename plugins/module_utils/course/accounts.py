@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The accounts of a class made so in Slurm, as far as accounting is there and lets us. What could not be is said.
+
+Source: sacctmgr(1); AccountingStorageEnforce in slurm.conf(5). Without enforcement a limit is a note that nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course import limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
+
+DENIED = ("permission denied", "privilege")
+
+
+@dataclass
+class Accounts:
+    """What came of it. `commands`: sacctmgr's arguments that were run, or would be. `undone`: sentences. `there`: the
+    students can charge accounts of their own. `enforced`: Slurm holds them to their limits.
+    """
+
+    commands: list[list[str]] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+    there: bool = False
+    enforced: bool = False
+
+
+def accounts(
+    slurm: Slurm,
+    course: str,
+    class_: Sequence[Student],
+    *,
+    state: str,
+    parent: str,
+    each: Mapping[str, str],
+    whole: Mapping[str, str],
+    policy: str,
+    check_mode: bool,
+) -> Accounts:
+    """Make them so. `policy`: auto (as far as it goes), required (else `RankzeroError`) or off."""
+    done = Accounts()
+    if policy == "off":
+        done.undone.append("accounts and limits: not asked for (accounting: off); Slurm does not tell students apart")
+        return done
+    settings = parse.parse_config(slurm.call("scontrol", "show", "config").stdout)
+    try:
+        _make(slurm, done, settings, course, class_, state, parent, each, whole, check_mode)
+    except SlurmError as error:
+        if policy == "required" or not any(word in error.message.lower() for word in DENIED):
+            raise
+        done.undone.append(
+            f"accounts and limits: {error.message}. Who may do that is an administrator of Slurm's accounting "
+            "(sacctmgr modify user where name=YOU set adminlevel=Admin); let one run this, or what the result lists"
+        )
+    if policy == "required" and done.undone:
+        raise RankzeroError("accounting: required, but " + "; ".join(done.undone), undone=done.undone)
+    return done
+
+
+def _make(
+    slurm: Slurm,
+    done: Accounts,
+    settings: Mapping[str, str],
+    course: str,
+    class_: Sequence[Student],
+    state: str,
+    parent: str,
+    each: Mapping[str, str],
+    whole: Mapping[str, str],
+    check_mode: bool,
+) -> None:
+    kind = settings.get("AccountingStorageType", "")
+    if not kind or kind.endswith("/none"):
+        done.undone.append(
+            "accounts and limits: this cluster keeps no accounting (AccountingStorageType is "
+            f"{kind or 'not set'}), so nobody can be given an account or be held to a limit"
+        )
+        return
+    cluster = settings["ClusterName"]
+    there = look(slurm, course, class_, cluster, whole=state == "absent")
+    if state == "absent":
+        done.commands = limits.removals(course, there, cluster=cluster)
+    else:
+        done.commands = limits.additions(course, class_, there, cluster=cluster, parent=parent, each=each, whole=whole)
+        done.enforced = Knowledge(settings=settings).enforces("limits")
+        if not done.enforced and (each or whole):
+            held = settings.get("AccountingStorageEnforce") or "none"
+            done.undone.append(
+                f"limits: written down, but Slurm does not enforce them here (AccountingStorageEnforce is {held}; it "
+                "takes associations,limits in slurm.conf)"
+            )
+    for command in [] if check_mode else done.commands:
+        slurm.call("sacctmgr", "--immediate", "--quiet", *command)
+    done.there = state != "absent"
+
+
+def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, whole: bool) -> limits.Rows:
+    """What accounting has of the class; `whole`: of whoever was in it at any time. Raises `RankzeroError` where an
+    account of the site has a name that the class would take.
+    """
+
+    def table(what: str, columns: Sequence[str], *selection: str) -> list[dict[str, str]]:
+        said = slurm.call(
+            "sacctmgr", "--noheader", "--parsable2", "show", what, f"format={','.join(columns)}", "where", *selection
+        )
+        rows = [line.split("|") for line in said.stdout.splitlines() if line.strip()]
+        return [dict(zip(columns, row)) for row in rows if len(row) == len(columns)]
+
+    named = [course, *(student.account for student in class_)]
+    here = f"cluster={cluster}"
+    if whole:
+        below = table("assoc", limits.PLACES, f"parent={course}", here)
+        named = list(dict.fromkeys([*named, *(row["Account"] for row in below)]))
+    these = f"account={','.join(named)}"
+    found = limits.rows_of(
+        cluster,
+        places=table("assoc", limits.PLACES, these, here),
+        own=table("assoc", limits.COLUMNS, these, here, "WOPInfo"),
+        marks=table("account", limits.MARKS, these),
+        clusters=table("assoc", limits.CLUSTERS, these) if whole else [],
+    )
+    wrong = [account for account in found.foreign if account == course or account.startswith(f"{course}-")]
+    if wrong:
+        raise RankzeroError(
+            f"name: {course}: the account {', '.join(wrong)} is in Slurm's accounting already and was not made for a "
+            "class. It is left as it is; choose another name for the course."
+        )
+    return found

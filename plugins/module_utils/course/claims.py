@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run directory claims, read with care. All of it is the student's word until Slurm says the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.beneath import Beneath, File
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import Identity
+
+SMALL = 1 << 20
+HEAD = 1 << 16
+_JOB_ID = re.compile(r"[0-9]{1,10}")
+_SANITY = re.compile(
+    r"^\[rankzero\] RANK=(\d{1,6}) LOCAL_RANK=(\d{1,6}) WORLD_SIZE=(\d{1,6}) NODE_RANK=(\d{1,6}) host=(\S{1,255}) "
+    r"attempt=(\d{1,6}) ",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Sanity:
+    """The line that a rank's log begins with."""
+
+    rank: int
+    world_size: int
+    host: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Claims:
+    """One generation. `path` is where it lies; `home` the student's folder; times are epoch seconds.
+
+    `files` holds what the judgement rests on by its path in the run directory: a file that was changed after the job's
+    end tells nothing of the job.
+    """
+
+    path: str
+    name: str
+    key: str
+    generation: int
+    job_id: str = ""
+    submitted: float | None = None
+    started: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
+    preflight: Sequence[str] = ()
+    sanity: Sequence[Sanity] = ()
+    files: Mapping[str, File] = field(default_factory=dict)
+
+    @property
+    def job_name(self) -> str:
+        return Identity(self.name, self.key, self.generation).job_name
+
+    @property
+    def nodes(self) -> int | None:
+        """How many nodes the launch asked for, as its record says."""
+        asked = self.launch.get("spec", {})
+        asked = asked.get("resources", {}) if isinstance(asked, dict) else {}
+        text = str(asked.get("nodes", 1)) if isinstance(asked, dict) else ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+    @property
+    def attempt(self) -> int:
+        number = self.started.get("attempt")
+        return number if isinstance(number, int) and 0 <= number < 10000 else 0
+
+
+def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Claims]:
+    """Every generation of the launches named `job` in a student's folder, by key and generation."""
+    beneath = Beneath(home)
+    found = []
+    for key in beneath.folders(f"state/runs/{job}"):
+        generations = [name for name in beneath.folders(f"state/runs/{job}/{key}") if re.fullmatch(r"[0-9]{1,6}", name)]
+        for name in sorted(generations, key=int):
+            found.append(claims_of(beneath, job, key, int(name), artifact, saved))
+    return found
+
+
+def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: str, saved: Sequence[str]) -> Claims:
+    """One run directory. What is missing or torn is empty."""
+    place = f"state/runs/{job}/{key}/{generation}"
+    files: dict[str, File] = {}
+
+    def read(name: str, most: int = SMALL) -> str:
+        found = beneath.file(f"{place}/{name}", most)
+        if found is not None:
+            files[name] = found
+        return found.text if found else ""
+
+    claim = Claim.of(read("claim", 4096))
+    started = _object(read("started.json"))
+    known = Claims(beneath.root, job, key, generation, started=started)
+    logs = f"logs/{known.attempt}"
+    sanity = []
+    for name in beneath.names(f"{place}/{logs}"):
+        if name.endswith((".log", ".out")) and not name.startswith((".", "step.")):
+            for line in _SANITY.finditer(read(f"{logs}/{name}", HEAD)):
+                if int(line[6]) == known.attempt:
+                    sanity.append(Sanity(int(line[1]), int(line[3]), line[5], f"{logs}/{name}"))
+    table = read(f"preflight/{known.attempt}/table")
+    for name in saved:
+        read(f"work/{name}", 0)
+    return Claims(
+        path=f"{beneath.root}/{place}",
+        name=job,
+        key=key,
+        generation=generation,
+        job_id=claim.job_id if claim and claim.generation == generation and _JOB_ID.fullmatch(claim.job_id) else "",
+        submitted=_first_time(beneath.text(f"{place}/journal.jsonl", HEAD)),
+        started=started,
+        outcome=_object(read("outcome.json")),
+        launch=_object(read("launch.json")),
+        result=_object(read(f"work/{artifact}")),
+        preflight=table.splitlines(),
+        sanity=sanity,
+        files=files,
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        return json_object(text) or {}
+    except RecursionError:
+        return {}
+
+
+def _first_time(journal: str) -> float | None:
+    event = _object(journal.partition("\n")[0])
+    moment = event.get("time")
+    return float(moment) if isinstance(moment, (int, float)) and not isinstance(moment, bool) else None

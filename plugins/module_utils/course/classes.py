@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A class made, or taken away: its folders, its record, and its accounts as far as there is accounting."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.accounts import Accounts, accounts
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import MODES, students
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+
+EACH = {
+    "nodes": {"type": "int"},
+    "cpus": {"type": "int"},
+    "gpus": {"type": "int"},
+    "jobs": {"type": "int"},
+    "time": {"type": "str"},
+    "cpu_minutes": {"type": "int"},
+}
+ARGUMENTS: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "students": {"type": "list", "elements": "str", "default": []},
+    "root": {"type": "path", "required": True},
+    "mode": {"type": "str", "choices": list(MODES), "default": "projects"},
+    "store": {"type": "path", "default": ""},
+    "group": {"type": "str", "default": ""},
+    "accounting": {"type": "str", "choices": ["auto", "required", "off"], "default": "auto"},
+    "parent": {"type": "str", "default": "root"},
+    "limits": {"type": "dict", "options": EACH, "default": {}},
+    "class_limits": {
+        "type": "dict",
+        "options": {name: option for name, option in EACH.items() if name != "time"},
+        "default": {},
+    },
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+
+
+def change(slurm: Slurm, options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
+    """The result of module course_class for ARGUMENTS. Raises `RankzeroError`."""
+    root = os.path.normpath(options["root"])
+    if not os.path.isabs(root):
+        raise RankzeroError(f"root: {options['root']!r} is no absolute path on the cluster; begin with / or ~.")
+    before = folders.read(root)
+    if options["state"] == "absent":
+        return _remove(slurm, root, before, options, check_mode)
+    login = pwd.getpwuid(os.geteuid()).pw_name
+    class_ = students(options["name"], options["students"], mode=options["mode"], login=login)
+    if options["store"] and options["mode"] == "accounts":
+        raise RankzeroError("store: nobody can write to another's store; in mode accounts each student has one.")
+    course = folders.Course(options["name"], options["mode"], tuple(class_), store=options["store"])
+    course = folders.succession(course, before)
+    each = limits.wanted(options["limits"], "limits")
+    whole = limits.wanted(options["class_limits"], "class_limits")
+    done = accounts(
+        slurm, course.name, class_, state="present", parent=options["parent"], each=each, whole=whole,
+        policy=options["accounting"], check_mode=check_mode,
+    )  # fmt: skip
+    course = replace(course, accounts=done.there)
+    made = folders.prepare(root, course, group=options["group"], check_mode=check_mode)
+    in_vars = os.path.join(root, folders.VARS)
+    written = {} if check_mode and not os.path.isdir(in_vars) else folders.remember(root, course, check_mode=check_mode)
+    if check_mode and not os.path.isdir(in_vars):
+        made.made.append(f"{os.path.join(root, folders.RECORD)} and {in_vars}/*.json")
+    changes = [*made.made, *written, *_shown(done)]
+    return {
+        **_result(done, changes, made.undone),
+        "students": folders.shown(root, course),
+        "former": [one.id for one in course.former],
+    }
+
+
+def _remove(
+    slurm: Slurm, root: str, before: folders.Course | None, options: Mapping[str, Any], check_mode: bool
+) -> dict[str, Any]:
+    name = options["name"]
+    if before is not None and before.name != name:
+        raise RankzeroError(f"root: holds the class {before.name!r}, not {name!r}; nothing is removed.")
+    everyone = before.everyone if before is not None else ()
+    done = accounts(
+        slurm, name, everyone, state="absent", parent=options["parent"], each={}, whole={},
+        policy=options["accounting"], check_mode=check_mode,
+    )  # fmt: skip
+    changes = [*(f"removes {path}" for path in folders.forget(root, check_mode=check_mode)), *_shown(done)]
+    return {**_result(done, changes, []), "students": [], "former": [one.id for one in everyone]}
+
+
+def _shown(done: Accounts) -> list[str]:
+    return [shlex.join(["sacctmgr", *command]) for command in done.commands]
+
+
+def _result(done: Accounts, changes: Sequence[str], undone: Sequence[str]) -> dict[str, Any]:
+    text = "".join(f"{line}\n" for line in changes)
+    return {
+        "changed": bool(changes),
+        "changes": list(changes),
+        "undone": [*undone, *done.undone],
+        "enforced": done.enforced,
+        "diff": {"before": "", "after": text, "after_header": "what is made so"} if changes else {},
+    }

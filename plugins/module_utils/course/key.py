@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The launch key of a record, computed again. Pure.
+
+The key names the run directory and the job in Slurm. So whoever edits the record of a launch that has run, its command
+or its number of nodes, has a record of another key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
+
+# A kind of what a launch refers to -> the input of the key that it is.
+INPUTS = {"code": "code", "environment": "environment", "packages": "environment", "image": "image"}
+
+
+class Unknowable(Exception):
+    """The key cannot be computed from this record. `fair`: for a reason that no student is to blame for."""
+
+    def __init__(self, why: str, *, fair: bool) -> None:
+        super().__init__(why)
+        self.fair = fair
+
+
+def key_of(launch: Mapping[str, Any]) -> str:
+    """64 hexadecimal digits. Raises `Unknowable`; nothing else, whatever the record holds."""
+    try:
+        parsed = parse(Merged(dict(launch["spec"]), {}, []))
+        inputs = {INPUTS[ref["kind"]]: str(ref["key"]) for ref in launch["refs"] if ref["kind"] in INPUTS}
+        inputs.update({f"after.{one['name']}": str(one["key"]) for one in launch.get("after", [])})
+        if parsed.problems:
+            raise Unknowable(f"is no record of a launch: {parsed.problems[0]}", fair=False)
+        if parsed.spec.environment.path:
+            raise Unknowable(
+                "names an environment of the site (environment.path), which is not in the record", fair=True
+            )
+        return launch_key(parsed.spec, inputs)
+    except Unknowable:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Unknowable(f"is no record of a launch ({type(error).__name__})", fair=False) from error
+
+
+def code_of(launch: Mapping[str, Any]) -> str:
+    """The digest of the code that the launch names; empty where the record is no record."""
+    refs = launch.get("refs")
+    for ref in refs if isinstance(refs, list) else []:
+        if isinstance(ref, dict) and ref.get("kind") == "code":
+            return str(ref.get("key"))
+    return ""

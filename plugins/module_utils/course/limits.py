@@ -1,0 +1,190 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The accounts of a class in Slurm's accounting, and what each may use: a pure plan over what is there and is wanted.
+
+One account for the class, below it one a student, whose user is his login, or in a class of projects the login that all
+share. What a student may have together stands with his account (Grp limits of sacctmgr(1)), so it holds however many
+jobs it is spread over. Only associations of these accounts are ever touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+
+# sacctmgr's columns of an association, as `show assoc` names them. What is inherited is shown as if it were set, unless
+# it is asked for without its parents (WOPInfo), and then the parents' names are not shown: hence two tables.
+PLACES = ("Account", "ParentName", "User")
+COLUMNS = ("Account", "User", "GrpTRES", "GrpSubmit", "MaxWall", "GrpTRESMins")
+MARKS = ("Account", "Descr")
+CLUSTERS = ("Account", "Cluster")
+# An option of ours -> (sacctmgr's column, the trackable resource in it).
+LIMITS = {
+    "nodes": ("GrpTRES", "node"),
+    "cpus": ("GrpTRES", "cpu"),
+    "gpus": ("GrpTRES", "gres/gpu"),
+    "jobs": ("GrpSubmit", ""),
+    "time": ("MaxWall", ""),
+    "cpu_minutes": ("GrpTRESMins", "cpu"),
+}
+# sacctmgr prints and takes some limits by different names.
+SPELLED = {"GrpSubmit": "GrpSubmitJobs", "MaxWall": "MaxWallDurationPerJob"}
+ENDLESS = "-1"
+# An account's description says that it is a class's: one of the site that has the same name is never touched.
+MARK = "rankzero_course"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What accounting has of a class: parent, limits and users of each account by name. `foreign`: accounts that have
+    such a name and were not made for a class. `elsewhere`: accounts that other clusters of this accounting have, too.
+    """
+
+    parents: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    users: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
+    elsewhere: frozenset[str] = frozenset()
+
+
+def rows_of(
+    cluster: str,
+    places: Iterable[Mapping[str, str]],
+    own: Iterable[Mapping[str, str]],
+    marks: Iterable[Mapping[str, str]],
+    clusters: Iterable[Mapping[str, str]],
+) -> Rows:
+    """Rows of PLACES, COLUMNS, MARKS and CLUSTERS, sorted out. A user's association says who may charge the account."""
+    parents: dict[str, str] = {}
+    users: dict[str, set[str]] = {}
+    for row in places:
+        if row["User"]:
+            users.setdefault(row["Account"], set()).add(row["User"])
+        else:
+            parents[row["Account"]] = row["ParentName"]
+    limits = {row["Account"]: parsed(row) for row in own if not row["User"]}
+    foreign = tuple(sorted(row["Account"] for row in marks if row["Descr"] != MARK))
+    elsewhere = frozenset(row["Account"] for row in clusters if row["Cluster"] != cluster)
+    return Rows(parents, limits, {name: frozenset(found) for name, found in users.items()}, foreign, elsewhere)
+
+
+def parsed(row: Mapping[str, str]) -> dict[str, str]:
+    """The limits of a row by our own names; without what is not set."""
+    found = {}
+    for name, (column, resource) in LIMITS.items():
+        value = row.get(column, "")
+        if resource:
+            value = dict(part.partition("=")[::2] for part in value.split(",") if part).get(resource, "")
+        if name == "time" and value:
+            seconds = parse.parse_duration(value)
+            value = "" if seconds is None else str(seconds)
+        if value:
+            found[name] = value
+    return found
+
+
+def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
+    """Limits as a user gave them, as `parsed` writes them. Raises `RankzeroError`."""
+    found = {}
+    for name, value in (limits or {}).items():
+        if value is None:
+            continue
+        if name == "time":
+            seconds = parse.parse_duration(str(value))
+            if not seconds:
+                raise RankzeroError(
+                    f'{option}.time: {str(value)!r} is not a time of Slurm; write it like "00:30:00", in quotes.'
+                )
+            found[name] = str(seconds)
+        elif int(str(value)) < 0:
+            raise RankzeroError(f"{option}.{name}: {value} is less than nothing; give 0 or more, or leave it away.")
+        else:
+            found[name] = str(value)
+    return found
+
+
+def additions(
+    course: str,
+    class_: Sequence[Student],
+    there: Rows,
+    *,
+    cluster: str,
+    parent: str,
+    each: Mapping[str, str],
+    whole: Mapping[str, str],
+) -> list[list[str]]:
+    """The arguments of sacctmgr, command by command, that make `there` what is wanted; none where it is so already."""
+    commands = _account(course, parent, there, cluster, whole)
+    for student in class_:
+        commands += _account(student.account, course, there, cluster, each)
+        if student.user not in there.users.get(student.account, ()):
+            commands.append(["add", "user", student.user, f"account={student.account}", f"cluster={cluster}"])
+    return commands
+
+
+def _account(name: str, parent: str, there: Rows, cluster: str, limits: Mapping[str, str]) -> list[list[str]]:
+    place = [f"name={name}", f"cluster={cluster}"]
+    if name not in there.limits:
+        made = ["add", "account", name, f"cluster={cluster}", f"parent={parent}", f"Description={MARK}",
+                f"Organization={MARK}"]  # fmt: skip
+        return [[*made, *settings(limits, {})]]
+    commands = []
+    if there.parents.get(name) != parent:
+        commands.append(["modify", "account", "where", *place, "set", f"parent={parent}"])
+    changed = settings(limits, there.limits[name])
+    if changed:
+        commands.append(["modify", "account", "where", *place, "set", *changed])
+    return commands
+
+
+def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """What of the limits is to be set, in sacctmgr's words; a limit that is no longer wanted is lifted. Of a column
+    that counts several resources all are named, whether or not sacctmgr would keep the others.
+    """
+    columns: dict[str, list[str]] = {}
+    for name, (column, _resource) in LIMITS.items():
+        columns.setdefault(column, []).append(name)
+    found = []
+    for column, names in columns.items():
+        if all(there.get(name) == limits.get(name) for name in names):
+            continue
+        values = []
+        for name in names:
+            value = limits.get(name) or (ENDLESS if name in there else "")
+            if name == "time" and name in limits:
+                value = clock(int(value))
+            resource = LIMITS[name][1]
+            values += [f"{resource}={value}" if resource else value] if value else []
+        found.append(f"{SPELLED.get(column, column)}={','.join(values)}")
+    return found
+
+
+def clock(seconds: int) -> str:
+    """Seconds as Slurm writes a duration with all its parts."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:{rest:02d}"
+
+
+def removals(course: str, there: Rows, *, cluster: str) -> list[list[str]]:
+    """The arguments of sacctmgr that take the class away. Slurm would take what is below it, too: whatever else is
+    there keeps the class's own account. An account that other clusters have is taken from this one only.
+    """
+
+    def account(name: str) -> list[str]:
+        return ["delete", "account", f"name={name}", *([f"cluster={cluster}"] if name in there.elsewhere else [])]
+
+    commands = []
+    below = sorted(name for name, parent in there.parents.items() if parent == course)
+    gone = [name for name in below if name.startswith(f"{course}-")]
+    for name in gone:
+        for user in sorted(there.users.get(name, ())):
+            commands.append(["delete", "user", f"name={user}", f"account={name}", f"cluster={cluster}"])
+        commands.append(account(name))
+    if course in there.parents and gone == below:
+        commands.append(account(course))
+    return commands

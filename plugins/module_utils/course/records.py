@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm's word on the jobs of a whole class: one question to accounting, and the queue for what that does not know."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import Word
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
+    JobRecord,
+    expand_nodes,
+    find_by_id,
+    query_sacct,
+)
+
+# No course is older than this (seconds); a job's number may be used again after some years.
+REACH = 2 * 365 * 86400.0
+
+
+@dataclass
+class Records:
+    """What Slurm said. `accounting` as in `Slurm`; `silent`: why a job that is not here could not be asked for."""
+
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    steps: dict[str, list[JobRecord]] = field(default_factory=dict)
+    nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    accounting: str = "unknown"
+    silent: str = ""
+
+    def word(self, job_id: str) -> Word:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return Word(silent=self.silent)
+        return Word(job, self.nodes.get(job.node_list, ()), tuple(self.steps.get(job_id, ())))
+
+
+def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
+    """The jobs of these ids that Slurm knows, with their steps and nodes. Silence is an answer here, too."""
+    wanted = sorted(set(job_ids), key=int)
+    found = Records()
+    if not wanted:
+        return found
+    rows = query_sacct(slurm, ["--allusers", f"--jobs={','.join(wanted)}"], time.time() - REACH, steps=True)
+    for row in rows:
+        if steps.is_step(row.job_id):
+            # Not the batch script, nor what Slurm itself runs.
+            found.steps.setdefault(steps.job_of(row.job_id), []).append(row)
+        elif row.job_id in wanted:
+            found.jobs[row.job_id] = row
+    found.accounting = slurm.accounting
+    try:
+        rest = [job_id for job_id in wanted if job_id not in found.jobs]
+        # Accounting knows all that ever began; without it the queue remembers for some minutes.
+        if rest and found.accounting != "ok":
+            found.jobs.update(find_by_id(slurm, rest))
+        for listed in {job.node_list for job in found.jobs.values()}:
+            found.nodes[listed] = tuple(expand_nodes(slurm, listed))
+    except SlurmUnavailable as error:
+        slurm.note(error.message)
+    found.jobs = {
+        job_id: replace(job, work_dir=os.path.realpath(job.work_dir) if job.work_dir else "")
+        for job_id, job in found.jobs.items()
+    }
+    if found.accounting == "disabled":
+        found.silent = "this cluster keeps no accounting, and the queue has forgotten the job"
+    elif found.accounting != "ok":
+        found.silent = "accounting does not answer"
+    return found

@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is in a class: ids that Slurm, a file system and a table can all hold, and what follows from them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+
+# Accounting keeps names in small letters; folders, job files and shells take these characters as they are.
+ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
+COURSE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+ALLOWED = "small letters, digits, '.', '_' and '-', at most 32, the first one a letter or a digit"
+MODES = ("projects", "accounts")
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Student:
+    """One of the class. `user`: the login of his jobs. `account`: what they are charged to, in Slurm's accounting."""
+
+    id: str
+    user: str
+    account: str
+
+
+def students(course: str, ids: Sequence[str], *, mode: str, login: str) -> list[Student]:
+    """The class in the order given. Raises `RankzeroError` that names everything that is wrong with it, at once.
+
+    `mode` accounts: a student's id is his own login. projects: all of them share `login`.
+    """
+    problems = []
+    if not COURSE.fullmatch(course):
+        problems.append(f"name: {shown(course)} cannot name a course; begin with a letter, then {ALLOWED}")
+    seen: set[str] = set()
+    for one in ids:
+        if not ID.fullmatch(one):
+            problems.append(f"students: {shown(one)} cannot be an id{_proposal(one)}; allowed are {ALLOWED}")
+        elif one in seen:
+            problems.append(f"students: {shown(one)} is named twice")
+        seen.add(one)
+    if not ids:
+        problems.append("students: name at least one")
+    if problems:
+        raise RankzeroError("\n".join(problems), problems=problems)
+    return [Student(one, one if mode == "accounts" else login, f"{course}-{one}") for one in ids]
+
+
+def shown(text: str) -> str:
+    """A foreign text for a message: quoted, without control characters, and short."""
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def _proposal(text: str) -> str:
+    """A near id that would do. Two students may get the same proposal: a person chooses."""
+    near = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:32]
+    return f" ({near!r} would do)" if ID.fullmatch(near) else ""

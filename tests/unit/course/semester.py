@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A class whose students have handed in, built by code: run directories as jobs leave them, and what Slurm recorded.
+
+Times are those of now: nobody can set when a file system saw a file change, and so neither can a test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.course import checkoff
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.folders import Course, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SACCT_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD
+from tests.unit.slurm.recorded import NO_ACCOUNTING, UNKNOWN_ID, said
+
+CODE = "c0de" * 16
+
+
+def launch_of(nodes: int, **changes: Any) -> dict[str, Any]:
+    """launch.json with its key."""
+    spec = {
+        "name": "ddp-lab",
+        "command": ["ddp.py"],
+        "resources": {"nodes": str(nodes)},
+        "launcher": {"kind": "torchrun", "ranks_per_node": "2"},
+        **changes,
+    }
+    record: dict[str, Any] = {"rankzero_launch": 1, "spec": spec, "refs": [{"kind": "code", "key": CODE}]}
+    return {**record, "key": key_of(record)}
+
+
+def hosts(nodes: int) -> list[str]:
+    return [f"node{number:02d}" for number in range(1, nodes + 1)]
+
+
+class Semester:
+    """`rows` is what accounting has; `accounting` None stands for a cluster without, a result for one that fails."""
+
+    def __init__(self, root: Path, ids: Sequence[str] = ("ada", "ben"), *, mode: str = "projects") -> None:
+        self.root = root
+        self.class_ = {one.id: one for one in students("ddp", ids, mode=mode, login="teacher")}
+        self.course = Course("ddp", mode, tuple(self.class_.values()), accounts=True)
+        for one in ids:
+            (root / "students" / one).mkdir(parents=True)
+        (root / "class.json").write_text(record_of(self.course))
+        self.rows: dict[str, dict[str, str]] = {}
+        self.steps: dict[str, list[dict[str, str]]] = {}
+        self.accounting: CommandResult | None = None
+        self.programs: list[str] = []
+
+    def hand_in(
+        self,
+        student: str,
+        nodes: int,
+        job_id: int,
+        *,
+        generation: int = 1,
+        world_size: int | None = None,
+        epoch: float = 0.02,
+        spec: Mapping[str, Any] | None = None,
+        recorded: Mapping[str, str] | None = None,
+    ) -> Path:
+        """A good run. `world_size`: what its ranks believe. `recorded`: what Slurm has otherwise."""
+        launch = launch_of(nodes, **(spec or {}))
+        key = launch["key"][:16]
+        run = self.root / "students" / student / "state" / "runs" / "ddp-lab" / key / str(generation)
+        for folder in ("logs/0", "preflight/0", "work"):
+            (run / folder).mkdir(parents=True)
+        now, world = time.time(), world_size or 2 * nodes
+        names = hosts(nodes)
+
+        def write(name: str, content: object) -> None:
+            text = content if isinstance(content, str) else json.dumps(content)
+            (run / name).write_text(text)
+
+        result = {
+            "world_size": world,
+            "ranks": list(range(world)),
+            "world_size_proven": True,
+            "models_identical": True,
+            "hosts": names,
+            "epochs": 30,
+            "seconds_per_epoch": epoch + job_id * 1e-6,
+        }
+        write("launch.json", launch)
+        write("journal.jsonl", json.dumps({"time": now - 9, "event": "intent"}) + "\n")
+        write("claim", f"{generation} lab {job_id}\n")
+        write("started.json", {"job_id": str(job_id), "attempt": 0, "time": now - 8, "nodes": names})
+        write(
+            "preflight/0/table", "".join(f"{name} proj=ok env=ok run=ok cpus=2\n" for name in names) + "interface ib0\n"
+        )
+        for rank in range(2 * nodes):
+            host = names[rank // 2]
+            write(
+                f"logs/0/ddp-lab.{job_id}.{host}.{rank}.out",
+                f"[rankzero] RANK={rank} LOCAL_RANK={rank % 2} WORLD_SIZE={world} NODE_RANK={rank // 2} host={host} "
+                "attempt=0 master=node01:15000 interface=ib0\n",
+            )
+        write("work/result.json", result)
+        write("work/model.pt", "weights")
+        self.conclude(run, now)
+        self.rows[str(job_id)] = self.row(student, nodes, job_id, run, now, **(recorded or {}))
+        self.steps[str(job_id)] = [
+            {**self.rows[str(job_id)], "JobID": f"{job_id}.{number}", "JobName": "bash", "User": "", "WorkDir": ""}
+            for number in range(2)
+        ]
+        return run
+
+    def conclude(self, run: Path, now: float) -> None:
+        """outcome.json, as the job writes it last."""
+        digest = hashlib.sha256((run / "work" / "result.json").read_bytes()).hexdigest()
+        outcome = {"success": True, "time": now, "message": "proven", "artifact": {"valid": True, "sha256": digest}}
+        (run / "outcome.json").write_text(json.dumps(outcome))
+
+    def row(self, student: str, nodes: int, job_id: int, run: Path, now: float, **changes: str) -> dict[str, str]:
+        who = self.class_[student]
+        name, key, generation = run.parts[-3:]
+        return {
+            **dict.fromkeys(SACCT_COLUMNS, ""),
+            "JobID": str(job_id),
+            "State": "COMPLETED",
+            "ExitCode": "0:0",
+            "Submit": f"{now - 9:.0f}",
+            "Start": f"{now - 8:.0f}",
+            "End": f"{now:.0f}",
+            "ElapsedRaw": "8",
+            "NNodes": str(nodes),
+            "NodeList": f"node[01-{nodes:02d}]",
+            "Account": who.account,
+            "User": who.user,
+            "WorkDir": str(run),
+            "JobName": f"{name}.{key}.{generation}",
+            **changes,
+        }
+
+    def run(self, argv: Sequence[str], *_ignored: object) -> CommandResult:
+        """Slurm's commands, as far as the check-off asks."""
+        program = argv[0].rsplit("/", 1)[-1]
+        self.programs.append(program)
+        if program == "sacct":
+            if self.accounting is not None:
+                return self.accounting
+            (asked,) = [word.partition("=")[2].split(",") for word in argv if word.startswith("--jobs=")]
+            rows = [row for one in asked if one in self.rows for row in (self.rows[one], *self.steps[one])]
+            return said("".join(FIELD.join(row[column] for column in SACCT_COLUMNS) + "\n" for row in rows))
+        if list(argv[1:3]) == ["show", "hostnames"]:
+            first, last = argv[3][5:-1].split("-")
+            return said("".join(f"node{number:02d}\n" for number in range(int(first), int(last) + 1)))
+        return UNKNOWN_ID
+
+    def without_accounting(self) -> None:
+        self.accounting = NO_ACCOUNTING
+
+    def check(self, **options: Any) -> dict[str, Any]:
+        slurm = Slurm(self.run, environment={"PATH": "/usr/bin"}, which=lambda name, path: f"/usr/bin/{name}")  # type: ignore[arg-type]
+        defaults = {name: option.get("default") for name, option in checkoff.ARGUMENTS.items()}
+        return checkoff.check(slurm, {**defaults, "root": str(self.root), **options})
+
+
+def results(checked: Mapping[str, Any], student: str) -> dict[str, str]:
+    """The tasks of a student that are not passed: {"record 3": "failed", ...}."""
+    (sheet,) = [one for one in checked["students"] if one["id"] == student]
+    return {
+        f"{task['task']} {task['nodes'] or ''}".strip(): task["result"]
+        for task in sheet["tasks"]
+        if task["result"] != "passed"
+    }
+
+
+def against(checked: Mapping[str, Any], student: str, task: str, nodes: int | None = 3) -> list[tuple[str, str]]:
+    """(source, text) of what does not speak for a task."""
+    (sheet,) = [one for one in checked["students"] if one["id"] == student]
+    (verdict,) = [one for one in sheet["tasks"] if (one["task"], one["nodes"]) == (task, nodes)]
+    return [(one["source"], one["text"]) for one in verdict["evidence"] if one["ok"] is not True]
