@@ -28,6 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "diagnosis": set(),
     "hub": {"staging"},
     "fabric": {"launch", "slurm"},
+    "dataset": {"hub", "staging"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}

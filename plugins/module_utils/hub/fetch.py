@@ -70,7 +70,7 @@ class Hub:
             "folder": folder,
             "include": list(include),
             "exclude": list(exclude),
-            "token": self._token(),
+            "token": read_token(self.token_file),
         }
         environment = {name: value for name, value in os.environ.items() if name not in _OFFLINE}
         try:
@@ -93,19 +93,21 @@ class Hub:
             raise explained(repository, self.python, list(told["error"]), str(told["text"]))
         return told
 
-    def _token(self) -> str | None:
-        if self.token_file is None:
-            return None
-        path = os.path.expanduser(self.token_file)
-        try:
-            with open(path, encoding="utf-8") as stream:
-                token = stream.read().strip()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
-            raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error
-        if not token or any(character.isspace() for character in token):
-            raise RankzeroError(f"token_file: {path} holds no token; expected one word")
-        return token
+
+def read_token(file: str | None) -> str | None:
+    """The token in a file; None where no file is named. Raises RankzeroError."""
+    if file is None:
+        return None
+    path = os.path.expanduser(file)
+    try:
+        with open(path, encoding="utf-8") as stream:
+            token = stream.read().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error
+    if not token or any(character.isspace() for character in token):
+        raise RankzeroError(f"token_file: {path} holds no token; expected one word")
+    return token
 
 
 def explained(repository: Repository, python: str, kinds: Sequence[str], text: str) -> RankzeroError:
