@@ -179,7 +179,7 @@ class _Run:
         )
         stamps = self.record.stamps if self.record and self.fits else {}
         known = stage.Known(self.before, self.broken, stamps) if self.before else None
-        wanted = stage.need(self.place, items, parts, known, self.meter, repair=repair)
+        wanted = stage.need(self.place, source, items, parts, known, self.meter, repair=repair)
         lacking = self._lacking(wanted)
         if isinstance(source, Sent) and lacking and not self.request.get("complete"):
             return {"changed": False, "lacking": lacking, "notes": self.meter.notes}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.programs import HubFiles, Objects, Rsync
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sent import Sent
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
@@ -56,6 +57,12 @@ def source_of(options: Mapping[str, Any], request: Mapping[str, Any]) -> Source:
         made = Sent(files, str(request.get("said")))
     elif kind == "http":
         made = Web(src, options["files"], options["checksums"], token=read_token(options["token_file"]))
+    elif kind == "rsync":
+        made = Rsync(src)
+    elif kind == "hub":
+        made = HubFiles(src, options["revision"], options["python"], options["token_file"])
+    elif kind == "object":
+        made = Objects(src)
     else:
         made = Local(local_path(src))
     made.parallel = max(1, options["parallel"])

@@ -54,6 +54,10 @@ class Source(ABC):
     def expect(self, names: Iterable[str]) -> None:  # noqa: B027
         """A list of checksums names these files. Only sources that cannot list what they have need to know."""
 
+    def begun(self, item: Item, parts: Parts) -> int:
+        """Bytes of an item that a killed run has left elsewhere than in `parts`."""
+        return 0
+
     @abstractmethod
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
         """Bring the contents of these items into `parts`, each from where its part ends; the items as they came.

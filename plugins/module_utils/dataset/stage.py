@@ -126,30 +126,39 @@ def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Need:
-    """What has to come: `lacking`, of which `found` has parts; `kept` is there already."""
+    """What has to come: `lacking`, of which `found` has parts, and `there` says how many bytes are here already; `kept`
+    is there as a whole.
+    """
 
     lacking: tuple[Item, ...]
     found: Mapping[str, Part]
+    there: Mapping[str, int]
     kept: Mapping[str, File]
 
     def size(self) -> int:
         return sum(item.size or 0 for item in self.lacking)
 
-    def there(self) -> int:
-        return sum(part.size for part in self.found.values())
 
-
-def need(place: Place, items: Sequence[Item], parts: Parts, known: Known | None, meter: Meter, *, repair: bool) -> Need:
+def need(
+    place: Place,
+    source: Source,
+    items: Sequence[Item],
+    parts: Parts,
+    known: Known | None,
+    meter: Meter,
+    *,
+    repair: bool,
+) -> Need:
     """What of the items has to come. Raises RankzeroError where there is no room for it."""
     kept = {item.path: file for item in items for file in [_same(item, known, repair=repair)] if file}
     lacking = tuple(item for item in items if item.path not in kept)
     found, changed = parts.find(lacking)
     for path in changed:
         meter.note(f"{path} changed at its source since the last run: it starts again")
-    made = Need(lacking, found, kept)
-    left = sum(max((item.size or 0) - (found[item.path].size if item.path in found else 0), 0) for item in lacking)
+    there = {item.path: found[item.path].size if item.path in found else source.begun(item, parts) for item in lacking}
+    left = sum(max((item.size or 0) - there[item.path], 0) for item in lacking)
     require_free(place.home, left, len(lacking), "store_root")
-    return made
+    return Need(lacking, found, there, kept)
 
 
 def bring(
@@ -157,7 +166,9 @@ def bring(
 ) -> tuple[list[File], dict[str, str], dict[str, str]]:
     """Bring what is needed: (all files, where each is, stamps). Raises RankzeroError; what has come stays."""
     whole = {path: part for path, part in wanted.found.items() if part.sha256}
-    meter.begin(BRINGING, size=wanted.size(), there=wanted.there(), files=len(wanted.lacking), files_done=len(whole))
+    meter.begin(
+        BRINGING, size=wanted.size(), there=sum(wanted.there.values()), files=len(wanted.lacking), files_done=len(whole)
+    )
     came = source.bring([item for item in wanted.lacking if item.path not in whole], parts, meter)
     meter.begin("verifying", size=sum(os.path.getsize(parts.growing(item)) for item in came), files=len(came))
     aside = os.path.join(place.partial, "broken")

@@ -43,10 +43,14 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 @dataclass(frozen=True)
 class Hub:
-    """How the hub is asked: by which Python, with the token of which file (None: what the library itself finds)."""
+    """How the hub is asked: by which Python, with the token of which file (None: what the library itself finds).
+
+    `otherwise`: what to do where it cannot be reached.
+    """
 
     python: str
     token_file: str | None = None
+    otherwise: str = "use download: controller where this host reaches no hub, or give src"
 
     def look(self, repository: Repository) -> tuple[str, list[str]]:
         """(commit, names of all its files) of the revision. Raises RankzeroError."""
@@ -90,7 +94,7 @@ class Hub:
             last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").rsplit("\n", 1)[-1]
             raise RankzeroError(f"python: {self.python} ended with {done.returncode}: {last}") from None
         if "error" in told:
-            raise explained(repository, self.python, list(told["error"]), str(told["text"]))
+            raise explained(repository, self.python, list(told["error"]), str(told["text"]), self.otherwise)
         return told
 
 
@@ -110,7 +114,7 @@ def read_token(file: str | None) -> str | None:
     return token
 
 
-def explained(repository: Repository, python: str, kinds: Sequence[str], text: str) -> RankzeroError:
+def explained(repository: Repository, python: str, kinds: Sequence[str], text: str, otherwise: str) -> RankzeroError:
     """What went wrong, in words of the option that mends it. `kinds`: the names of the exception and its bases."""
     name, revision = repository.name, repository.revision
     if "ImportError" in kinds:
@@ -132,5 +136,5 @@ def explained(repository: Repository, python: str, kinds: Sequence[str], text: s
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [kinds[0] if kinds else "no reason given"]
     return RankzeroError(
         f"repo: {name} cannot be fetched from the hub: {lines[0]}. The files that have arrived are kept: run "
-        "again to go on, use download: controller where this host reaches no hub, or give src."
+        f"again to go on, or {otherwise}."
     )
