@@ -9,10 +9,10 @@
 # interactive session, which is one node alone.
 # shellcheck disable=SC2154
 
-# Where the environment is on every node of this run; disk.py has the same rule.
+# Where the environment is on every node of this run, or what is mounted under the name $1; disk.py has the same rule.
 rankzero_sealed_view() {
-    python3 -IB -c 'import sys; sys.path.insert(0, sys.argv[1]); import sealed_mount; print(sealed_mount.sealed())' \
-        "$RANKZERO_RUNTIME"
+    python3 -IB -c 'import sys; sys.path.insert(0, sys.argv[1]); import sealed_mount; print(sealed_mount.sealed(*sys.argv[2:]))' \
+        "$RANKZERO_RUNTIME" "$@"
 }
 
 # Sets rankzero_words to a command of sealed.py on nodes: a step beside whatever else runs in the job, on all CPUs of the
