@@ -84,9 +84,9 @@ class ActionModule(Producer):
         """Ask the host until it is done, and show how far it is meanwhile."""
         if self._task.check_mode or options["state"] == "absent":
             return self.call(**options, _request=request)
-        seconds, told = FIRST_WAIT, 0
+        seconds, told, again = FIRST_WAIT, 0, False
         while True:
-            result = self.call(**options, _request={**request, "follow": seconds})
+            result = self.call(**options, _request={**request, "follow": seconds, "again": again})
             going = result.get("going")
             if going is None or result.get("failed"):
                 self._screen.flush()
@@ -98,4 +98,4 @@ class ActionModule(Producer):
                     self._screen.say(note)
                 told = len(going["notes"])
                 self._screen.events([event(going)])
-            seconds = min(seconds * 2, LONGEST_WAIT)
+            seconds, again = min(seconds * 2, LONGEST_WAIT), True

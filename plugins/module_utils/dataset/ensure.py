@@ -54,7 +54,7 @@ def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: b
     """The module: all at once, or as its action plugin asks for it. Raises RankzeroError.
 
     `request` holds `files` and `said` where the controller has the files, `entries` and `piece` with some of their
-    bytes, `follow` (seconds) where it wants to hear how far the rest is.
+    bytes, `follow` (seconds) where it wants to hear how far the rest is, and `again` where it has asked that before.
     """
     check(options)
     place = place_for(options)
@@ -65,8 +65,15 @@ def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: b
             return ensure_dataset(options, request, check_mode=check_mode)
         records = os.path.dirname(place.record)
         os.makedirs(records, exist_ok=True)
-        asked = {**options, "request": {name: value for name, value in request.items() if name != "follow"}}
-        return follow(records, asked, request["follow"], lambda meter: ensure_dataset(options, request, meter=meter))
+        asked = {
+            **options,
+            "request": {name: value for name, value in request.items() if name not in ("follow", "again")},
+        }
+
+        def work(meter: Meter) -> dict[str, Any]:
+            return ensure_dataset(options, request, meter=meter)
+
+        return follow(records, asked, request["follow"], work, again=bool(request.get("again")))
     except OSError as error:
         raise trouble(error, place.home) from error
 

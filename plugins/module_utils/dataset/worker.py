@@ -56,17 +56,18 @@ class Desk:
         return os.path.join(self.folder, "result.json")
 
 
-def follow(records: str, asked: Mapping[str, Any], seconds: float, work: Work) -> dict[str, Any]:
+def follow(records: str, asked: Mapping[str, Any], seconds: float, work: Work, *, again: bool) -> dict[str, Any]:
     """The result of `work`, or `going` with what is known of it after so many seconds; it is started where it is not.
 
-    `asked` tells this work from others; `records`: folder for words between this host's processes. Raises
-    RankzeroError: that of the work, or that its process was ended from outside.
+    `asked` tells this work from others; `records`: folder for words between this host's processes; `again`: whoever
+    asks has asked before, so that it must be there. Raises RankzeroError: that of the work, or that its process was
+    ended from outside.
     """
     name = hashlib.sha256(json.dumps([place(), dict(asked)], sort_keys=True).encode()).hexdigest()[:32]
     desk = Desk(os.path.join(records, f"{name}.work"))
     os.makedirs(desk.folder, mode=0o700, exist_ok=True)
     _touch(desk.lease)
-    if not os.path.exists(desk.result) and not _lives(desk):
+    if not again and not os.path.exists(desk.result) and not _lives(desk):
         _start(desk, work)
     until = time.monotonic() + seconds
     while not os.path.exists(desk.result):
