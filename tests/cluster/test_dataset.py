@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.cluster.launching import Played, Site, read_json
 
-TEXTS = {"a.txt": "hello slurm\n", "sub/b.jsonl": '{"text": "two"}\n{"text": "three"}\n'}
+TEXTS = {"a.txt": "hello slurm\n", "sub/b.jsonl": '{"body": "two"}\n{"body": "three"}\n'}
 #: What kind of file system each of the two is on, and what is in it.
 SHOW = (
     'for place in "$RANKZERO_DATA_PLACE" "$RANKZERO_DATA_MOUNT"; do '
@@ -69,6 +69,8 @@ def test_a_text_becomes_tokens_once(site: Site) -> None:
         "dataset_src": str(texts(site)),
         "dataset_tokens": f"tokens-{site.token}",
         "dataset_tokens_shard": 10,
+        "dataset_tokens_field": "body",
+        "dataset_tokens_tokenizer": "bytes",
         "dataset_tokens_job": {"nodes": 2, "time": "00:10:00"},
     }
     foretold = role(site, "--check", **wanted)

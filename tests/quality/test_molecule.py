@@ -17,7 +17,7 @@ SCENARIOS = sorted(Path(path).parent.name for path in files("extensions/molecule
 
 
 def test_the_roles_have_scenarios() -> None:
-    assert {"environment", "image", "lab_cluster", "launch", "nccl", "tokenizer"} <= set(SCENARIOS)
+    assert {"dataset", "environment", "image", "lab_cluster", "launch", "nccl", "tokenizer"} <= set(SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
