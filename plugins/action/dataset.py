@@ -51,7 +51,7 @@ class ActionModule(Producer):
         if result.get("failed") or "lacking" not in result:
             return result
         pieces = dataset_source.Pieces(what, result["lacking"])
-        sent = total = pieces.bytes
+        sent = total = pieces.left
         if total:
             failed = self._send(options, pieces, total)
             if failed:
@@ -73,7 +73,7 @@ class ActionModule(Producer):
                 now = time.monotonic()
                 if now - start < PIECE_SECONDS:
                     pieces.size = min(pieces.size * 2, dataset_source.LARGEST)
-                done = total - pieces.bytes
+                done = total - pieces.left
                 files += len(entries)
                 known = {"phase": "sent", "size": total, "bytes": done, "done": done, "files": 0, "files_done": 0}
                 self._screen.events([event({**known, "seconds": now - began})])

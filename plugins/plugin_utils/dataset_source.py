@@ -70,7 +70,8 @@ class Pieces:
         self.size = FIRST
 
     @property
-    def bytes(self) -> int:
+    def left(self) -> int:
+        """Bytes that are still to be sent."""
         return sum(file.size - offset for file, offset in self._left)
 
     def write(self, target: str) -> list[Entry]:
