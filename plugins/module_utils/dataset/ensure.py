@@ -207,6 +207,7 @@ class _Run:
     def _to_mend(self, source: Source, settled: Manifest) -> list[Item]:
         """What the source has of the damaged files; each must be what was staged. Raises RankzeroError."""
         known = {file.path: file for file in settled.files}
+        source.expect(sorted(self.broken))
         items = {item.path: item for item in source.listing(lambda name: name in self.broken)}
         gone = sorted(set(self.broken) - items.keys())
         if gone:
@@ -246,13 +247,13 @@ class _Run:
         """All that follows once the files are there, and whole."""
         place, dest = self.place, self.dest
         if self.options["pack"] and not packing.sound(place, manifest, thorough=self.options["verify"]):
-            self.meter.begin("packing", size=manifest.size)
+            self.meter.begin("packing")
             manifest, changed = packing.pack(place, manifest, self.options["compression"]), True
         if changed or not expose.named(place, manifest.digest):
             expose.name(place, manifest.digest, stamps)
             changed = True
         if dest and not dest.ready(place, manifest):
-            self.meter.begin("copying" if dest.copy else "linking", size=manifest.size)
+            self.meter.begin("copying" if dest.copy else "linking")
             dest.make(place, manifest)
             changed = True
         if not changed and manifest != read_manifest(place, manifest.digest):

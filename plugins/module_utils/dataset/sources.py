@@ -52,7 +52,7 @@ class Source(ABC):
         """The files that it offers and whose names are wanted. Raises RankzeroError."""
 
     def expect(self, names: Iterable[str]) -> None:  # noqa: B027
-        """A list of checksums names these files. Only sources that cannot list what they have need to know."""
+        """These files are known to be there. Only sources that cannot list what they have need to be told."""
 
     def begun(self, item: Item, parts: Parts) -> int:
         """Bytes of an item that a killed run has left elsewhere than in `parts`."""

@@ -167,6 +167,9 @@ def test_a_list_of_sums_names_the_files(server: WebServer, tmp_path: Path) -> No
     server.files["d/SHA256SUMS"] = "".join(lines).encode()
     result = ensure(server, tmp_path, files=[], checksums="SHA256SUMS")
     assert result["dataset"]["files"] == 2 and content(tmp_path) == BIG
+    (tmp_path / "store" / "datasets" / "by-name" / "web" / "sub" / "small.txt").unlink()
+    mended = ensure(server, tmp_path, files=[], checksums="SHA256SUMS")
+    assert (mended["repaired"], mended["moved"]) == ({"sub/small.txt": "is missing"}, len(SMALL))
     server.files["d/SHA256SUMS"] = f"{'a' * 64}  ../../etc/passwd\n".encode()
     with pytest.raises(RankzeroError, match=r"names '../../etc/passwd', which leads elsewhere"):
         ensure(server, tmp_path, files=[], checksums="SHA256SUMS", update=True)
