@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 from tests.repository import CACHE, run
 
@@ -63,7 +64,8 @@ class Hub:
             thread.join()
 
     def answer(self, request: BaseHTTPRequestHandler, *, body: bool) -> None:
-        path = request.path.split("?")[0]
+        # Datasets have the same names here as models.
+        path = unquote(request.path.split("?")[0]).replace("/api/datasets/", "/api/models/").removeprefix("/datasets")
         self.asked.append(f"{request.command} {path}")
         name = "/".join(path.removeprefix("/api/models").strip("/").split("/")[:2])
         if name == "org/gated" and request.headers.get("Authorization") != f"Bearer {TOKEN}":

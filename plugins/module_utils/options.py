@@ -21,6 +21,32 @@ CODE_SNAPSHOT: Options = {
     "store_root": {"type": "str", "default": "~/.rankzero/store"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
 }
+DATASET: Options = {
+    "name": {"type": "str", "required": True},
+    "source": {
+        "type": "str",
+        "choices": ["controller", "cluster", "http", "rsync", "hub", "object"],
+        "default": "controller",
+    },
+    "src": {"type": "str"},
+    "files": {"type": "list", "elements": "str", "default": []},
+    "sha256": {"type": "str"},
+    "checksums": {"type": "str"},
+    "revision": {"type": "str"},
+    "include": {"type": "list", "elements": "str", "default": []},
+    "exclude": {"type": "list", "elements": "str", "default": []},
+    "store_root": {"type": "str", "default": "~/.rankzero/store"},
+    "dest": {"type": "str"},
+    "dest_kind": {"type": "str", "choices": ["link", "copy"], "default": "link"},
+    "pack": {"type": "bool", "default": False},
+    "compression": {"type": "str", "choices": ["zstd", "lz4"], "default": "zstd"},
+    "parallel": {"type": "int", "default": 4},
+    "python": {"type": "str"},
+    "token_file": {"type": "str", "no_log": False},
+    "verify": {"type": "bool", "default": False},
+    "update": {"type": "bool", "default": False},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
 HUB_CACHE: Options = {
     "repo": {"type": "str", "required": True},
     "repo_type": {"type": "str", "choices": ["model", "dataset", "space"], "default": "model"},

@@ -13,14 +13,14 @@ author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Removes run directories of launches that ended more than O(older_than) days ago, and code snapshots, environments,
-    sets of packages, images, job runtimes, archives, folders of interactive sessions and cached answers of Slurm that
-    were not used for so long.
+    sets of packages, images, datasets, job runtimes, archives, folders of interactive sessions and cached answers of
+    Slurm that were not used for so long.
   - What the files of a launch name stays while that launch waits, runs, or ended less than O(older_than) days ago.
     Slurm is asked for jobs that wait or run. While it does not answer, a launch without an outcome of its own counts
     as running.
   - A launch notes what it uses in the store, before it looks whether it is there. What was noted in the last hour stays
     in any case, so a launch that begins during a prune is safe. The store also knows the other state roots whose
-    launches use it; where one of them cannot be read, no code, environment, image or packages go.
+    launches use it; where one of them cannot be read, no code, environment, image, dataset or packages go.
   - Each thing loses its name by one rename and is deleted afterwards. What a killed prune leaves is swept by the next.
   - Only what belongs to the user of the task goes, and only names of the form that the collection gives, in the folders
     that it makes below O(store_root) and O(state_root).
@@ -50,8 +50,8 @@ options:
         in the store.
     type: list
     elements: str
-    choices: [code, environment, packages, image, runtime, archive, run, shell, cache]
-    default: [code, environment, packages, image, runtime, archive, run, shell, cache]
+    choices: [code, environment, packages, image, dataset, runtime, archive, run, shell, cache]
+    default: [code, environment, packages, image, dataset, runtime, archive, run, shell, cache]
   store_root:
     description: As C(launch_cluster.store_root). V(~) and variables are the cluster's.
     type: str

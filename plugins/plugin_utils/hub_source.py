@@ -20,8 +20,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import plain, repository
-from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import File, selected
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain, selected
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,12 @@ class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no t
     def completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
         """A module's result with what only the controller knows: the plan, and how to build what is missing."""
         if not result.get("failed"):
+            unstaged = [ref["path"] for ref in result.get("missing", []) if ref["kind"] == "dataset"]
+            if unstaged and not self._task.check_mode:
+                raise RankzeroError(
+                    f"data: {', '.join(unstaged)} is not on the cluster: stage the dataset first (role or module "
+                    "dataset), or name the version that is there (digest)"
+                )
             result.update(self.producers(result, prepared, job))
             result["plan"] = lines
         return result

@@ -61,6 +61,7 @@ RUNTIME_FILES = (
     "binding.sh",
     "chain.sh",
     "container.sh",
+    "data.sh",
     "disk.py",
     "enter.sh",
     "formats.py",
@@ -289,6 +290,7 @@ def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
         found.append(("container.image", str(spec.container.image)))
     if spec.environment.path:
         found.append(("environment.path", spec.environment.path))
+    found += [(f"data.{name}", one.folder) for name, one in sorted(spec.data.items()) if not one.tree]
     return found
 
 

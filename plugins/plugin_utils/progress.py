@@ -42,15 +42,16 @@ class Progress:
         self._held: Event | None = None
         self._shown_at: float | None = None
         self.job_id = ""
+        #: What the lines are about, where that is no job.
+        self.subject = ""
 
     def say(self, text: str, color: str | None = None) -> None:
-        """One line: "host: job 7: text"."""
+        """One line: "host: job 7: text", or with the subject that was given."""
         if self._bar and self._drawn:
             self._bar(" " * self._drawn)
             self._bar("")
             self._drawn = 0
-        job = f"job {self.job_id}: " if self.job_id else ""
-        self._show(f"{self._host}: {job}{text}", color)
+        self._show(f"{self._host}: {self._subject()}{text}", color)
 
     def events(self, events: Iterable[Event]) -> None:
         """Show what a poll brought. Of step lines that come too fast the newest is held back, never lost."""
@@ -69,6 +70,10 @@ class Progress:
             self.say(self._held.text)
             self._held, self._shown_at = None, self._clock()
 
+    def _subject(self) -> str:
+        subject = self.subject or (f"job {self.job_id}" if self.job_id else "")
+        return f"{subject}: " if subject else ""
+
     def _step(self) -> None:
         """The held step, as a bar where that can be. It stays held then: a line of its own ends it."""
         if self._bar is None or self._held is None or self._held.fraction is None:
@@ -76,6 +81,6 @@ class Progress:
             return
         filled = round(self._held.fraction * BAR_WIDTH)
         drawn = f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {self._held.fraction:4.0%}"
-        line = f"{self._host}: job {self.job_id}: {drawn} {self._held.text}"[: max(20, self._width - 1)]
+        line = f"{self._host}: {self._subject()}{drawn} {self._held.text}"[: max(20, self._width - 1)]
         self._bar(line.ljust(self._drawn))
         self._drawn, self._shown_at = len(line), self._clock()

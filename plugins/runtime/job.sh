@@ -9,6 +9,7 @@
 . "$RANKZERO_RUNTIME/adopt.sh"
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/chain.sh"
+. "$RANKZERO_RUNTIME/data.sh"
 . "$RANKZERO_RUNTIME/holding.sh"
 . "$RANKZERO_RUNTIME/install.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"

@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import disk  # noqa: E402
 import holding  # noqa: E402
 from preflight_files import publish, read  # noqa: E402
-from sealed_file import Source, find, room_for_copy, verified  # noqa: E402
+from sealed_file import Source, find, room_for_copy, verified, whole  # noqa: E402
 from sealed_mount import mounted, sealed  # noqa: E402
 
 POLL_SECONDS = 0.1
@@ -47,6 +47,9 @@ class Node:
         self.limit = arguments.memory
         self.deadline = time.monotonic() + arguments.seconds
         self.seconds = arguments.seconds
+        self.view = arguments.view
+        #: What is mounted is an environment, and no dataset.
+        self.runs = self.view == "sealed"
 
     def say(self, word, **document):
         publish(os.path.join(self.folder, word), document)
@@ -74,6 +77,8 @@ def hold(node, arguments):
             disk.sweep(node.places)
             homes.append(disk.Home(disk.COMMON))
             source = find(arguments.file, arguments.archive)
+            if source is None and not node.runs:
+                raise disk.Trouble(f"{arguments.file} is not on this node, or was not packed")
             waiting = source is None
             if source:
                 provide(node, source, arguments, homes, daemons)
@@ -93,24 +98,34 @@ def hold(node, arguments):
 
 
 def provide(node, source, arguments, homes, daemons):
-    """Check the file, copy it where that pays, mount it, and start its Python once."""
+    """Check the file, copy it where that pays, mount it, and start the Python of an environment once."""
     began = time.monotonic()
     # Slurm nodes that share one machine share the environment, too.
-    with open(os.path.join(homes[0].path, "sealed.lock"), "w", encoding="utf-8") as lock:
+    with open(os.path.join(homes[0].path, f"{node.view}.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         how, readings, place = "shared", 0, None
-        if not os.path.exists(os.path.join(sealed(), "bin", "python")):
+        if not os.path.exists(os.path.join(sealed(node.view), *(("bin", "python") if node.runs else ()))):
             place, target = room_for_copy(node, source, arguments.copy), None
             if place:
                 homes.append(disk.Home(place))
-                target = os.path.join(homes[-1].path, "environment.sqsh")
-            readings = verified(source, target)
+                target = os.path.join(homes[-1].path, f"{node.view}.sqsh")
+            if node.runs or target:
+                readings = verified(source, target)
+            else:
+                whole(source)
             checked = time.monotonic()
             how = mounted(node, target or source.path, source.facts, homes, daemons)
             done = f"copied to {place}" if place else "used where it is"
             seconds = f"{checked - began:.2f} s to read it, {time.monotonic() - checked:.2f} s more to have it ({how})"
             print(f"{node.name}: {source.path} {done}; {readings} readings; {seconds}", flush=True)
-    python = os.path.join(sealed(), "bin", "python")
+    problem = start(os.path.join(sealed(node.view), "bin", "python")) if node.runs else None
+    if problem:
+        raise disk.Trouble(problem)
+    node.say(f"{node.name}.json", how=how + (",copied" if place else ""), readings=readings, facts=source.facts)
+
+
+def start(python):
+    """Why a Python does not run on this node, or None."""
     try:
         done = subprocess.run([python, "-I", "-S", "-c", ""], capture_output=True, text=True, check=False)
         said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
@@ -120,9 +135,7 @@ def provide(node, source, arguments, homes, daemons):
         problem = f"its Python does not run here: {leads}: {error.strerror}"
         if not leads.startswith(os.path.realpath(disk.view())):
             problem += " (environment.interpreter: every node has to have it, or seal one in)"
-    if problem:
-        raise disk.Trouble(problem)
-    node.say(f"{node.name}.json", how=how + (",copied" if place else ""), readings=readings, facts=source.facts)
+    return problem
 
 
 def received(node, arguments, homes, daemons):
@@ -237,6 +250,7 @@ def main():
     parser.add_argument("--slurm-tmp", default="")
     parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--holder", type=int, default=0)
+    parser.add_argument("--view", default="sealed")
     parser.add_argument("--again", action="store_true")
     arguments = parser.parse_args()
     node = Node(arguments)

@@ -9,10 +9,10 @@
 # interactive session, which is one node alone.
 # shellcheck disable=SC2154
 
-# Where the environment is on every node of this run; disk.py has the same rule.
+# Where on every node of this run is what is mounted under the name $1; disk.py has the same rule.
 rankzero_sealed_view() {
-    python3 -IB -c 'import sys; sys.path.insert(0, sys.argv[1]); import sealed_mount; print(sealed_mount.sealed())' \
-        "$RANKZERO_RUNTIME"
+    python3 -IB -c 'import sys; sys.path.insert(0, sys.argv[1]); import sealed_mount; print(sealed_mount.sealed(sys.argv[2]))' \
+        "$RANKZERO_RUNTIME" "$1"
 }
 
 # Sets rankzero_words to a command of sealed.py on nodes: a step beside whatever else runs in the job, on all CPUs of the
@@ -54,7 +54,7 @@ rankzero_seal() {
     rm -rf "$rankzero_sealing"
     mkdir -p "$rankzero_sealing" || rankzero_refuse setup 73 "cannot create $rankzero_sealing"
     rankzero_sealed_tmp=$(scontrol show config 2> /dev/null | sed -n 's/^TmpFS *= *//p')
-    RANKZERO_SEALED=$(rankzero_sealed_view) || rankzero_refuse setup 78 "no python3 of at least 3.9 on $(uname -n)"
+    RANKZERO_SEALED=$(rankzero_sealed_view sealed) || rankzero_refuse setup 78 "no python3 of at least 3.9 on $(uname -n)"
     rankzero_sealed_hold "$file" "$archive" || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
     while read -r word source names; do
         [ "$word" = send ] || continue

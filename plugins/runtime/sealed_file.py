@@ -24,12 +24,12 @@ class Damaged(disk.Trouble):
 
 
 def known(file):
-    """What env.json beside a file says of it; None where this node sees neither."""
-    try:
-        with open(os.path.join(os.path.dirname(file), "env.json"), encoding="utf-8") as stream:
+    """What env.json (of a dataset dataset.json) beside a file says of it; None where this node sees neither."""
+    for name in ("env.json", "dataset.json"):
+        path = os.path.join(os.path.dirname(file), name)
+        with contextlib.suppress(OSError, ValueError, KeyError), open(path, encoding="utf-8") as stream:
             return json.load(stream)["sealed"]
-    except (OSError, ValueError, KeyError):
-        return None
+    return None
 
 
 class Source:
@@ -102,6 +102,13 @@ def verified(source, target=None):
         f"{source.path} is damaged as this node sees it: it was published with sha256 {source.facts['sha256'][:16]}, "
         f"and has {found[:16]} here (read twice)"
     )
+
+
+def whole(source):
+    """Look at the length of a file that is too large to be read by every node before it is used. Raises Damaged."""
+    size = os.path.getsize(source.path)
+    if size != source.facts["bytes"]:
+        raise Damaged(f"{source.path} is damaged: it was made with {source.facts['bytes']} bytes, and has {size} here")
 
 
 def room_for_copy(node, source, policy):

@@ -74,7 +74,7 @@ def by_fuse(file, point, daemons):
 
 
 def unpacked(node, file, facts, homes):
-    """The folder of the unpacked environment. Raises Trouble, also where only memory has room and it is too little."""
+    """The folder of what was unpacked. Raises Trouble, also where only memory has room and it is too little."""
     tool = program("unsquashfs")
     if tool is None:
         raise disk.Trouble("no unsquashfs (package squashfs-tools)")
@@ -82,7 +82,7 @@ def unpacked(node, file, facts, homes):
     # Folders are not counted; there are fewer than files.
     home = disk.Home(disk.choose(node.places, size, 2 * facts["files"], node.limit))
     homes.append(home)
-    target = os.path.join(home.path, "sealed.tree")
+    target = os.path.join(home.path, f"{node.view}.tree")
     done = subprocess.run(
         [tool, "-q", "-n", "-f", "-no-xattrs", "-d", target, file], capture_output=True, text=True, check=False
     )
@@ -92,17 +92,17 @@ def unpacked(node, file, facts, homes):
 
 
 def mounted(node, file, facts, homes, daemons):
-    """Let the node's view lead to the environment; how it is there. Raises Trouble that names each way that failed."""
-    point = os.path.join(disk.view(), "sealed.mount")
+    """Let the node's view lead to what the file holds; how it does. Raises Trouble that names the ways that failed."""
+    point = os.path.join(disk.view(), f"{node.view}.mount")
     with contextlib.suppress(FileExistsError):
         os.mkdir(point, 0o700)
     no_kernel = by_kernel(file, point)
     no_fuse = by_fuse(file, point, daemons) if no_kernel else None
     if not no_kernel or not no_fuse:
-        disk.link(point, sealed())
+        disk.link(point, sealed(node.view))
         return "squashfuse" if no_kernel else "kernel"
     try:
-        disk.link(unpacked(node, file, facts, homes), sealed())
+        disk.link(unpacked(node, file, facts, homes), sealed(node.view))
     except (OSError, disk.Trouble) as error:
         raise disk.Trouble(
             f"it can be neither mounted nor unpacked (kernel: {no_kernel}; squashfuse: {no_fuse}; unpacked: {error})"
@@ -110,6 +110,6 @@ def mounted(node, file, facts, homes, daemons):
     return "unpacked"
 
 
-def sealed():
-    """Where the environment is on every node of this run."""
-    return os.path.join(disk.view(), "sealed")
+def sealed(view="sealed"):
+    """Where the environment is on every node of this run, or what else is mounted under the name `view`."""
+    return os.path.join(disk.view(), view)

@@ -111,6 +111,7 @@ rankzero_unstage() {
     rankzero_unhold
     # Last: what was started after them may have inherited the pipe whose end is the word.
     rankzero_uninstall
+    rankzero_undata
     rankzero_unseal
 }
 

@@ -102,6 +102,19 @@ SPECS: dict[str, dict[str, Any]] = {
         "resources": {"nodes": 2},
         "environment": {"mode": "sealed", "local_copy": "always"},
     },
+    "data": {
+        "name": "data",
+        "command": ["train.py"],
+        "data": {
+            "images": {
+                "path": "/store/datasets/by-name/images",
+                "digest": "d" * 64,
+                "packed": True,
+                "local_copy": "auto",
+            },
+            "text": "/project/texts of ours",
+        },
+    },
     "debug": {"name": "debug", "command": ["train.py"], "debug": True},
     "container-pyxis-srun": {
         "name": "in-pyxis",

@@ -29,6 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "hub": {"staging"},
     "fabric": {"launch", "slurm"},
     "course": {"launch", "slurm", "staging"},
+    "dataset": {"hub", "staging"},
 }
 #: What starts a process. `launch` is pure: it decides, and others act.
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}

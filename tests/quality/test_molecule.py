@@ -17,7 +17,8 @@ SCENARIOS = sorted(Path(path).parent.name for path in files("extensions/molecule
 
 
 def test_the_roles_have_scenarios() -> None:
-    assert {"course", "environment", "image", "lab_cluster", "launch", "nccl", "tokenizer"} <= set(SCENARIOS)
+    wanted = {"course", "dataset", "environment", "image", "lab_cluster", "launch", "nccl", "tokenizer"}
+    assert wanted <= set(SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

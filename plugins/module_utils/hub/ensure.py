@@ -26,19 +26,21 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository, repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import (
-    File,
     Manifest,
     current,
     facts,
-    listing,
     read,
-    selected,
-    tree_digest,
     verify,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import untar
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import (
+    File,
+    listing,
+    selected,
+    tree_digest,
+)
 
 #: How long another one that stages the same is waited for: as long as a large model takes.
 _WAIT = 3600.0
@@ -254,6 +256,6 @@ def _diff(where: Repository, before: Manifest | None, after: Manifest | None) ->
     return {
         "before_header": where.path,
         "after_header": where.path,
-        "before": listing(before),
-        "after": listing(after),
+        "before": listing(before.files if before else ()),
+        "after": listing(after.files if after else ()),
     }

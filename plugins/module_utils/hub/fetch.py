@@ -43,10 +43,14 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 @dataclass(frozen=True)
 class Hub:
-    """How the hub is asked: by which Python, with the token of which file (None: what the library itself finds)."""
+    """How the hub is asked: by which Python, with the token of which file (None: what the library itself finds).
+
+    `otherwise`: what to do where it cannot be reached.
+    """
 
     python: str
     token_file: str | None = None
+    otherwise: str = "use download: controller where this host reaches no hub, or give src"
 
     def look(self, repository: Repository) -> tuple[str, list[str]]:
         """(commit, names of all its files) of the revision. Raises RankzeroError."""
@@ -70,7 +74,7 @@ class Hub:
             "folder": folder,
             "include": list(include),
             "exclude": list(exclude),
-            "token": self._token(),
+            "token": read_token(self.token_file),
         }
         environment = {name: value for name, value in os.environ.items() if name not in _OFFLINE}
         try:
@@ -90,25 +94,27 @@ class Hub:
             last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").rsplit("\n", 1)[-1]
             raise RankzeroError(f"python: {self.python} ended with {done.returncode}: {last}") from None
         if "error" in told:
-            raise explained(repository, self.python, list(told["error"]), str(told["text"]))
+            raise explained(repository, self.python, list(told["error"]), str(told["text"]), self.otherwise)
         return told
 
-    def _token(self) -> str | None:
-        if self.token_file is None:
-            return None
-        path = os.path.expanduser(self.token_file)
-        try:
-            with open(path, encoding="utf-8") as stream:
-                token = stream.read().strip()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
-            raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error
-        if not token or any(character.isspace() for character in token):
-            raise RankzeroError(f"token_file: {path} holds no token; expected one word")
-        return token
+
+def read_token(file: str | None) -> str | None:
+    """The token in a file; None where no file is named. Raises RankzeroError."""
+    if file is None:
+        return None
+    path = os.path.expanduser(file)
+    try:
+        with open(path, encoding="utf-8") as stream:
+            token = stream.read().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error
+    if not token or any(character.isspace() for character in token):
+        raise RankzeroError(f"token_file: {path} holds no token; expected one word")
+    return token
 
 
-def explained(repository: Repository, python: str, kinds: Sequence[str], text: str) -> RankzeroError:
+def explained(repository: Repository, python: str, kinds: Sequence[str], text: str, otherwise: str) -> RankzeroError:
     """What went wrong, in words of the option that mends it. `kinds`: the names of the exception and its bases."""
     name, revision = repository.name, repository.revision
     if "ImportError" in kinds:
@@ -130,5 +136,5 @@ def explained(repository: Repository, python: str, kinds: Sequence[str], text: s
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [kinds[0] if kinds else "no reason given"]
     return RankzeroError(
         f"repo: {name} cannot be fetched from the hub: {lines[0]}. The files that have arrived are kept: run "
-        "again to go on, use download: controller where this host reaches no hub, or give src."
+        f"again to go on, or {otherwise}."
     )

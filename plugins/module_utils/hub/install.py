@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository, plain
-from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import File, Manifest, text
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space, place, remove, sync_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
 
 #: What the hub's library keeps beside the files that it fetches.

@@ -79,10 +79,3 @@ def repository(home: str, name: str, kind: str, revision: str) -> Repository:
     if not _REVISION.fullmatch(revision) or any(part in ("", ".", "..") for part in revision.split("/")):
         raise RankzeroError(f"revision: {revision!r} is no branch, tag or commit; the default is 'main'")
     return Repository(home, name, kind, revision)
-
-
-def plain(name: str) -> str:
-    """The name of a file in a repository, if it leads nowhere else. Raises RankzeroError."""
-    if name.startswith("/") or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
-        raise RankzeroError(f"src: {name!r} is no plain relative path of a file")
-    return name

@@ -5,26 +5,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of a snapshot; `seen` is the blob's time of change in ns when its content was last read."""
-
-    path: str
-    sha256: str
-    size: int
-    seen: int = 0
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, look_at, tree_digest
 
 
 @dataclass(frozen=True)
@@ -45,24 +33,6 @@ class Manifest:
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
-
-
-def tree_digest(files: Iterable[File]) -> str:
-    """sha256 over names and contents, whatever the order."""
-    total = hashlib.sha256(b"rankzero hub 1\n")
-    for file in sorted(files, key=lambda one: one.path):
-        total.update(f"{file.sha256} {len(file.path.encode())} {file.path}\n".encode())
-    return total.hexdigest()
-
-
-def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Names that a selection takes: all where `include` is empty. As in the shell, but '*' also takes '/'."""
-    return [
-        name
-        for name in names
-        if (not include or any(fnmatchcase(name, pattern) for pattern in include))
-        and not any(fnmatchcase(name, pattern) for pattern in exclude)
-    ]
 
 
 def read(repository: Repository, commit: str) -> Manifest | None:
@@ -104,23 +74,14 @@ def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tup
         blob = f"{repository.blobs}/{file.sha256}"
         link = f"{repository.snapshot(manifest.commit)}/{file.path}"
         try:
-            found = os.stat(blob)
-            if not os.path.samefile(link, blob):
-                wrong[file.path] = "leads elsewhere"
-            elif found.st_size != file.size:
-                wrong[file.path] = f"has {found.st_size} bytes instead of {file.size}"
-            elif (thorough or found.st_mtime_ns != file.seen) and file_sha256(blob) != file.sha256:
-                wrong[file.path] = "has another content"
-            file = replace(file, seen=found.st_mtime_ns)
+            file, why = look_at(blob, file, thorough=thorough)
+            why = why if os.path.samefile(link, blob) else "leads elsewhere"
+            if why:
+                wrong[file.path] = why
         except OSError as error:
             wrong[file.path] = f"cannot be read: {error.strerror}" if os.path.lexists(blob) else "is missing"
         files.append(file)
     return replace(manifest, files=tuple(files)), wrong
-
-
-def listing(manifest: Manifest | None) -> str:
-    """A line for each file, for diffs."""
-    return "".join(f"{file.sha256[:16]} {file.size} {file.path}\n" for file in manifest.files) if manifest else ""
 
 
 def facts(manifest: Manifest, repository: Repository) -> Mapping[str, Any]:

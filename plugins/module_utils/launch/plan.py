@@ -21,6 +21,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
     attach,
+    data,
     life,
     parallelism,
     preflight,
@@ -39,8 +40,8 @@ Options = tuple[tuple[str, "str | bool"], ...]
 
 @dataclass(frozen=True)
 class Ref:
-    """Something a launch needs on the cluster: `kind` code, environment, packages or image, `key` of its inputs, `path`
-    once there.
+    """Something a launch needs on the cluster: `kind` code, environment, packages, image or dataset, `key` of its
+    inputs, `path` once there.
     """
 
     kind: str
@@ -150,6 +151,9 @@ def plan(
         inputs["image"] = image_key
         refs.append(Ref("image", image_key, f"{store_root}/images/{image_key}"))
     inputs.update({f"after.{upstream.name}": upstream.key for upstream in after})
+    inputs.update({f"data.{name}": one.key for name, one in spec.data.items()})
+    staged = sorted({(one.key, one.tree) for one in spec.data.values() if one.tree})
+    datasets = [Ref("dataset", digest, path) for digest, path in staged if path]
     key = launch_key(spec, inputs)
     token = f"GENERATION-{key[-24:]}"
     shape = topology(spec)
@@ -165,6 +169,7 @@ def plan(
         built=f"{refs[-1].path}/{built_file(spec.container.runtime)}" if image_key else None,
         places=[posixpath.dirname(upstream.path) for upstream in after]
         + mounted(refs)
+        + [one.folder for one in spec.data.values()]
         + [runtime_dir]
         + ([spec.environment.path] if spec.environment.path else []),
         writable=[caches] if caches else [],
@@ -184,6 +189,7 @@ def plan(
             life.exports(spec.checkpoint, spec.monitor, spec.logs, spec.resources.spares)
             + parallelism.exports(spec)
             + [(upstream.variable, upstream.path) for upstream in after]
+            + list(data.exports(spec.data))
         ),
         preflight=tuple(preflight.exports(spec.preflight, spec.checkpoint, spec.resources.gpus_per_node)),
         argv=_argv(spec, python),
@@ -191,7 +197,7 @@ def plan(
         python=python,
         run_dir=run_dir,
         runtime_dir=runtime_dir,
-        refs=tuple(refs),
+        refs=(*refs, *datasets),
         container=container,
         stage=tuple(
             {**dict(staging.exports(spec, settings, state_root)), **sealing.exports(spec, settings, state_root)}.items()

@@ -62,7 +62,11 @@ def container_of(plan: Plan) -> Entry | None:
         plan.spec,
         runs_dir=folder_of(plan),
         built=plan.container.image,
-        places=[*mounted(plan.refs), *([plan.spec.environment.path] if plan.spec.environment.path else [])],
+        places=[
+            *mounted(plan.refs),
+            *(one.folder for one in plan.spec.data.values()),
+            *([plan.spec.environment.path] if plan.spec.environment.path else []),
+        ],
         variables=plan.container.variables,
         writable=[plan.caches] if plan.caches else [],
     )
@@ -70,7 +74,11 @@ def container_of(plan: Plan) -> Entry | None:
 
 def values_of(plan: Plan) -> list[tuple[str, str]]:
     """What the program is told of its sizes and of its checkpoints' folder, and what sealed.sh needs."""
-    folders = [(name, value) for name, value in plan.life if name == "RANKZERO_CHECKPOINT_DIR"]
+    folders = [
+        (name, value)
+        for name, value in plan.life
+        if name == "RANKZERO_CHECKPOINT_DIR" or name.startswith("RANKZERO_DATA_")
+    ]
     sealed = [one for one in plan.stage if plan.sealed and not one[0].startswith("RANKZERO_STAGE")]
     return [*parallelism.exports(plan.spec), *folders, *sealed]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.data import DATA, Dataset
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import Checkpoint, Logs, Monitor
@@ -196,6 +197,16 @@ class LaunchSpec:
         Parallelism,
         "How the model is spread over the ranks; checked against the world size, and variables follow from it. The "
         "ranks find the sizes as RANKZERO_TP, _PP, _CP, _EP, _DP, _MBS and _GBS.",
+    )
+    data: dict[str, Dataset] = option(
+        DATA,
+        "Staged datasets that the ranks read: name -> a path, a ref of module `dataset`, or a map of path, digest (the "
+        "version), packed (mount its one squashfs file on every node) and local_copy (never, auto, always: whether a "
+        "node copies that file to its own disk). The ranks find each as RANKZERO_DATA_NAME. The digest is part of the "
+        "launch key, and without one the path.",
+        {},
+        key=False,
+        example={"text": {"path": "/scratch/ml/rankzero/datasets/by-name/text"}},
     )
     env: dict[str, str] = option(
         t.mapped(VARIABLE, "the name of an environment variable", t.text()),

@@ -8,15 +8,11 @@ Downloads are kept by content in the user's cache. Wheels that lie in a local di
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.client
-import netrc
 import os
-import ssl
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import L
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Unreachable
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, best, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.http import login_of, open_url
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
 _ATTEMPTS = 3
@@ -153,24 +150,11 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
 
 def _download(file: LockedFile, path: str, environment: Mapping[str, str]) -> None:
     parts = urlsplit(file.url)
-    request = urllib.request.Request(file.url.partition("#")[0], headers={"User-Agent": "rankzero.slurm"})
-    login = _login(parts.hostname or "", environment)
-    if login:
-        request.add_header("Authorization", "Basic " + base64.b64encode(":".join(login).encode()).decode("ascii"))
-    trusted = environment.get("UV_INSECURE_HOST", "").split()
-    context = ssl.create_default_context(cafile=environment.get("SSL_CERT_FILE") or None)
-    if parts.hostname in trusted or parts.netloc in trusted:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    proxies = {
-        scheme: value
-        for scheme in ("http", "https")
-        if (value := environment.get(f"{scheme.upper()}_PROXY") or environment.get(f"{scheme}_proxy"))
-    }
-    opener = urllib.request.build_opener(
-        urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler(proxies or None)
-    )
+    host = parts.hostname or ""
+    trusted = {host, parts.netloc} & set(environment.get("UV_INSECURE_HOST", "").split())
     total = hashlib.sha256()
-    with opener.open(request, timeout=60) as answer, open(path, "wb") as stream:
+    answer = open_url(file.url, environment, login=_login(host, environment), trusted=bool(trusted))
+    with answer, open(path, "wb") as stream:
         for block in iter(lambda: answer.read(_BLOCK), b""):
             stream.write(block)
             total.update(block)
@@ -187,8 +171,4 @@ def _login(host: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
             parts = urlsplit(place)
             if parts.hostname == host and parts.username:
                 return unquote(parts.username), unquote(parts.password or "")
-    try:
-        found = netrc.netrc(environment.get("NETRC")).authenticators(host)
-    except (OSError, netrc.NetrcParseError):
-        return None
-    return (found[0], found[2] or "") if found else None
+    return login_of(host, environment)

@@ -22,8 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.squash import mksquashfs, normalise, squash
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import NOTES
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import mksquashfs, normalise, squash
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
 
 FILE = "environment.sqsh"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import place
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold, is_held
 
-PLACES = ("code", "environments", "packages", "images", "runtime", "archives")
+PLACES = ("code", "environments", "packages", "images", "datasets", "runtime", "archives")
 USED = "used"
 STATE_ROOTS = "state_roots"
 # How long a launch waits for a prune that looks at the same thing; it needs milliseconds.

@@ -37,6 +37,8 @@ _SLOTS = {
     "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
     "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
     "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
+    # With what is growing, which nobody has gone on with.
+    "dataset": ("store", "datasets", re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
 }

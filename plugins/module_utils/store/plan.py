@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-KINDS = ("code", "environment", "packages", "image", "runtime", "archive", "run", "shell", "cache")
+KINDS = ("code", "environment", "packages", "image", "dataset", "runtime", "archive", "run", "shell", "cache")
 # What launches of other state roots may use as well.
-SHARED = ("code", "environment", "packages", "image")
+SHARED = ("code", "environment", "packages", "image", "dataset")
 # A thing that was used this recently stays whatever the user says: a launch may be about to submit. Seconds.
 SHORTEST = 3600.0
 DAY = 86400.0

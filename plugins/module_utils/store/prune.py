@@ -104,7 +104,9 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
             why = error.message if isinstance(error, RankzeroError) else str(error.strerror)
             where = marks.registered(store).get(root, "")
             blind = f"launches of {root} use the store, and that cannot be read ({why})"
-            slurm.note(f"{blind}: no code, environment, image or packages go. If it is gone for good, remove {where}.")
+            slurm.note(
+                f"{blind}: no code, environment, image, dataset or packages go. If it is gone for good, remove {where}."
+            )
             continue
         # Not ours to remove, but what they use stays.
         found += [
@@ -198,7 +200,7 @@ def _remove_empty(folder: str, levels: int) -> None:
 def _sweep(store: str, state: str) -> list[str]:
     """Delete what killed prunes and makers have left without a name."""
     places = [
-        *(f"{store}/{name}" for name in ("code", "environments", "packages", "images")),
+        *(f"{store}/{name}" for name in ("code", "environments", "packages", "images", "datasets")),
         f"{state}/runtime",
         f"{state}/archives",
     ]

@@ -141,6 +141,8 @@ OTHER: dict[str, Any] = {
     "container.remap_root": True,
     "container.writable": True,
     "container.env": ["A"],
+    # The versions are among the inputs.
+    "data": {"text": "/data/text"},
     "env": {"A": "1"},
     "secrets": {"T": {"from_env": "T"}},
     "parallelism.strategy": "fsdp",

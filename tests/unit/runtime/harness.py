@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.squash import squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 

@@ -95,13 +95,13 @@ def test_a_copy_is_made_where_it_pays(
     """With `auto`: from a server to a disk, and never to memory."""
     monkeypatch.setattr(parts["disk"], "on_network", lambda path: network and path == "/store/file")
     monkeypatch.setattr(parts["disk"], "file_system", lambda _path: kind)
-    node = SimpleNamespace(places=[str(tmp_path)], limit=0)
+    node = SimpleNamespace(places=[str(tmp_path)], limit=0, view="sealed")
     source = parts["sealed_file"].Source("/store/file", {"bytes": 10})
     assert (parts["sealed_file"].room_for_copy(node, source, policy) == str(tmp_path)) is copied
 
 
 def test_a_copy_that_is_asked_for_and_has_no_room_is_a_problem(parts: dict[str, ModuleType], tmp_path: Path) -> None:
-    node = SimpleNamespace(places=[str(tmp_path)], limit=0)
+    node = SimpleNamespace(places=[str(tmp_path)], limit=0, view="sealed")
     source = parts["sealed_file"].Source("/store/file", {"bytes": 1 << 60})
     with pytest.raises(parts["disk"].Trouble, match="no room: "):
         parts["sealed_file"].room_for_copy(node, source, "always")
@@ -117,7 +117,7 @@ def test_where_nothing_mounts_or_unpacks_every_package_is_named(
     try:
         monkeypatch.setattr(parts["sealed_mount"], "by_kernel", lambda *_given: "only root may")
         monkeypatch.setattr(parts["sealed_mount"], "program", lambda *_names: None)
-        node = SimpleNamespace(places=[str(tmp_path)], limit=0)
+        node = SimpleNamespace(places=[str(tmp_path)], limit=0, view="sealed")
         with pytest.raises(disk.Trouble) as caught:
             parts["sealed_mount"].mounted(node, str(tmp_path / "file"), {"unpacked": 1, "files": 1}, [], [])
     finally:
@@ -132,7 +132,7 @@ def test_it_is_not_unpacked_into_more_memory_than_the_job_has(
     parts: dict[str, ModuleType], disk: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "file_system", lambda _path: "tmpfs")
-    node = SimpleNamespace(places=["/tmp"], limit=64)
+    node = SimpleNamespace(places=["/tmp"], limit=64, view="sealed")
     with pytest.raises(disk.Trouble, match="memory of the job, half of it at most"):
         parts["sealed_mount"].unpacked(node, "/file", {"unpacked": 40 << 20, "files": 1}, [])
 

@@ -196,6 +196,15 @@ def test_a_launch_without_an_outcome_goes_once_slurm_knows_no_such_job(place: Pl
     assert gone(place.prune()) == {str(run), str(code)}
 
 
+def test_datasets_go_unless_a_launch_names_them_and_so_does_what_nobody_goes_on_with(place: Place) -> None:
+    kept, going = place.thing(f"datasets/{'1' * 64}"), place.thing(f"datasets/{'2' * 64}")
+    partial, names = place.thing(f"datasets/{'3' * 64}.partial"), place.thing("datasets/by-name")
+    place.run(f"gpt/{KEY}/1", uses="1" * 64, ended=None)
+    place.jobs["7"] = (f"gpt.{KEY}.1", "PENDING")
+    assert gone(place.prune(kinds=["dataset"])) == {str(going), str(partial)}
+    assert kept.exists() and names.exists()
+
+
 def test_kinds_narrow_what_goes(place: Place) -> None:
     run, code = place.run(f"gpt/{KEY}/1", uses=CODE), place.thing(f"code/{CODE}")
     assert gone(place.prune(kinds=["code"])) == {str(code)}

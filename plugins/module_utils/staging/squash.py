@@ -28,26 +28,26 @@ COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
 _INSTALL = "Install the package squashfs-tools (it has that name in Debian, Ubuntu, Fedora, RHEL and SUSE)"
 
 
-def mksquashfs() -> tuple[str, str]:
-    """(path, version) of mksquashfs. Raises RankzeroError that names the package."""
+def mksquashfs(wanted: str = "environment.mode: sealed") -> tuple[str, str]:
+    """(path, version) of mksquashfs. Raises RankzeroError that names the package, and the option that `wanted` it."""
     path = shutil.which("mksquashfs", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:/usr/local/bin")
     if path is None:
-        raise RankzeroError(f"environment.mode: sealed needs mksquashfs, which is not on this host. {_INSTALL}.")
+        raise RankzeroError(f"{wanted} needs mksquashfs, which is not on this host. {_INSTALL}.")
     # Some versions end with 1 after they have said it.
     done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     match = re.search(r"version (\d+)\.(\d+)\S*", done.stdout)
     if not match or (int(match[1]), int(match[2])) < MINIMUM:
         said = match[0] if match else "no version"
         raise RankzeroError(
-            f"environment.mode: sealed needs mksquashfs of at least version {'.'.join(map(str, MINIMUM))}; {path} says "
+            f"{wanted} needs mksquashfs of at least version {'.'.join(map(str, MINIMUM))}; {path} says "
             f"{said}. {_INSTALL} of a newer release."
         )
     return path, match[0].split()[1]
 
 
-def squash(tree: str, target: str, compression: str) -> None:
+def squash(tree: str, target: str, compression: str, wanted: str = "environment.mode: sealed") -> None:
     """Write the file `target`, which must not be there, from the folder `tree`. Raises OSError and RankzeroError."""
-    path, _version = mksquashfs()
+    path, _version = mksquashfs(wanted)
     command = [path, tree, target, *COMPRESSIONS[compression], "-b", "131072", "-noappend", "-all-root", "-no-xattrs"]
     command += ["-mkfs-time", TIME, "-all-time", TIME, "-no-progress", "-quiet"]
     # mksquashfs takes this variable for a second opinion on times, and refuses to have two.
@@ -63,7 +63,7 @@ def squash(tree: str, target: str, compression: str) -> None:
         check=False,
     )
     if done.returncode != 0 or not os.path.isfile(target):
-        raise _failure(done.returncode, done.stdout, os.path.dirname(target))
+        raise _failure(done.returncode, done.stdout, os.path.dirname(target), re.split("[.:]", wanted)[0])
     descriptor = os.open(target, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -71,20 +71,20 @@ def squash(tree: str, target: str, compression: str) -> None:
         os.close(descriptor)
 
 
-def _failure(code: int, output: str, folder: str) -> RankzeroError:
+def _failure(code: int, output: str, folder: str, section: str) -> RankzeroError:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     said = "\n".join(f"  {line}" for line in lines[-5:]) or f"  (no output, exit code {code})"
     if re.search(r"No space left on device|Disk quota exceeded", output):
         return RankzeroError(
-            f"store_root: no space left below {folder} for the sealed file. Make room there, or name another storage "
+            f"store_root: no space left below {folder} for the squashfs file. Make room there, or name another storage "
             f"with launch_cluster.store_root:\n{said}"
         )
     if re.search(r"Compressor .* is not supported|Invalid compressor|unrecognised compressor", output, re.IGNORECASE):
         return RankzeroError(
-            f"environment.compression: this host's mksquashfs does not know it. {_INSTALL} of a newer release, or "
+            f"{section}.compression: this host's mksquashfs does not know it. {_INSTALL} of a newer release, or "
             f"choose another compression:\n{said}"
         )
-    return RankzeroError(f"environment: mksquashfs failed:\n{said}")
+    return RankzeroError(f"{section}: mksquashfs failed:\n{said}")
 
 
 def normalise(tree: str) -> None:

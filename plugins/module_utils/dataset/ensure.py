@@ -1,0 +1,345 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A dataset in the store of a cluster: present, verified and repaired, or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import expose, packing, stage
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
+    PACKED,
+    Manifest,
+    Place,
+    place_of,
+    read_manifest,
+    read_record,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import (
+    check,
+    local_path,
+    offered,
+    said,
+    source_of,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sent import Sent, take
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.worker import follow
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, listing, tree_digest
+
+#: How long another one that stages the same is waited for.
+_WAIT = 3600.0
+#: What makes it another dataset, besides its name: where it comes from, and what of it.
+RECIPE = ("source", "src", "files", "sha256", "checksums", "revision", "include", "exclude")
+
+
+def place_for(options: Mapping[str, Any]) -> Place:
+    return place_of(options["store_root"], options["name"], {name: options[name] for name in RECIPE})
+
+
+def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+    """The module: all at once, or as its action plugin asks for it. Raises RankzeroError.
+
+    `request` holds `files` and `said` where the controller has the files, `entries` and `piece` with some of their
+    bytes, `follow` (seconds) where it wants to hear how far the rest is, and `again` where it has asked that before.
+    """
+    check(options)
+    place = place_for(options)
+    try:
+        if request.get("entries"):
+            return {"changed": False, "taken": take(place, request["piece"], request["entries"])}
+        if check_mode or request.get("follow") is None:
+            return ensure_dataset(options, request, check_mode=check_mode)
+        records = os.path.dirname(place.record)
+        os.makedirs(records, exist_ok=True)
+        asked = {
+            **options,
+            "request": {name: value for name, value in request.items() if name not in ("follow", "again")},
+        }
+
+        def work(meter: Meter) -> dict[str, Any]:
+            return ensure_dataset(options, request, meter=meter)
+
+        return follow(records, asked, request["follow"], work, again=bool(request.get("again")))
+    except OSError as error:
+        raise trouble(error, place.home) from error
+
+
+def ensure_dataset(
+    options: Mapping[str, Any],
+    request: Mapping[str, Any],
+    *,
+    check_mode: bool = False,
+    meter: Meter | None = None,
+) -> dict[str, Any]:
+    """Bring the dataset of the module's options into its state.
+
+    `request` comes from the controller where that has the files: `files` (path, sha256, size). Returns `changed`,
+    `ref`, `dataset`, `repaired`, `moved`, `notes`, `diff`; `lacking` instead where the controller must send bytes.
+    Raises RankzeroError.
+    """
+    meter = meter or Meter()
+    place = place_for(options)
+    dest = _dest(options)
+    try:
+        if options["state"] == "absent":
+            return _absent(place, dest, check_mode=check_mode)
+        if check_mode:
+            return _Run(place, options, request, meter, dest).look()
+        os.makedirs(os.path.dirname(place.lock), exist_ok=True)
+        with hold(place.lock, _WAIT):
+            return _Run(place, options, request, meter, dest).go()
+    except OSError as error:
+        raise trouble(error, place.home) from error
+
+
+def _dest(options: Mapping[str, Any]) -> expose.Dest | None:
+    if options["dest"] is None:
+        return None
+    path = os.path.expanduser(os.path.expandvars(options["dest"]))
+    if not os.path.isabs(path) or "$" in path:
+        raise RankzeroError(
+            f"dest: {options['dest']!r} is no absolute path on the cluster (it expands to {path!r}). Give the path "
+            "that the job expects."
+        )
+    return expose.Dest(os.path.normpath(path), options["dest_kind"] == "copy")
+
+
+class _Run:
+    """One call with state present."""
+
+    def __init__(
+        self,
+        place: Place,
+        options: Mapping[str, Any],
+        request: Mapping[str, Any],
+        meter: Meter,
+        dest: expose.Dest | None,
+    ) -> None:
+        self.place, self.options, self.request, self.meter, self.dest = place, options, request, meter, dest
+        self.files = offered(request)
+        self.wanted = stage.Wanted()
+        if self.files is None:
+            include, exclude = tuple(options["include"]), tuple(options["exclude"])
+            self.wanted = stage.Wanted(include, exclude, options["sha256"], options["checksums"])
+        self.record = read_record(place)
+        self.before: Manifest | None = None
+        self.broken: dict[str, str] = {}
+        known = read_manifest(place, self.record.digest) if self.record else None
+        if known:
+            self.before, self.broken = stage.verify(place, known, thorough=options["verify"], meter=meter)
+        self.fits = self.record is not None and self.record.key == place.key
+
+    def _settled(self) -> Manifest | None:
+        """What is there already, if that is what is wanted: then only what is damaged is brought."""
+        if self.before and self.files is not None:
+            return self.before if tree_digest(self.files) == self.before.digest else None
+        return self.before if self.fits and not self.options["update"] else None
+
+    def look(self) -> dict[str, Any]:
+        """What would be done. Asks no network, so that what only the source knows stays unknown."""
+        settled = self._settled()
+        if settled:
+            ready = self._ready(settled)
+            return self._result(settled, changed=not ready, present=ready)
+        return self._result(self._foretold(), changed=True, present=False)
+
+    def _foretold(self) -> Manifest | None:
+        options = self.options
+        if self.files is not None:
+            return Manifest(self.files)
+        if options["source"] == "http" and options["sha256"] and not options["files"]:
+            [name] = Web(options["src"], ()).names
+            return Manifest((File(name, options["sha256"], 0),))
+        if options["source"] != "cluster":
+            return None
+        source = Local(local_path(options["src"]))
+        items = stage.wanted_items(source, self.wanted, None, self.meter)
+        return Manifest(tuple(stage.read_source(source, items, self.meter)))
+
+    def go(self) -> dict[str, Any]:
+        """Raises OSError and RankzeroError."""
+        settled = self._settled()
+        if settled and not self.broken:
+            self._use(self.place.tree(settled.digest))
+            return self._finish(settled, self.record.stamps if self.record else {}, changed=False)
+        os.makedirs(self.place.partial, exist_ok=True)
+        self._use(self.place.partial)
+        parts = Parts(os.path.join(self.place.partial, "parts"))
+        source = source_of(self.options, self.request)
+        repair = settled is not None
+        items = (
+            self._to_mend(source, settled) if settled else stage.wanted_items(source, self.wanted, parts, self.meter)
+        )
+        stamps = self.record.stamps if self.record and self.fits else {}
+        known = stage.Known(self.before, self.broken, stamps) if self.before else None
+        wanted = stage.need(self.place, source, items, parts, known, self.meter, repair=repair)
+        lacking = self._lacking(wanted)
+        if isinstance(source, Sent) and lacking and not self.request.get("complete"):
+            return {"changed": False, "lacking": lacking, "notes": self.meter.notes}
+        files, where, came = stage.bring(self.place, source, wanted, parts, known, self.meter, repair=repair)
+        if settled:
+            mended = {file.path for file in files}
+            files += [file for file in settled.files if file.path not in mended]
+            came = {**stamps, **came}
+        made = Manifest(tuple(sorted(files, key=lambda file: file.path)))
+        self._use(self.place.tree(made.digest))
+        same = self.before is not None and made.digest == self.before.digest
+        written = stage.put_in_place(self.place, made, where, self.broken if same else self._wrong(made))
+        result = self._finish(written, came, changed=not same or bool(self.broken))
+        remove(self.place.partial)
+        self._forget(self.place.partial)
+        return result
+
+    def _to_mend(self, source: Source, settled: Manifest) -> list[Item]:
+        """What the source has of the damaged files; each must be what was staged. Raises RankzeroError."""
+        known = {file.path: file for file in settled.files}
+        source.expect(sorted(self.broken))
+        items = {item.path: item for item in source.listing(lambda name: name in self.broken)}
+        gone = sorted(set(self.broken) - items.keys())
+        if gone:
+            raise RankzeroError(
+                f"src: {source.said} has no {', '.join(gone[:8])} any more, which is damaged here and cannot be mended "
+                "from there; update: true takes what the source has now"
+            )
+        return [replace(items[path], sha256=known[path].sha256) for path in sorted(items)]
+
+    def _wrong(self, made: Manifest) -> dict[str, str]:
+        """What is wrong in a tree that is there already: another name's, or one whose manifest is gone."""
+        if not os.path.isdir(self.place.tree(made.digest)):
+            return {}
+        return stage.verify(self.place, made, thorough=True, meter=self.meter)[1]
+
+    def _use(self, path: str) -> None:
+        slot = marks.slot_of(path)
+        if slot:
+            marks.touch(slot)
+
+    def _forget(self, path: str) -> None:
+        slot = marks.slot_of(path)
+        if slot:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(slot.mark)
+
+    def _ready(self, manifest: Manifest) -> bool:
+        """Whether files, names, copies and the packed file are as wanted."""
+        return (
+            not self.broken
+            and expose.named(self.place, manifest.digest)
+            and (self.dest is None or self.dest.ready(self.place, manifest))
+            and (not self.options["pack"] or packing.sound(self.place, manifest, thorough=self.options["verify"]))
+        )
+
+    def _finish(self, manifest: Manifest, stamps: Mapping[str, str], *, changed: bool) -> dict[str, Any]:
+        """All that follows once the files are there, and whole."""
+        place, dest = self.place, self.dest
+        if self.options["pack"] and not packing.sound(place, manifest, thorough=self.options["verify"]):
+            self.meter.begin("packing")
+            manifest, changed = packing.pack(place, manifest, self.options["compression"]), True
+        if changed or not expose.named(place, manifest.digest):
+            expose.name(place, manifest.digest, stamps)
+            changed = True
+        if dest and not dest.ready(place, manifest):
+            self.meter.begin("copying" if dest.copy else "linking")
+            dest.make(place, manifest)
+            changed = True
+        if not changed and manifest != read_manifest(place, manifest.digest):
+            stage.write_manifest(place, manifest)
+        return self._result(manifest, changed=changed)
+
+    def _lacking(self, wanted: stage.Need) -> list[tuple[str, int]]:
+        """What has to come, each with the bytes that are here already."""
+        begun = {path: part.size for path, part in wanted.found.items()}
+        whole = {path for path, part in wanted.found.items() if part.sha256}
+        return [(item.path, begun.get(item.path, 0)) for item in wanted.lacking if item.path not in whole]
+
+    def _result(self, manifest: Manifest | None, *, changed: bool, present: bool = True) -> dict[str, Any]:
+        place = self.place
+        digest = manifest.digest if manifest else None
+        result: dict[str, Any] = {
+            "changed": changed,
+            "ref": reference(place, self.dest, digest, present=present),
+            "moved": self.meter.moved,
+            "notes": self.meter.notes,
+        }
+        if manifest:
+            result["dataset"] = {
+                "name": place.name,
+                "source": str(self.request.get("said") or said(self.options)),
+                "folder": place.data(manifest.digest),
+                "bytes": manifest.size,
+                "files": len(manifest.files),
+                "packed": f"{place.tree(manifest.digest)}/{PACKED}" if self.options["pack"] else None,
+            }
+        if self.broken:
+            result["repaired"] = dict(self.broken)
+        if changed:
+            after = manifest.files if manifest else ()
+            result["diff"] = _diff(place, self.before.files if self.before else (), after)
+        return result
+
+
+def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> dict[str, Any]:
+    return {
+        "kind": "dataset",
+        "key": place.key,
+        "path": dest.path if dest else place.link,
+        "digest": digest,
+        "present": present,
+    }
+
+
+def _absent(place: Place, dest: expose.Dest | None, *, check_mode: bool) -> dict[str, Any]:
+    """Take the name away, and what has it unless another name has the same."""
+    record = read_record(place)
+    known = read_manifest(place, record.digest) if record else None
+    there = record is not None or os.path.lexists(place.link) or os.path.isdir(place.partial)
+    there = there or (dest is not None and dest.present(place))
+    if there and not check_mode:
+        os.makedirs(os.path.dirname(place.lock), exist_ok=True)
+        with hold(place.lock, _WAIT):
+            if dest:
+                dest.drop(place)
+            expose.unname(place)
+            remove(place.partial)
+            if record and not _others(place, record.digest):
+                remove(place.tree(record.digest))
+    return {
+        "changed": there,
+        "ref": reference(place, dest, record.digest if record else None, present=False),
+        "moved": 0,
+        "notes": [],
+        "diff": _diff(place, known.files if known else (), ()) if there else {},
+    }
+
+
+def _others(place: Place, digest: str) -> bool:
+    """Whether another name stands for the digest."""
+    folder = os.path.dirname(place.record)
+    names = [name[: -len(".json")] for name in os.listdir(folder) if name.endswith(".json")]
+    return any(
+        found is not None and found.digest == digest
+        for found in (read_record(replace(place, name=name)) for name in names if name != place.name)
+    )
+
+
+def _diff(place: Place, before: tuple[File, ...], after: tuple[File, ...]) -> dict[str, str]:
+    return {
+        "before_header": place.link,
+        "after_header": place.link,
+        "before": listing(before),
+        "after": listing(after),
+    }

@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The names by which jobs find a dataset: the one in the store, and the path that a job expects."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Manifest, Place, Record, read_record
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    fresh_folder,
+    publish,
+    remove,
+    set_aside,
+    sync_folder,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    place as this_place,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File
+
+#: In a copy: whose it is.
+MARK = ".rankzero-dataset.json"
+
+
+def name(place: Place, digest: str, stamps: Mapping[str, str]) -> None:
+    """Let the name stand for a digest, by one rename. Raises OSError."""
+    record = Record(digest, place.key, stamps)
+    os.makedirs(os.path.dirname(place.record), exist_ok=True)
+    own = f"{place.record}.{this_place()}-{os.getpid()}"
+    with open(own, "w", encoding="utf-8") as stream:
+        json.dump({"format": 1, "name": place.name, **asdict(record)}, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(own, place.record)
+    _lead(place.link, os.path.relpath(place.data(digest), os.path.dirname(place.link)))
+
+
+def named(place: Place, digest: str) -> bool:
+    """Whether the name stands for the digest."""
+    wanted = os.path.relpath(place.data(digest), os.path.dirname(place.link))
+    record = read_record(place)
+    return _leads(place.link, wanted) and record is not None and (record.digest, record.key) == (digest, place.key)
+
+
+def unname(place: Place) -> None:
+    for path in (place.link, place.record):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _lead(link: str, target: str) -> None:
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    own = f"{link}.{this_place()}-{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(own)
+    os.symlink(target, own)
+    os.replace(own, link)
+    sync_folder(os.path.dirname(link))
+
+
+def _leads(link: str, target: str) -> bool:
+    try:
+        return os.readlink(link) == target
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class Dest:
+    """The path that a job expects, as a link to the dataset or as a copy of it."""
+
+    path: str
+    copy: bool
+
+    def ready(self, place: Place, manifest: Manifest) -> bool:
+        """Whether it is what it should be. Raises RankzeroError where something of somebody else's is there."""
+        if not self.copy:
+            if _leads(self.path, place.link):
+                return True
+            self._ours(place)
+            return False
+        if not self._ours(place) or os.path.islink(self.path):
+            return False
+        return all(self._copied(place, manifest, file) for file in manifest.files)
+
+    def make(self, place: Place, manifest: Manifest) -> None:
+        """Raises OSError and RankzeroError."""
+        if self.copy:
+            self._bring(place, manifest)
+            return
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        if os.path.isdir(self.path) and not os.path.islink(self.path):
+            remove(self.path)  # a copy of ours
+        _lead(self.path, place.link)
+
+    def drop(self, place: Place) -> bool:
+        """Whether something of ours was there; it is away."""
+        if not os.path.lexists(self.path) or not self._ours(place):
+            return False
+        return remove(self.path)
+
+    def present(self, place: Place) -> bool:
+        return os.path.lexists(self.path) and self._ours(place)
+
+    def _ours(self, place: Place) -> bool:
+        """Whether what is there is this dataset's, or nothing is. Raises RankzeroError."""
+        if not os.path.lexists(self.path) or _leads(self.path, place.link):
+            return True
+        with contextlib.suppress(OSError, ValueError), open(os.path.join(self.path, MARK), encoding="utf-8") as stream:
+            if json.load(stream).get("name") == place.name and not os.path.islink(self.path):
+                return True
+        raise RankzeroError(
+            f"dest: {self.path} is there already, and is not what this task has made of {place.name}. Remove it, or "
+            "name another path."
+        )
+
+    def _copied(self, place: Place, manifest: Manifest, file: File) -> bool:
+        """As cp -p leaves it: the same size and time."""
+        try:
+            there, here = (
+                os.stat(os.path.join(folder, file.path)) for folder in (self.path, place.data(manifest.digest))
+            )
+        except OSError:
+            return False
+        return there.st_size == here.st_size and abs(there.st_mtime - here.st_mtime) < 0.001
+
+    def _bring(self, place: Place, manifest: Manifest) -> None:
+        """Another whole copy beside it, then the name: a job never sees half of one."""
+        require_free(os.path.dirname(self.path), manifest.size, len(manifest.files), "dest")
+        with fresh_folder(self.path) as folder:
+            for file in manifest.files:
+                target = os.path.join(folder, file.path)
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                shutil.copy2(os.path.join(place.data(manifest.digest), file.path), target)
+            mark: dict[str, Any] = {"name": place.name, "digest": manifest.digest}
+            with open(os.path.join(folder, MARK), "w", encoding="utf-8") as stream:
+                json.dump(mark, stream)
+            before = set_aside(self.path)
+            publish(folder, self.path)
+            if before:
+                remove(before)

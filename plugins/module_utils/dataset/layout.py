@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where datasets lie in a store. Pure but for the reading of records.
+
+datasets/DIGEST/data/...        the files, never written again; DIGEST is that of their names and contents
+datasets/DIGEST/dataset.json    what they must be
+datasets/DIGEST/dataset.sqsh    the same in one file, where it was packed
+datasets/KEY.partial/           what is growing; KEY is that of the name and where it comes from
+datasets/by-name/NAME           a link to DIGEST/data: what jobs read
+datasets/records/NAME.json      which DIGEST that is, and of which KEY
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, tree_digest
+
+PACKED = "dataset.sqsh"
+MANIFEST = "dataset.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One dataset in a store. `key` is that of its recipe."""
+
+    root: str
+    name: str
+    key: str
+
+    @property
+    def home(self) -> str:
+        return f"{self.root}/datasets"
+
+    def tree(self, digest: str) -> str:
+        return f"{self.home}/{digest}"
+
+    def data(self, digest: str) -> str:
+        return f"{self.home}/{digest}/data"
+
+    @property
+    def link(self) -> str:
+        return f"{self.home}/by-name/{self.name}"
+
+    @property
+    def record(self) -> str:
+        return f"{self.home}/records/{self.name}.json"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.home}/records/{self.name}.lock"
+
+    @property
+    def partial(self) -> str:
+        return f"{self.home}/{self.key}.partial"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a name stands for. `stamps`: file -> what its source said of it (an ETag, a time)."""
+
+    digest: str
+    key: str
+    stamps: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What lies at a digest. `packed`: the squashfs file's bytes and sha256, and the bytes and number of its files."""
+
+    files: tuple[File, ...]
+    packed: Mapping[str, Any] | None = None
+
+    @property
+    def digest(self) -> str:
+        return tree_digest(self.files)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def place_of(store_root: str, name: str, recipe: Mapping[str, Any]) -> Place:
+    """The place of a dataset of that name. `recipe`: where it comes from, and what of it. Raises RankzeroError."""
+    if not _NAME.fullmatch(name):
+        raise RankzeroError(
+            f"name: {name!r} cannot name a dataset; use letters, digits, '.', '_' and '-', at most 64, beginning with "
+            "a letter or digit"
+        )
+    text = json.dumps({"name": name, **recipe}, sort_keys=True)
+    return Place(root_of(store_root), name, hashlib.sha256(text.encode()).hexdigest())
+
+
+def read_record(place: Place) -> Record | None:
+    """What has the name; None where nothing has."""
+    try:
+        with open(place.record, encoding="utf-8") as stream:
+            found = json.load(stream)
+        record = Record(str(found["digest"]), str(found["key"]), dict(found["stamps"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return record if re.fullmatch(r"[0-9a-f]{64}", record.digest) else None
+
+
+def read_manifest(place: Place, digest: str) -> Manifest | None:
+    """The manifest of a digest; None where there is none that can be read and is its own."""
+    try:
+        with open(os.path.join(place.tree(digest), MANIFEST), encoding="utf-8") as stream:
+            found = json.load(stream)
+        made = Manifest(tuple(File(**file) for file in found["files"]), found["packed"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return made if made.digest == digest else None
+
+
+def text(manifest: Manifest) -> str:
+    """`sealed` is the name under which the runtime looks for what is true of a squashfs file."""
+    packed = {"sealed": {"file": PACKED, **manifest.packed}} if manifest.packed else {}
+    return json.dumps({"format": 1, "digest": manifest.digest, **asdict(manifest), **packed}, sort_keys=True) + "\n"

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far the bringing of a dataset is: counted by several threads, read by another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+BRINGING = "bringing"
+
+
+class Meter:
+    """Bytes and files of a phase, bytes that came from the source in all of them, and what a user should know."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._began = clock()
+        self._phase = "looking"
+        self._size = self._there = self._done = 0
+        self._files = self._files_done = 0
+        #: Bytes that came from the source.
+        self.moved = 0
+        self.notes: list[str] = []
+
+    def begin(self, phase: str, *, size: int = 0, there: int = 0, files: int = 0, files_done: int = 0) -> None:
+        """A phase of so many bytes and files, of which some are there."""
+        with self._lock:
+            self._phase, self._size, self._there, self._done = phase, size, there, 0
+            self._files, self._files_done = files, files_done
+            self._began = self._clock()
+
+    def count(self, size: int, files: int = 0) -> None:
+        """So much more has come."""
+        with self._lock:
+            self._done += size
+            self._files_done += files
+            self.moved += size if self._phase == BRINGING else 0
+
+    def lose(self, size: int) -> None:
+        """So much of what was there is of no use."""
+        with self._lock:
+            self._there -= size
+
+    def note(self, sentence: str) -> None:
+        with self._lock:
+            if sentence not in self.notes:
+                self.notes.append(sentence)
+
+    def known(self) -> dict[str, Any]:
+        """What a screen shows. `bytes` of `size` are there; `done` of them came in `seconds`."""
+        with self._lock:
+            return {
+                "phase": self._phase,
+                "size": self._size,
+                "bytes": self._there + self._done,
+                "done": self._done,
+                "files": self._files,
+                "files_done": self._files_done,
+                "seconds": self._clock() - self._began,
+                "notes": list(self.notes),
+            }

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which source the options mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.programs import HubFiles, Objects, Rsync
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sent import Sent
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import read_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain
+
+#: Option -> the sources that know it.
+GO_WITH = {
+    "files": ("http",),
+    "revision": ("hub",),
+    "python": ("hub",),
+    "token_file": ("hub", "http"),
+}
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Options that do not go together. Raises RankzeroError."""
+    source = options["source"]
+    if options["state"] == "absent":
+        return
+    if options["src"] is None:
+        raise RankzeroError("src: is missing; it says where the dataset comes from")
+    for name, sources in GO_WITH.items():
+        if options[name] and source not in sources:
+            raise RankzeroError(f"{name}: goes with source {' or '.join(sources)}, not with {source}")
+    if options["sha256"] and options["checksums"]:
+        raise RankzeroError("sha256: is that of one file, and checksums names a list of them; give one of the two")
+    sha256 = options["sha256"]
+    if sha256 and (len(sha256) != 64 or sha256.strip("0123456789abcdef")):
+        raise RankzeroError(f"sha256: {sha256!r} is no sha256; expected 64 hexadecimal digits in lower case")
+    if source == "hub" and (sha256 or options["checksums"]):
+        raise RankzeroError("checksums: the hub has its own; pin a revision (a commit) instead")
+
+
+def source_of(options: Mapping[str, Any], request: Mapping[str, Any]) -> Source:
+    """Raises RankzeroError."""
+    kind, src = options["source"], options["src"]
+    made: Source
+    if kind == "controller":
+        files = offered(request)
+        if files is None:
+            raise RankzeroError("source: controller needs the action plugin of this module; call it from a playbook")
+        made = Sent(files, str(request.get("said")))
+    elif kind == "http":
+        made = Web(src, options["files"], options["checksums"], token=read_token(options["token_file"]))
+    elif kind == "rsync":
+        made = Rsync(src)
+    elif kind == "hub":
+        made = HubFiles(src, options["revision"], options["python"], options["token_file"])
+    elif kind == "object":
+        made = Objects(src)
+    else:
+        made = Local(local_path(src))
+    made.parallel = max(1, options["parallel"])
+    return made
+
+
+def offered(request: Mapping[str, Any]) -> tuple[File, ...] | None:
+    """The files that the controller has; None where it does not have them."""
+    if request.get("files") is None:
+        return None
+    return tuple(File(plain(path), sha256, size) for path, sha256, size in request["files"])
+
+
+def local_path(src: str) -> str:
+    path = os.path.expanduser(os.path.expandvars(src))
+    if not os.path.isabs(path):
+        raise RankzeroError(f"src: {src!r} is no absolute path on the cluster (it expands to {path!r})")
+    return path
+
+
+def said(options: Mapping[str, Any]) -> str:
+    """Where it comes from, without what a URL may hide in its query."""
+    return str(options["src"]).partition("?")[0]

@@ -1,0 +1,339 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the files of a dataset, verify them, and give them their name: whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import checksums
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
+    MANIFEST,
+    Manifest,
+    Place,
+    read_manifest,
+    text,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import BRINGING, Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item, Part, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source, Streams, hashed, together
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    fresh_folder,
+    make_read_only,
+    publish,
+    sync_folder,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    place as this_place,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, look_at, selected
+
+#: Left free besides what is needed: the store is not ours alone.
+_MARGIN = 64 << 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a source is to be there: patterns, and the sums that its files must have (`sums`: where they stand)."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    sha256: str | None = None
+    sums: str | None = None
+
+    def takes(self, name: str) -> bool:
+        return bool(selected([name], self.include, self.exclude)) and name != self.sums
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is there already: a manifest, which of its files are not what they should be, and what its source said of
+    them; `stamps` is empty where that was another source.
+    """
+
+    manifest: Manifest
+    broken: Mapping[str, str]
+    stamps: Mapping[str, str]
+
+    def sound(self) -> dict[str, File]:
+        return {file.path: file for file in self.manifest.files if file.path not in self.broken}
+
+
+def verify(place: Place, manifest: Manifest, *, thorough: bool, meter: Meter) -> tuple[Manifest, dict[str, str]]:
+    """The manifest as last seen, and {file: what is wrong with it}."""
+    data = place.data(manifest.digest)
+    meter.begin("verifying", size=manifest.size, files=len(manifest.files))
+
+    def one(file: File) -> tuple[File, str | None]:
+        path = os.path.join(data, file.path)
+        try:
+            if os.path.islink(path):
+                return file, "leads elsewhere"
+            return look_at(path, file, thorough=thorough)
+        except OSError as error:
+            return file, f"cannot be read: {error.strerror}" if os.path.lexists(path) else "is missing"
+        finally:
+            meter.count(file.size, files=1)
+
+    seen = sorted(together(one, manifest.files, _threads()), key=lambda pair: pair[0].path)
+    return replace(manifest, files=tuple(file for file, _why in seen)), {file.path: why for file, why in seen if why}
+
+
+def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Meter) -> list[Item]:
+    """The files of a source that are to be there, with the sums that they must have. Raises RankzeroError.
+
+    Without `parts` nothing is brought, so that the sums of a list are not known.
+    """
+    sums = sums_of(source, wanted.sums, parts) if wanted.sums and parts else None
+    if sums is not None:
+        source.expect(name for name in sums if wanted.takes(name))
+    items = {item.path: item for item in source.listing(wanted.takes)}
+    if sums is not None:
+        named = {name: sha256 for name, sha256 in sums.items() if wanted.takes(name)}
+        absent, without = sorted(named.keys() - items.keys()), sorted(items.keys() - named.keys())
+        if absent or without:
+            problem, names = ("lacks", absent) if absent else ("has what the list lacks,", without)
+            raise RankzeroError(
+                f"checksums: {source.said} {problem} {_some(names)}; mend {wanted.sums}, or leave files out (exclude)"
+            )
+        items = {name: replace(item, sha256=named[name]) for name, item in items.items()}
+    if wanted.sha256 is not None:
+        if len(items) != 1:
+            raise RankzeroError(f"sha256: is that of one file, and src has {len(items)}; give checksums instead")
+        items = {name: replace(item, sha256=wanted.sha256) for name, item in items.items()}
+    if not items:
+        raise RankzeroError(f"src: {source.said} has no file that include and exclude leave")
+    return [items[name] for name in sorted(items)]
+
+
+def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
+    """The list of checksums `name` of a source. Raises RankzeroError."""
+    here = Parts(f"{parts.folder}.sums")
+    offered = source.listing(lambda one: one == name)
+    if not offered:
+        raise RankzeroError(f"checksums: {source.said} has no {name}")
+    here.find(())
+    [item] = source.bring(offered, here, Meter())
+    with open(here.growing(item), encoding="utf-8", errors="surrogateescape") as stream:
+        return checksums.parse(stream.read(), name)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What has to come: `lacking`, of which `found` has parts, and `there` says how many bytes are here already; `kept`
+    is there as a whole.
+    """
+
+    lacking: tuple[Item, ...]
+    found: Mapping[str, Part]
+    there: Mapping[str, int]
+    kept: Mapping[str, File]
+
+    def size(self) -> int:
+        return sum(item.size or 0 for item in self.lacking)
+
+
+def need(
+    place: Place,
+    source: Source,
+    items: Sequence[Item],
+    parts: Parts,
+    known: Known | None,
+    meter: Meter,
+    *,
+    repair: bool,
+) -> Need:
+    """What of the items has to come. Raises RankzeroError where there is no room for it."""
+    kept = {item.path: file for item in items for file in [_same(item, known, repair=repair)] if file}
+    lacking = tuple(item for item in items if item.path not in kept)
+    found, changed = parts.find(lacking)
+    for path in changed:
+        meter.note(f"{path} changed at its source since the last run: it starts again")
+    there = {item.path: found[item.path].size if item.path in found else source.begun(item, parts) for item in lacking}
+    left = sum(max((item.size or 0) - there[item.path], 0) for item in lacking)
+    require_free(place.home, left, len(lacking), "store_root")
+    return Need(lacking, found, there, kept)
+
+
+def bring(
+    place: Place, source: Source, wanted: Need, parts: Parts, known: Known | None, meter: Meter, *, repair: bool
+) -> tuple[list[File], dict[str, str], dict[str, str]]:
+    """Bring what is needed: (all files, where each is, stamps). Raises RankzeroError; what has come stays."""
+    whole = {path: part for path, part in wanted.found.items() if part.sha256}
+    meter.begin(
+        BRINGING, size=wanted.size(), there=sum(wanted.there.values()), files=len(wanted.lacking), files_done=len(whole)
+    )
+    came = source.bring([item for item in wanted.lacking if item.path not in whole], parts, meter)
+    meter.begin("verifying", size=sum(os.path.getsize(parts.growing(item)) for item in came), files=len(came))
+    aside = os.path.join(place.partial, "broken")
+    for item, part in together(lambda item: (item, _checked(item, parts, aside, repair, meter)), came, _threads()):
+        whole[item.path] = part
+    stamps = {item.path: item.stamp for item in [*wanted.lacking, *came]}
+    files = [File(path, str(part.sha256), part.size) for path, part in whole.items()] + list(wanted.kept.values())
+    where = {path: part.path for path, part in whole.items()}
+    if known:
+        stamps.update({path: known.stamps.get(path, "") for path in wanted.kept})
+        where.update({path: os.path.join(place.data(known.manifest.digest), path) for path in wanted.kept})
+    return sorted(files, key=lambda file: file.path), where, stamps
+
+
+def _same(item: Item, known: Known | None, *, repair: bool) -> File | None:
+    """The file that is there already, if it is what the source has."""
+    file = known.sound().get(item.path) if known else None
+    if known is None or file is None:
+        return None
+    if item.sha256:
+        return file if item.sha256 == file.sha256 else None
+    stamped = bool(item.stamp) and known.stamps.get(item.path) == item.stamp
+    return file if repair or (stamped and item.size in (None, file.size)) else None
+
+
+def _checked(item: Item, parts: Parts, aside: str, repair: bool, meter: Meter) -> Part:
+    sha256 = hashed(parts.growing(item), meter)
+    meter.count(0, files=1)
+    if item.sha256 in (None, sha256):
+        return parts.finish(item, sha256)
+    where = parts.put_aside(item, aside)
+    if repair:
+        raise RankzeroError(
+            f"{item.path}: its source has another content by now (sha256 {sha256}) than what was staged "
+            f"({item.sha256}), so it cannot be mended from there; update: true takes what the source has now. It is "
+            f"kept as {where}"
+        )
+    raise RankzeroError(
+        f"{item.path}: has the sha256 {sha256}, and {item.sha256} is wanted. What came is kept as {where}; run again "
+        "to bring it anew, or mend the checksum if the source is right"
+    )
+
+
+def require_free(folder: str, size: int, files: int, option: str) -> None:
+    """Raises RankzeroError where a file system has no room for so many bytes in so many files."""
+    there = folder
+    while not os.path.isdir(there):
+        there = os.path.dirname(there)
+    status = os.statvfs(there)
+    free = status.f_bavail * status.f_frsize
+    if size and size + _MARGIN > free:
+        raise RankzeroError(
+            f"{option}: {_size(size)} are needed below {folder}, which has {_size(free)} free: "
+            f"{_size(size + _MARGIN - free)} are missing. Make room there, or name another {option}."
+        )
+    if status.f_files and files > status.f_favail:
+        raise RankzeroError(
+            f"{option}: {files} files are to be made below {folder}, which has room for {status.f_favail}: "
+            f"{files - status.f_favail} are missing. Make room there, or name another {option}."
+        )
+
+
+def put_in_place(place: Place, manifest: Manifest, where: Mapping[str, str], broken: Collection[str]) -> Manifest:
+    """Make the tree of a manifest of the files `where`; of one that is there already mend what is `broken`.
+
+    Returns the manifest as it is written there.
+    """
+    target = place.tree(manifest.digest)
+    if os.path.isdir(target):
+        mend(place, manifest, {path: where[path] for path in broken})
+        before = read_manifest(place, manifest.digest)
+        return write_manifest(place, replace(manifest, packed=before.packed if before else None))
+    with fresh_folder(target) as folder:
+        data = os.path.join(folder, "data")
+        os.mkdir(data)
+        for file in manifest.files:
+            path = os.path.join(data, file.path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            link_or_copy(where[file.path], path)
+        made = replace(manifest, files=tuple(_seen(data, file) for file in manifest.files))
+        make_read_only(data)
+        os.chmod(data, 0o755)
+        _write(os.path.join(folder, MANIFEST), text(made))
+        sync_folder(data)
+        sync_folder(folder)
+        publish(folder, target)
+    return made
+
+
+def mend(place: Place, manifest: Manifest, where: Mapping[str, str]) -> None:
+    """Replace files of a tree, each by one rename. Raises OSError."""
+    data = place.data(manifest.digest)
+    for path, source in where.items():
+        target = os.path.join(data, path)
+        folder = os.path.dirname(target)
+        os.makedirs(folder, exist_ok=True)
+        mode = os.stat(folder).st_mode & 0o777
+        os.chmod(folder, mode | 0o200)
+        try:
+            own = f"{target}.{this_place()}-{os.getpid()}"
+            link_or_copy(source, own)
+            os.chmod(own, 0o444)
+            if os.path.isdir(target) and not os.path.islink(target):
+                shutil.rmtree(target)
+            os.replace(own, target)
+        finally:
+            os.chmod(folder, mode)
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # no hard links here, or too many of this one
+        shutil.copyfile(source, target)
+        with open(target, "rb") as stream:
+            os.fsync(stream.fileno())
+
+
+def write_manifest(place: Place, manifest: Manifest) -> Manifest:
+    """Write down what is there now; the manifest with the times of its files. Raises OSError."""
+    data = place.data(manifest.digest)
+    made = replace(manifest, files=tuple(_seen(data, file) for file in manifest.files))
+    _write(os.path.join(place.tree(manifest.digest), MANIFEST), text(made))
+    return made
+
+
+def read_source(source: Streams, items: Iterable[Item], meter: Meter) -> list[File]:
+    """What a source of streams holds, read without keeping it. Raises RankzeroError."""
+
+    def one(item: Item) -> File:
+        total, size = hashlib.sha256(), 0
+        with source.open(item, 0) as (_begins, blocks):
+            for block in blocks:
+                total.update(block)
+                size += len(block)
+                meter.count(len(block))
+        return File(item.path, total.hexdigest(), size)
+
+    return sorted(together(one, items, _threads()), key=lambda file: file.path)
+
+
+def _write(path: str, content: str) -> None:
+    own = f"{path}.{this_place()}-{os.getpid()}"
+    with open(own, "w", encoding="utf-8") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(own, path)
+
+
+def _seen(data: str, file: File) -> File:
+    return replace(file, seen=os.stat(os.path.join(data, file.path)).st_mtime_ns)
+
+
+def _size(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit in ("bytes", "kB", "MB") else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _threads() -> int:
+    return min(8, max(2, len(os.sched_getaffinity(0))))

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A dataset from a web server: one file, or files below a folder. It goes on by Range where it can (RFC 9110)."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import re
+import urllib.error
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import (
+    Changed,
+    Failed,
+    Streams,
+    read_blocks,
+    together,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.http import login_of, open_url
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import plain
+
+_ADVICE = {
+    401: "it wants a login: put one into ~/.netrc of this host's user, or give token_file",
+    403: "it may not be read with this login: look at ~/.netrc of this host's user, or at token_file",
+    404: "there is no such file: mend src or files",
+    410: "it was there and is gone: mend src or files",
+}
+
+
+class Web(Streams):
+    """`src`: a URL; that of a folder ends in / and has `files` below it, or those that the list of checksums `sums`
+    names. `token`: sent as Bearer to that host.
+    """
+
+    def __init__(
+        self,
+        src: str,
+        files: Sequence[str],
+        sums: str | None = None,
+        *,
+        token: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        parts = urlsplit(src)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise RankzeroError(f"src: {src!r} is no URL; give http://HOST/... or https://HOST/...")
+        if parts.password is not None:
+            raise RankzeroError("src: a password stands in the URL, where every log shows it; put it into ~/.netrc.")
+        self.src, self.said = src, urlunsplit(parts._replace(query="", fragment=""))
+        self.folder = parts.path.endswith("/") or not parts.path
+        if sums and not self.folder:
+            raise RankzeroError(f"checksums: goes with a folder, and {self.said} does not end in /; give sha256")
+        if self.folder and not files and not sums:
+            raise RankzeroError(
+                f"src: {self.said} is a folder, and a web server does not say what is in one; give files or checksums"
+            )
+        self.names = [plain(name) for name in files] if self.folder else [plain(_last(parts.path))]
+        self.sums = plain(sums) if sums else None
+        self.host = parts.netloc
+        self.environment = os.environ if environment is None else environment
+        self.token = token
+
+    def expect(self, names: Iterable[str]) -> None:
+        self.names = self.names or [plain(name) for name in names]
+
+    def url(self, path: str) -> str:
+        return urljoin(self.src, quote(path)) if self.folder else self.src
+
+    def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        offered = [*self.names, *([self.sums] if self.sums else [])]
+        return together(self.item, filter(wanted, offered), max(8, self.parallel))
+
+    def item(self, path: str) -> Item:
+        """What the server says of a file, without reading it. Raises RankzeroError."""
+        for method in ("HEAD", "GET"):
+            try:
+                with self._asked(path, {}, method) as answer:
+                    return _item(path, answer)
+            except urllib.error.HTTPError as error:
+                # Some servers, and URLs that were signed for GET, know no HEAD.
+                if method == "HEAD" and error.code in (400, 403, 405, 501):
+                    continue
+                raise self._refused(path, error) from error
+            except (OSError, http.client.HTTPException) as error:
+                raise RankzeroError(
+                    f"src: {self._named(path)} cannot be reached: {getattr(error, 'reason', error)}. What has come is "
+                    "kept; run again, or use source: controller where this host has no route there"
+                ) from error
+        raise RankzeroError(f"src: {self._named(path)} gave no answer")
+
+    @contextmanager
+    def open(self, item: Item, offset: int) -> Iterator[tuple[int, Iterable[bytes]]]:
+        headers = {"Range": f"bytes={offset}-"} if offset else {}
+        validator = _validator(item.stamp)
+        if offset and validator:
+            headers["If-Range"] = validator
+        with contextlib.ExitStack() as stack:
+            try:
+                answer = stack.enter_context(self._asked(item.path, headers))
+            except urllib.error.HTTPError as error:
+                if error.code == 416:
+                    raise Changed(self.item(item.path)) from error
+                if error.code < 500 and error.code not in (408, 429):
+                    raise self._refused(item.path, error) from error
+                raise
+            begins, now = offset, _item(item.path, answer)
+            if answer.status == 206:
+                given = re.fullmatch(r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers.get("Content-Range") or "")
+                begins = int(given[1]) if given else 0
+                now = replace(now, size=int(given[2]) if given and given[2].isdigit() else item.size)
+            else:
+                begins = 0
+            now = replace(now, sha256=item.sha256, size=item.size if now.size is None else now.size)
+            if item.stamp and (now.stamp, now.size) != (item.stamp, item.size if item.size is not None else now.size):
+                raise Changed(now)
+            yield begins, read_blocks(answer)
+
+    def _asked(self, path: str, headers: Mapping[str, str], method: str = "GET") -> Any:
+        own = {"Accept-Encoding": "identity", **headers}
+        if self.token:
+            own["Authorization"] = f"Bearer {self.token}"
+        login = None if self.token else login_of(urlsplit(self.src).hostname or "", self.environment)
+        return open_url(self.url(path), self.environment, headers=own, login=login, method=method)
+
+    def _named(self, path: str) -> str:
+        parts = urlsplit(self.url(path))
+        return urlunsplit(parts._replace(query="", fragment=""))
+
+    def _refused(self, path: str, error: urllib.error.HTTPError) -> Failed:
+        advice = _ADVICE.get(error.code, "run again later; what has come is kept")
+        return Failed(f"src: {self._named(path)}: the server says {error.code} {error.reason}; {advice}")
+
+
+def _item(path: str, answer: Any) -> Item:
+    headers = answer.headers
+    length = headers.get("Content-Length", "")
+    stamp = headers.get("ETag") or headers.get("Last-Modified") or ""
+    return Item(path, int(length) if length.isdigit() else None, None, stamp)
+
+
+def _validator(stamp: str) -> str | None:
+    """What may stand in If-Range: a strong ETag or a time."""
+    return None if not stamp or stamp.startswith("W/") else stamp
+
+
+def _last(path: str) -> str:
+    return unquote(path.rsplit("/", 1)[-1])

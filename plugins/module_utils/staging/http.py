@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Open a URL with the proxies, certificates and logins of a machine. Standard library only."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import netrc
+import ssl
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+_AGENT = "rankzero.slurm"
+
+
+class _Guarded(urllib.request.HTTPRedirectHandler):
+    """What proves who we are stays with the host that it is for."""
+
+    def redirect_request(self, req: urllib.request.Request, *details: Any) -> urllib.request.Request | None:
+        made = super().redirect_request(req, *details)
+        if made is not None and urlsplit(made.full_url).netloc != urlsplit(req.full_url).netloc:
+            made.remove_header("Authorization")
+        return made
+
+
+def open_url(
+    url: str,
+    environment: Mapping[str, str],
+    *,
+    headers: Mapping[str, str] | None = None,
+    login: tuple[str, str] | None = None,
+    trusted: bool = False,
+    method: str = "GET",
+    timeout: float = 60.0,
+) -> Any:
+    """The answer, to be closed. `trusted`: a host whose certificate is not checked. Raises OSError (URLError, HTTPError
+    and time-outs are some) and http.client.HTTPException.
+    """
+    request = urllib.request.Request(
+        url.partition("#")[0], headers={"User-Agent": _AGENT, **(headers or {})}, method=method
+    )
+    if login:
+        request.add_header("Authorization", "Basic " + base64.b64encode(":".join(login).encode()).decode("ascii"))
+    proxies = {
+        scheme: value
+        for scheme in ("http", "https")
+        if (value := environment.get(f"{scheme.upper()}_PROXY") or environment.get(f"{scheme}_proxy"))
+    }
+    handlers: list[urllib.request.BaseHandler] = [_Guarded(), urllib.request.ProxyHandler(proxies or None)]
+    handlers.append(urllib.request.HTTPSHandler(context=_context(environment.get("SSL_CERT_FILE") or None, trusted)))
+    opener = urllib.request.build_opener(*handlers)
+    return opener.open(request, timeout=timeout)
+
+
+@functools.lru_cache(maxsize=4)
+def _context(certificates: str | None, trusted: bool) -> ssl.SSLContext:
+    """Made once: to read a system's certificates takes longer than a small file."""
+    context = ssl.create_default_context(cafile=certificates)
+    if trusted:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def login_of(host: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """User and password that ~/.netrc (or $NETRC) has for a host."""
+    try:
+        found = netrc.netrc(environment.get("NETRC")).authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        return None
+    return (found[0], found[2] or "") if found else None
