@@ -269,7 +269,8 @@ def _shown(event: Event, files: dict[str, str]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    return os.path.relpath(path, base) if base else path
+    """What lies in no folder is no file but a witness: Slurm, sacct, squeue."""
+    return os.path.relpath(path, base) if base and os.sep in path else path
 
 
 def _unique(values: Any) -> list[Any]:

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils import post_mortem
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
@@ -37,6 +40,16 @@ def test_cause_where_evidence_and_remedy_fit_the_screen(tmp_path: Path) -> None:
 def test_a_node_is_blamed_where_its_device_failed(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, "node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
     assert (found["family"], found["blame"], found["retry"]) == ("cuda_device", ["node07"], True)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("Slurm", "Slurm"), ("{folder}/logs/job.1.log", "logs/job.1.log")])
+def test_a_witness_is_shown_by_its_name_and_a_log_by_its_path(tmp_path: Path, name: str, shown: str) -> None:
+    (tmp_path / "job.log").write_text("node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    found = scan.scan(scan.find_logs(str(tmp_path)))
+    file = name.format(folder=tmp_path)
+    logs = [replace(log, file=file, events=[replace(one, file=file) for one in log.events]) for log in found.logs]
+    told = advice.report(cause.find_cause(logs), replace(found, logs=logs), str(tmp_path))
+    assert [one["file"] for one in told["evidence"]] == [shown] and told["root"]["file"] == shown
 
 
 def test_a_healthy_log_says_so(tmp_path: Path) -> None:
