@@ -252,8 +252,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import run
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+
+# Before anything else is imported, which an old Python may not be able to.
+# isort: split
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import run
 from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET, REQUEST
 
 

@@ -13,13 +13,8 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import Word
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import (
-    JobRecord,
-    expand_nodes,
-    find_by_id,
-    query_sacct,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, find_by_id, query_sacct
 
 # No course is older than this (seconds); a job's number may be used again after some years.
 REACH = 2 * 365 * 86400.0
