@@ -127,15 +127,17 @@ def test_sums_are_looked_at_before_anything_is_sent(bench: Bench) -> None:
 
 def test_a_worker_is_asked_how_far_it_is_and_a_killed_one_is_gone_on_with(bench: Bench) -> None:
     with WebServer({"big.bin": BIG}).running() as server:
-        server.slow["big.bin"] = 0.01
+        server.slow["big.bin"] = 0.1
         one = {"source": "http", "src": f"{server.url}big.bin", "sha256": hashlib.sha256(BIG).hexdigest()}
         with bench.start(**one) as process:
-            wait_for(lambda: bench.come() > 4_000_000, process)
+            assert process.stdout
+            bringing = next((line for line in process.stdout if "dataset it: bringing" in line), "")
+            assert "of 16 MB" in bringing
+            wait_for(lambda: bench.come() > 1_000_000, process)
             [owner] = bench.store.glob("datasets/records/*.work/owner")
             os.kill(int(owner.read_text()), signal.SIGKILL)
             said = process.communicate(timeout=60)[0]
         assert "the process that stages it on the host was ended from outside" in said
-        assert "dataset it: bringing" in said and "of 16 MB" in said
         there = bench.come()
         server.slow.clear()
         before = server.sent["big.bin"]
