@@ -8,15 +8,13 @@ Only where this machine's own apt reaches a Debian archive; a test skips with th
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.repository import ROOT
+from tests.unpacked import Unavailable, run
 
 CACHE = ROOT / ".cache" / "apptainer"
 #: apptainer with what it loads, what it runs, and what sets the loader of an unpacked program.
@@ -29,27 +27,6 @@ PROGRAMS = (
     "usr/bin/apptainer", f"{LIBRARIES}/apptainer/bin/starter", "usr/bin/mksquashfs", "usr/bin/unsquashfs",
     "usr/bin/squashfuse_ll",
 )  # fmt: skip
-SECONDS = 240
-
-
-class Unavailable(Exception):
-    """Why there is no apptainer here."""
-
-
-def _run(words: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        list(words),
-        env={**os.environ, **(env or {})},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Unavailable(f"{words[0]}: {lines[-1]}")
-    return done.stdout
 
 
 def _unstable() -> str:
@@ -86,8 +63,8 @@ def _packages() -> list[Path]:
         "\n".join([*lines, 'Dir::Etc::SourceList "/dev/null";', 'APT::Sandbox::User "root";'])
     )
     environment = {"APT_CONFIG": str(CACHE / "apt.conf")}
-    _run(["apt-get", "update"], environment)
-    _run(["apt-get", "download", *PACKAGES], environment, CACHE)
+    run(["apt-get", "update"], environment)
+    run(["apt-get", "download", *PACKAGES], environment, CACHE)
     return sorted(CACHE.glob("*.deb"))
 
 
@@ -97,7 +74,7 @@ def install(folder: Path, inside: str) -> str:
     Raises `Unavailable`.
     """
     for package in _packages():
-        _run(["dpkg-deb", "--extract", str(package), str(folder)])
+        run(["dpkg-deb", "--extract", str(package), str(folder)])
     libraries = folder / LIBRARIES
     loader = libraries / "ld-linux-x86-64.so.2"
     shutil.copy2(folder / "usr/bin/patchelf", folder / "patchelf")
@@ -111,7 +88,7 @@ def install(folder: Path, inside: str) -> str:
             seen,
             str(folder / program),
         ]
-        _run([str(loader), "--library-path", str(libraries), str(folder / "patchelf"), *words])
+        run([str(loader), "--library-path", str(libraries), str(folder / "patchelf"), *words])
     # It takes its settings from beside itself, and is of two minds about where that is.
     shutil.copytree(folder / "etc", folder / "usr" / "etc")
     (folder / "usr" / "lib" / "etc").symlink_to("../etc")

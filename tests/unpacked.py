@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.repository import ROOT
@@ -23,11 +24,21 @@ class Unavailable(Exception):
     """Why a package is not to be had here."""
 
 
-def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+def run(words: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+    """What a command prints. Raises `Unavailable` with the last thing that a failing one said."""
+    done = subprocess.run(
+        list(words),
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Unavailable(f"{' '.join(words[:2])}: {lines[-1]}")
+        raise Unavailable(f"{words[0]}: {lines[-1]}")
+    return done.stdout
 
 
 def programs(*packages: str) -> Path:
@@ -39,10 +50,10 @@ def programs(*packages: str) -> Path:
         fresh = CACHE / f".{os.getpid()}"
         fresh.mkdir(parents=True)
         try:
-            _run("apt-get", "update")
-            _run("bash", "-c", 'cd "$1" && shift && apt-get download "$@"', "bash", str(fresh), *packages)
+            run(["apt-get", "update"])
+            run(["apt-get", "download", *packages], cwd=fresh)
             for package in sorted(fresh.glob("*.deb")):
-                _run("dpkg-deb", "--extract", str(package), str(fresh / "root"))
+                run(["dpkg-deb", "--extract", str(package), str(fresh / "root")])
             os.rename(fresh / "root", folder)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)

@@ -15,6 +15,7 @@ import pytest
 from tests import apptainer, images
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, rank_logs
+from tests.unpacked import Unavailable
 
 LOOK = (
     "import json, os; print(json.dumps([os.getuid(), os.getcwd(), os.environ['HOME'], os.environ['RANK'], "
@@ -39,7 +40,7 @@ def tools(lab: LabCluster) -> Iterator[str]:
     folder.mkdir()
     try:
         yield apptainer.install(folder, f"{lab.shared_inside}/apptainer")
-    except apptainer.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(f"no apptainer here: {reason}")
     finally:
         shutil.rmtree(folder)
