@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     place as this_place,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, look_at, selected
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_durably
 
 #: Left free besides what is needed: the store is not ours alone.
 _MARGIN = 64 << 20
@@ -251,7 +252,7 @@ def put_in_place(place: Place, manifest: Manifest, where: Mapping[str, str], bro
         made = replace(manifest, files=tuple(_seen(data, file) for file in manifest.files))
         make_read_only(data)
         os.chmod(data, 0o755)
-        _write(os.path.join(folder, MANIFEST), text(made))
+        write_durably(os.path.join(folder, MANIFEST), text(made))
         sync_folder(data)
         sync_folder(folder)
         publish(folder, target)
@@ -291,7 +292,7 @@ def write_manifest(place: Place, manifest: Manifest) -> Manifest:
     """Write down what is there now; the manifest with the times of its files. Raises OSError."""
     data = place.data(manifest.digest)
     made = replace(manifest, files=tuple(_seen(data, file) for file in manifest.files))
-    _write(os.path.join(place.tree(manifest.digest), MANIFEST), text(made))
+    write_durably(os.path.join(place.tree(manifest.digest), MANIFEST), text(made))
     return made
 
 
@@ -308,15 +309,6 @@ def read_source(source: Streams, items: Iterable[Item], meter: Meter) -> list[Fi
         return File(item.path, total.hexdigest(), size)
 
     return sorted(together(one, items, _threads()), key=lambda file: file.path)
-
-
-def _write(path: str, content: str) -> None:
-    own = f"{path}.{this_place()}-{os.getpid()}"
-    with open(own, "w", encoding="utf-8") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(own, path)
 
 
 def _seen(data: str, file: File) -> File:

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import C
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space, place, remove, sync_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_durably
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
 
 #: What the hub's library keeps beside the files that it fetches.
@@ -144,23 +145,13 @@ def _link(repository: Repository, commit: str, file: File) -> None:
 
 
 def write_manifest(repository: Repository, manifest: Manifest) -> None:
-    _write(repository.manifest(manifest.commit), text(manifest))
+    write_durably(repository.manifest(manifest.commit), text(manifest))
 
 
 def name(repository: Repository, commit: str) -> None:
     """Let the revision stand for the commit."""
     if not COMMIT.fullmatch(repository.revision):
-        _write(repository.ref, commit)
-
-
-def _write(path: str, content: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    own = f"{path}.{place()}-{os.getpid()}.incomplete"
-    with open(own, "w", encoding="utf-8") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(own, path)
+        write_durably(repository.ref, commit)
 
 
 def uninstall(repository: Repository, manifest: Manifest) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import place
 
 
 def publish_files(directory: str, files: Mapping[str, str]) -> bool:
@@ -61,3 +62,14 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
         "path": path,
         "diff": {"before_header": path, "after_header": path, "before": before, "after": text} if changed else {},
     }
+
+
+def write_durably(path: str, content: str) -> None:
+    """Make the file `path` hold `content`, also after a crash, by rename; its folder is made. Raises OSError."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    own = f"{path}.{place()}-{os.getpid()}.incomplete"
+    with open(own, "w", encoding="utf-8") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(own, path)
