@@ -26,8 +26,9 @@ SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "sealed": {"compression": ("zstd", "lz4"), "interpreter": ("auto", "managed", "copied", "node")},
 }
 
-# Raised when the same recipe must give another environment: every environment is then built anew.
+# Raised when the same recipe must give another environment: every environment of the mode is then built anew.
 FORMAT = 1
+FORMATS = {"sealed": 2}  # 2: no link on the way to the packages
 
 _TORCH = re.compile(r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}")
 _PYTHON = re.compile(r"3(\.[0-9]{1,2}){1,2}")
@@ -87,7 +88,7 @@ def recipe(
     chosen = _settings(mode, settings or {})
     names = tuple(sorted({re.sub(r"[-_.]+", "-", extra).lower() for extra in extras}))
     inputs = {
-        "format": FORMAT,
+        "format": FORMATS.get(mode, FORMAT),
         "pyproject": text_sha256(pyproject_text),
         "lock": None if lock_text is None else text_sha256(lock_text),
         "extras": names,

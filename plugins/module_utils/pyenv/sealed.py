@@ -74,6 +74,7 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
             stream.write(f"home = {os.path.dirname(python.path)}\ninclude-system-site-packages = false\n")
     _move(venv, tree, python.minor)
     _forget_the_place(os.path.join(tree, "lib", f"python{python.minor}", "site-packages"))
+    interpreter.straighten(tree)
     _compile(tree)
     normalise(tree)
     return origin

@@ -97,13 +97,63 @@ def test_two_builds_on_two_paths_are_one_file_that_runs_anywhere(host: Path) -> 
     assert done.stdout.split() == ["2", str(tree), "False", library]
     assert subprocess.run([tree / "bin/say"], capture_output=True, text=True, check=True).stdout == "said 2\n"
     # Compiled by content, so that nobody compiles it again; and nothing says where or by what it was installed.
-    for module in tree.rglob("site-packages/**/*.py"):
+    modules = [path for path in tree.rglob("*-packages/**/*.py") if not path.is_symlink()]
+    assert len(modules) >= 3
+    for module in modules:
         (compiled,) = (module.parent / "__pycache__").glob(f"{module.stem}.*.pyc")
         assert compiled.read_bytes()[4:8] == b"\x01\0\0\0", compiled
     here = [path for path in tree.rglob("*") if path.is_file() and str(host).encode() in path.read_bytes()]
     assert here == []
     assert not list(tree.rglob("INSTALLER")) and not list(tree.rglob("uv_cache.json"))
     assert "alpha/__init__.py,sha256=" in next(tree.rglob("alpha-1.0.dist-info/RECORD")).read_text()
+
+
+#: Links on the way to a module as this Python looks for it.
+LINKS = """
+import alpha, os, pathlib, sys
+way = pathlib.Path(alpha.__file__)
+print([str(path) for path in (way, *way.parents) if path.is_symlink()], way.relative_to(sys.prefix))
+"""
+
+
+@pytest.mark.parametrize("chosen", ["copied", "node"])
+def test_no_link_lies_on_the_way_to_a_package(host: Path, chosen: str) -> None:
+    """FUSE keeps no links: every rank would ask for each again, at every module."""
+    made = ensure(host / "store", interpreter=chosen)
+    tree = unsealed(made, host / "node")
+    done = subprocess.run([tree / "bin/python", "-c", LINKS], capture_output=True, text=True, check=True, env={})
+    assert done.stdout.split()[0] == "[]"
+    # Whichever of both names is the folder, the other one leads there.
+    for name in ("site-packages", "dist-packages") if chosen == "copied" else ("site-packages",):
+        (packages,) = tree.glob(f"lib/python3.*/{name}")
+        assert (packages / "alpha" / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("way", "links"),
+    [
+        ("lib/python3.11/dist-packages", {"lib64": "lib", "lib/python3.11/site-packages": "dist-packages"}),
+        ("lib64/python3.11/site-packages", {"lib": "lib64", "lib64/python3.11/dist-packages": "site-packages"}),
+        ("", {"lib64": "lib", "lib/python3.11/dist-packages": "site-packages"}),
+    ],
+    ids=["debian", "fedora", "nowhere"],
+)
+def test_the_name_that_python_uses_is_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, links: dict[str, str]
+) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "alpha.py").touch()
+    (tmp_path / "lib64").symlink_to("lib")
+    (tmp_path / "lib/python3.11/dist-packages").symlink_to("site-packages")
+    monkeypatch.setattr(interpreter, "_ask", lambda python, question: {"packages": way})
+    for _time in (1, 2):
+        interpreter.straighten(str(tmp_path))
+        found = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*") if path.is_symlink()}
+        assert {name: os.readlink(found[name]) for name in links} == links and len(found) == 2
+    for name in ("lib", "lib64"):
+        assert (tmp_path / name / "python3.11/dist-packages/alpha.py").is_file()
+        assert (tmp_path / name / "python3.11/site-packages/alpha.py").is_file()
 
 
 def test_what_is_there_needs_no_process_and_what_is_not_whole_is_built_anew(
