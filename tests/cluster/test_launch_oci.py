@@ -19,6 +19,7 @@ from tests import images
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, rank_logs
 from tests.cluster.test_attach import PROMPT, Terminal
+from tests.cluster.test_dataset import role, staged, texts
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("crun"), reason="crun is not installed (a package of Debian and others)"
@@ -226,12 +227,15 @@ def test_its_shell(site: Site, image: str) -> None:
     site.lab.wait_until(lambda: leftovers(site, folder) == {}, 30, "nothing is left")
 
 
-def test_a_sealed_environment_is_seen_in_the_image_and_its_python_runs_the_ranks(site: Site, image: str) -> None:
-    """It is mounted on the node by a step of its own; an ordinary bind of the node's /tmp brings it inside."""
+def seen_in_the_image(site: Site, container: dict[str, Any]) -> None:
+    """What steps of their own mount on each node, a sealed environment and a packed dataset, is there for the ranks."""
+    made = staged(role(site, dataset_src=str(texts(site)), dataset_pack=True))
     code = site.folder / "code"
     (code / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\n')
     (code / "prog.py").write_text(
-        "import json, os, sys\nprint(json.dumps([sys.prefix, json.__file__, os.path.exists('/in-the-image')]))\n"
+        "import json, os, sys\ndata = os.environ['RANKZERO_DATA_TEXTS']\n"
+        "print(json.dumps([sys.prefix, json.__file__, os.path.exists('/in-the-image'), data, open(data + '/a.txt').read(),"
+        " os.path.ismount(os.path.realpath(data))]))\n"
         "open('result.json', 'w').write('{}') if os.environ['RANK'] == '0' else None\n"
     )
     launch = site.launch(
@@ -239,13 +243,21 @@ def test_a_sealed_environment_is_seen_in_the_image_and_its_python_runs_the_ranks
             ["prog.py"],
             resources={"nodes": 2, "time": "00:05:00"},
             environment={"mode": "sealed", "project": str(code)},
-            container={"runtime": "oci", "image": bundle(image)},
+            data={"texts": {"path": made["dataset"]["folder"], "packed": True}},
+            container=container,
             artifact={},
         )
     )
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], (outcome, log_of(run, launch["job_id"]), rank_logs(run))
+    assert len(rank_logs(run)) == 2
     for text in rank_logs(run).values():
-        prefix, library, inside = json.loads(text.splitlines()[-1])
+        prefix, library, inside, data, read, mounted = json.loads(text.splitlines()[-1])
         assert prefix.startswith("/tmp/rankzero-") and prefix.endswith("/sealed")
         assert library.startswith(prefix + "/lib/python3.") and inside
+        assert (data, read, mounted) == (f"{prefix[: -len('sealed')]}data-texts", "hello slurm\n", True)
+
+
+def test_what_its_node_has_mounted_is_seen_in_the_image(site: Site, image: str) -> None:
+    """An ordinary bind of the node's /tmp brings it inside."""
+    seen_in_the_image(site, {"runtime": "oci", "image": bundle(image)})

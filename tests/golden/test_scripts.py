@@ -127,6 +127,17 @@ SPECS: dict[str, dict[str, Any]] = {
             "env": ["NVIDIA_DRIVER_CAPABILITIES"],
         },
     },
+    "container-pyxis-local": {
+        "name": "in-pyxis",
+        "command": ["train.py"],
+        "resources": {"nodes": 2},
+        "environment": {"mode": "sealed"},
+        "data": {
+            "images": {"path": "/store/datasets/by-name/images", "digest": "d" * 64, "packed": True},
+            "text": "/project/texts",
+        },
+        "container": {"runtime": "pyxis", "image": "/project/images/torch.sqsh"},
+    },
     "container-pyxis-torchrun": {
         "name": "in-pyxis",
         "command": ["/workspace/train.py"],

@@ -128,7 +128,6 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from container.findings(spec)
     yield from attach.findings(spec)
     yield from _staging(spec)
-    yield from _data(spec)
     yield from sweep.findings(spec, short_names())
 
 
@@ -293,18 +292,6 @@ def _staging(spec: LaunchSpec) -> Iterator[Finding]:
             (
                 f"preflight.stage: always has no effect with container.runtime {spec.container.runtime}, which mounts "
                 "code and environment from shared storage; leave it out"
-            ),
-        )
-
-
-def _data(spec: LaunchSpec) -> Iterator[Finding]:
-    packed = sorted(name for name, one in spec.data.items() if one.packed)
-    if packed and spec.container.runtime != "none":
-        yield (
-            ["data", "container.runtime"],
-            (
-                f"data.{packed[0]}: is packed, which a container does not see; leave packed out (its files are in the "
-                "store, too), or set container.runtime to none"
             ),
         )
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import generation, reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import (
     IMAGE_FILES,
@@ -38,7 +39,8 @@ class Entry:
 
     `header` are the flags of the job where they are asked for there, too. `words` are the command's own: what stands
     before them is known on the node. `variables` are those whose value on the node wins over the image's; `cleared`
-    those that must not reach it.
+    those that must not reach it. `local` name the variables of the script that lead to folders on each node's own disk,
+    which pyxis has to be told of one by one.
     """
 
     runtime: str
@@ -51,6 +53,7 @@ class Entry:
     mount_home: bool
     variables: tuple[str, ...]
     cleared: tuple[str, ...]
+    local: tuple[str, ...] = ()
 
     @property
     def image_file(self) -> str:
@@ -113,14 +116,6 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             (
                 f"container.workdir: {spec.command[0]} lies in the run's own working directory, which is not "
                 f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
-            ),
-        )
-    if spec.environment.mode == "sealed" and wanted.runtime == "pyxis":
-        yield (
-            ["environment.mode", "container.runtime"],
-            (
-                f"environment.mode: sealed is mounted below {HIDDEN} of the node, which enroot hides; under pyxis set "
-                "it to venv, or use the image's own Python (none)"
             ),
         )
     if spec.preflight.imports and spec.environment.mode == "none" and wanted.runtime == "pyxis":
@@ -238,7 +233,17 @@ def entry(
         mount_home=wanted.mount_home,
         variables=names,
         cleared=tuple(name for name in LEAKING if name not in names),
+        local=tuple(_local(spec)) if wanted.runtime == "pyxis" else (),
     )
+
+
+def _local(spec: LaunchSpec) -> Iterator[str]:
+    """What a job has mounted below HIDDEN on its nodes."""
+    if spec.environment.mode == "sealed":
+        yield "RANKZERO_SEALED"
+    for name, one in sorted(spec.data.items()):
+        if one.file:
+            yield variable(name)
 
 
 def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:

@@ -137,6 +137,8 @@ def notes(plan: Plan) -> list[str]:
         said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
     if spec.container.runtime == "pyxis" and (spec.setup.modules or spec.setup.commands):
         said.append("not in the shell: setup, which is done on the node before the container is entered")
+    if spec.container.runtime == "pyxis" and plan.sealed:
+        said.append("not in the shell: the environment, which a job mounts before it enters the container")
     if spec.environment.mode in ON_NODES:
         said.append(
             f"not in the shell: the environment, which each node makes for a job's time (environment.mode "

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch import container
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of, programs
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of, notes, programs
 from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
@@ -224,6 +225,16 @@ def test_a_node_without_apptainer_says_so(place: Place) -> None:
     done = subprocess.run(["/bin/bash", "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert "name its module in setup.modules" in done.stdout
+
+
+def test_in_a_pyxis_container_there_is_no_sealed_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "HIDDEN", "/nowhere")  # tests live in /tmp
+    pyxis = {"runtime": "pyxis", "image": "/i.sqsh"}
+    made = Place(tmp_path).plan(built=True, container=pyxis, environment={"mode": "sealed"})
+    assert "not in the shell: the environment, which a job mounts before it enters the container" in notes(made)
+    text = render_shell(made)
+    assert "sealed.sh" not in text
+    assert "rankzero_seal() { :; }\n" in text and 'RANKZERO_SEALED"' not in text
 
 
 def test_in_a_pyxis_container_the_script_is_inside_already() -> None:

@@ -118,10 +118,16 @@ def test_what_decides_behind_the_spec_is_refused() -> None:
     ]
 
 
-def test_what_lies_in_a_nodes_tmp_is_not_seen_in_enroot() -> None:
-    (problem,) = problems(PYXIS, environment={"mode": "sealed"})
-    assert problem.startswith("environment.mode: sealed is mounted below /tmp of the node, which enroot hides")
-    assert problems({**PYXIS, "runtime": "oci"}, environment={"mode": "sealed"}) == []
+def test_what_is_mounted_in_a_nodes_tmp_is_brought_into_enroot_and_seen_without_that_elsewhere() -> None:
+    packed = {"path": "/store/datasets/by-name/images", "digest": "d" * 64, "packed": True}
+    parts = {"environment": {"mode": "sealed"}, "data": {"images": packed, "text": "/project/texts"}}
+    for runtime, local in (("pyxis", ("RANKZERO_SEALED", "RANKZERO_DATA_IMAGES")), ("oci", ())):
+        container = {**PYXIS, "runtime": runtime}
+        assert problems(container, **parts) == []
+        made = planned(container, **parts).container
+        assert made is not None and made.local == local
+    plain = planned(PYXIS, environment={"mode": "venv"}, data={"text": "/project/texts"}).container
+    assert plain is not None and plain.local == ()
 
 
 def test_the_preflight_cannot_import_from_an_image() -> None:

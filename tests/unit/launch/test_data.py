@@ -79,8 +79,3 @@ def test_mistakes(data: Any, message: str) -> None:
     with pytest.raises(SpecError) as raised:
         plan_of(data)
     assert message in str(raised.value)
-
-
-def test_a_container_does_not_see_a_mounted_one() -> None:
-    with pytest.raises(SpecError, match=r"data\.text: is packed, which a container does not see"):
-        plan_of({"text": {"path": BY_NAME, "digest": ONE, "packed": True}}, runtime="oci", image="/i.sqsh")

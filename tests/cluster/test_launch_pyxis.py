@@ -1,0 +1,216 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real pyxis and enroot on a real Slurm (C1, L9): images of ours, the traps of docs/containers.md by their numbers.
+
+Runs where both are installed; no distribution of the tests packages them. tests/unit/runtime/test_pyxis.py is the same
+under a stand-in, everywhere.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
+from tests import images
+from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.launching import Site, log_of, rank_logs
+from tests.cluster.test_attach import PROMPT, Terminal
+from tests.cluster.test_launch_oci import LOOK, VALUES, seen_in_the_image
+
+PLUGIN = next(
+    (
+        found
+        for folder in ("/usr/local/lib", "/usr/lib64", "/usr/lib", "/usr/lib/*-linux-gnu")
+        for found in glob.glob(f"{folder}/slurm*/spank_pyxis.so")
+    ),
+    None,
+)
+pytestmark = pytest.mark.skipif(
+    PLUGIN is None or shutil.which("enroot") is None or os.getuid() != 0,
+    reason="needs root, the plugin spank_pyxis.so and enroot; no distribution of the tests has a package of them",
+)
+#: With it, enroot's hook for PyTorch sets the ranks' places to its own (trap 5).
+IN_THE_IMAGE = {**VALUES, "PYTORCH_VERSION": "2.7.0"}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
+    """A lab whose Slurm loads pyxis."""
+    folder = tmp_path_factory.mktemp("pyxis")
+    (folder / "plugstack.conf").write_text(f"required {PLUGIN}\n")
+    this = lab_of(
+        instance_name("pyxis"),
+        nodes=2,
+        partitions=[],
+        internet=False,
+        binds=[str(folder)],
+        slurm_conf=[f"PlugStackConfig={folder}/plugstack.conf"],
+    )
+    cluster.apply(this, "absent")
+    cluster.apply(this, "present")
+    try:
+        yield LabCluster(this)
+    finally:
+        cluster.apply(this, "absent")
+
+
+@pytest.fixture(scope="module")
+def image(lab: LabCluster) -> str:
+    """A squashfs file on /shared, as the nodes name it."""
+    made = images.built(lab.shared / "images-of-pyxis", IN_THE_IMAGE)
+    return made["sqsh"].replace(str(lab.shared), lab.shared_inside)
+
+
+def leftovers(site: Site) -> dict[str, list[str]]:
+    """On each node: containers that enroot still knows, and what is below its data."""
+    found = {}
+    for node in site.lab.nodes:
+        said = site.lab.node(node, ["sh", "-c", "enroot list; ls /tmp/enroot-data/*/ 2>/dev/null; :"]).stdout.split()
+        if said:
+            found[node] = said
+    return found
+
+
+def test_traps_5_7_8_and_10_of_a_users_ranks_on_two_nodes(site: Site, image: str) -> None:
+    site.outcome(site.launch(site.job("true", name="store")))
+    data = f"{site.state_root}.data"
+    site.host_path(data).mkdir(parents=True)
+    (site.host_path(data) / "x").touch()
+    job = site.job(
+        ["python3", "-c", LOOK],
+        resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},
+        launcher={"ranks_per_node": 3},
+        container={"runtime": "pyxis", "image": image, "mounts": [f"{data}:/data/deep:ro"]},
+        secrets={"TOKEN": {"from_env": "TOKEN"}},
+        artifact={"require": {"loss": {"lt": 2}}},
+    )
+    launch = site.launch(
+        job,
+        ansible_shell_executable=site.ordinary_user(),
+        launch_cluster={"store_root": site.cluster["store_root"]},
+        env={"ANSIBLE_PIPELINING": "1", "TOKEN": "hidden"},
+    )
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    step = run / "logs" / "0" / "step.log"
+    assert outcome["success"] and outcome["artifact"]["valid"], log_of(run, launch["job_id"]) + step.read_text()
+    logs = rank_logs(run)
+    assert sorted(logs) == [f"rank-{rank:04d}.log" for rank in range(6)]
+    spaces = []
+    for rank, text in enumerate(logs.values()):
+        seen: dict[str, Any] = json.loads(text.splitlines()[-1])
+        assert (seen["RANK"], seen["SLURM_PROCID"], seen["WORLD_SIZE"]) == (str(rank), str(rank), "6")
+        assert (seen["HOME"], seen["cwd"]) == (f"{launch['run_dir']}/home", f"{launch['run_dir']}/work")
+        assert (seen["INSIDE"], seen["OMP_NUM_THREADS"], seen["image"], seen["data"]) == ("torch", "2", True, ["x"])
+        assert (seen["uid"], seen["write"]) == (65534, "Read-only file system")
+        assert seen["digest"] == hashlib.sha256(b"hidden").hexdigest()
+        spaces.append(seen["space"])
+    assert len(set(spaces[:3])) == len(set(spaces[3:])) == 1
+    table = (run / "preflight" / "0" / "table").read_text().splitlines()
+    assert len([line for line in table if "image=ok mounts=ok" in line]) == 2
+    site.ended(launch["job_id"])
+    assert leftovers(site) == {}
+
+
+def test_trap_2_at_the_level_of_the_job_the_script_is_on_the_node(site: Site, image: str) -> None:
+    job = site.job(
+        "echo $RANK $INSIDE $(cat /in-the-image); [ $RANK != 0 ] || echo {} > result.json",
+        resources={"nodes": 2, "time": "00:10:00"},
+        container={"runtime": "pyxis", "image": image, "level": "job"},
+        artifact={},
+    )
+    launch = site.launch(job)
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert outcome["success"], log_of(run, launch["job_id"])
+    assert f"#SBATCH --container-image={image}" in (run / "job.sbatch").read_text()
+    assert [text.splitlines()[-1] for text in rank_logs(run).values()] == ["0 torch yes", "1 torch yes"]
+
+
+@pytest.mark.parametrize("preflight", [True, False], ids=["looked at before", "seen by the step"])
+def test_an_image_that_a_node_lacks_is_named(site: Site, image: str, preflight: bool) -> None:
+    lacking = site.lab.nodes[1]
+    job = site.job(
+        "true",
+        container={"runtime": "pyxis", "image": image},
+        resources={"nodes": 2, "time": "00:10:00"},
+        preflight={"enabled": preflight},
+    )
+    site.lab.faults.hide(lacking, image)
+    try:
+        outcome = site.outcome(site.launch(job))
+    finally:
+        site.lab.faults.unhide(lacking, image)
+    assert not outcome["success"]
+    if preflight:
+        assert outcome["message"].startswith(f"preflight: {lacking}: the image {image} is not here"), outcome
+    else:
+        assert f"{lacking}: error: pyxis:" in outcome["message"] and image in outcome["message"], outcome
+
+
+def test_a_damaged_image_is_in_the_verdict(site: Site, image: str) -> None:
+    broken = f"{site.state_root}.broken.sqsh"
+    site.host_path(broken).parent.mkdir(parents=True, exist_ok=True)
+    content = bytearray(site.host_path(image).read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 65536] = os.urandom(65536)
+    site.host_path(broken).write_bytes(content)
+    launch = site.launch(site.job("true", container={"runtime": "pyxis", "image": broken}))
+    outcome = site.outcome(launch)
+    step = (site.run_dir(launch) / "logs" / "0" / "step.log").read_text()
+    assert outcome["message"].startswith("no rank started in its container: slurmstepd-"), (outcome, step)
+    assert rank_logs(site.run_dir(launch)) == {}
+    site.ended(launch["job_id"])
+    assert leftovers(site) == {}
+
+
+def test_trap_3_a_node_whose_enroot_does_not_run(site: Site, image: str) -> None:
+    lacking, enroot = site.lab.nodes[1], str(shutil.which("enroot"))
+    job = site.job("true", container={"runtime": "pyxis", "image": image}, resources={"nodes": 2, "time": "00:10:00"})
+    site.lab.node(lacking, ["chmod", "0", enroot])
+    try:
+        launch = site.launch(job)
+        outcome = site.outcome(launch)
+    finally:
+        site.lab.node(lacking, ["chmod", "755", enroot])
+    assert not outcome["success"] and outcome["ended_by"] == "setup", outcome
+    assert lacking in outcome["message"], (outcome, (site.run_dir(launch) / "logs" / "0" / "step.log").read_text())
+
+
+def test_trap_14_what_its_node_has_mounted_is_seen_in_the_image(site: Site, image: str) -> None:
+    seen_in_the_image(site, {"runtime": "pyxis", "image": image})
+    assert leftovers(site) == {}
+
+
+def test_a_cancelled_job_leaves_nothing(site: Site, image: str) -> None:
+    job = site.job(
+        "trap '' TERM; sleep 300 & sleep 300", container={"runtime": "pyxis", "image": image}, resources={"nodes": 2}
+    )
+    launch = site.launch(job)
+    site.lab.wait_until(lambda: len(rank_logs(site.run_dir(launch))) == 2, 60, "both ranks are up")
+    site.lab.head(["scancel", launch["job_id"]])
+    assert site.ended(launch["job_id"]) == "CANCELLED"
+    site.lab.wait_until(lambda: leftovers(site) == {}, 30, "nothing is left")
+
+
+def test_its_shell(site: Site, image: str) -> None:
+    job = site.job("true", env={"GREETING": "hello"}, container={"runtime": "pyxis", "image": image})
+    shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
+    assert shown.rc == 0, shown.output
+    folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
+    words = [*site.plays[0].argv[:4], "-e", f"@{site.folder / '.extra-0.json'}", "-e", f"job={site.write(job)}"]
+    terminal = Terminal([*words, "-e", "run=true"], site.folder)
+    terminal.expect(PROMPT)
+    terminal.type('echo "@""@$GREETING|$INSIDE|$(ls /in-the*)|$(pwd)@""@"')
+    (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
+    assert seen.split("|") == ["hello", "torch", "/in-the-image", f"{folder}/work"]
+    terminal.type("exit 0")
+    terminal.expect("PLAY RECAP")
+    assert terminal.close() == 0
