@@ -18,7 +18,14 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import ROUND_BYTES, Part, holdings, unpack
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
+    ROUND_BYTES,
+    Part,
+    holdings,
+    mark,
+    place_of,
+    unpack,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.merged import Tail, merge
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
@@ -61,20 +68,21 @@ class ActionModule(ActionBase):
                 return found
             run_dir = found["run_dir"]
         who = identity(run_dir)
-        dest = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation), "logs"))
+        self._folder = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation)))
+        dest = place_of(self._folder)
         result: dict[str, Any] = {"dest": dest, "files": [], "bytes": 0, "archive_bytes": 0, "rounds": 0}
-        failed = self._rounds(dest, options, result)
+        failed = self._rounds(options, result)
         if failed:
             return failed
         if options["follow"] and not self._task.check_mode:
-            failed = self._follow(dest, options, result)
+            failed = self._follow(options, result)
             if failed:
                 return failed
         if options["merge"] and not self._task.check_mode:
-            result["merged"] = merge(dest)
+            result["merged"] = merge(result["dest"])
         return {**result, "changed": result["bytes"] > 0}
 
-    def _follow(self, dest: str, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any] | None:
+    def _follow(self, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any] | None:
         """Fetch again and again, and show what comes, until the launch is over or the time is up."""
         host = str(self._task_vars.get("inventory_hostname", "localhost"))
 
@@ -82,7 +90,7 @@ class ActionModule(ActionBase):
             for line in lines:
                 display.display(f"{host}: {line}")
 
-        tail = Tail(dest)
+        tail = Tail(result["dest"])
         show(tail.begin())
         began = asked = time.monotonic()
         pause = FOLLOW_MIN
@@ -93,7 +101,7 @@ class ActionModule(ActionBase):
             ask = time.monotonic() - asked >= ASK_SECONDS
             asked = time.monotonic() if ask else asked
             before = len(result["files"])
-            failed = self._rounds(dest, options, result, ask=ask)
+            failed = self._rounds(options, result, ask=ask)
             if failed:
                 return failed
             grown = {file["path"]: file["restart"] for file in result["files"][before:]}
@@ -102,16 +110,20 @@ class ActionModule(ActionBase):
         show(tail.rest())
         return None
 
-    def _rounds(
-        self, dest: str, options: dict[str, Any], result: dict[str, Any], *, ask: bool = True
-    ) -> dict[str, Any] | None:
+    def _rounds(self, options: dict[str, Any], result: dict[str, Any], *, ask: bool = True) -> dict[str, Any] | None:
         """Fetch what is new, in as many archives as it takes, and add it to `result`. A failure, or None."""
         budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
         while True:
-            have = {path: asdict(held) for path, held in holdings(dest).items()}
+            have = {path: asdict(held) for path, held in holdings(result["dest"]).items()}
             found = self._round(have, budget, options, ask=ask)
             if found.get("failed"):
                 return found
+            dest = place_of(self._folder, found["origin"])
+            if dest != result["dest"]:
+                # What was asked for is what another launch's logs lack.
+                self._discard(found["archive"])
+                result["dest"] = dest
+                continue
             result["over"] = found["over"]
             for note in found["notes"]:
                 display.warning(note)
@@ -124,6 +136,7 @@ class ActionModule(ActionBase):
                 break
             if found["archive"]:
                 result["rounds"] += 1
+                mark(dest, found["origin"])
                 result["bytes"] += self._carry(found["archive"], parts, dest)
             if not found["more"]:
                 break
@@ -178,4 +191,9 @@ class ActionModule(ActionBase):
                 with open(local, "rb") as stream:
                     return unpack(stream, parts, dest)
         finally:
+            self._discard(archive)
+
+    def _discard(self, archive: str | None) -> None:
+        """Remove an archive and its folder there."""
+        if archive:
             self._low_level_execute_command(f"rm -rf -- {shlex.quote(os.path.dirname(archive))}")

@@ -34,7 +34,8 @@ options:
   dest:
     description:
       - Folder on the controller, relative to the current directory. The logs lie below it, in
-        C(<name>/<key>/<generation>/logs).
+        C(<name>/<key>/<generation>/logs). Where another launch of this key has its logs there already (that of another
+        cluster, or of another O(state_root)), in a folder beside it, C(<generation>-<8 digits>).
     type: path
     default: runs
   tail_bytes:
@@ -163,7 +164,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import is_over
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import LOOK, PLAIN, fetch_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import LOOK, PLAIN, fetch_plan, origin_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, one_run
 
@@ -176,7 +177,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     over = is_over(run, Slurm() if request.get("ask") else None)
     redactor = redactor_of(run.path) if module.params["redact"] else PLAIN
     found = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
-    return {"changed": False, "run_dir": run.path, "over": over, **found}
+    return {"changed": False, "run_dir": run.path, "origin": origin_of(run.path), "over": over, **found}
 
 
 def main() -> None:

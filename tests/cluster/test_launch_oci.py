@@ -234,8 +234,8 @@ def seen_in_the_image(site: Site, container: dict[str, Any]) -> None:
     (code / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\n')
     (code / "prog.py").write_text(
         "import json, os, sys\ndata = os.environ['RANKZERO_DATA_TEXTS']\n"
-        "print(json.dumps([sys.prefix, json.__file__, os.path.exists('/in-the-image'), data, open(data + '/a.txt').read(),"
-        " os.path.ismount(os.path.realpath(data))]))\n"
+        "mounted, text = os.path.ismount(os.path.realpath(data)), open(data + '/a.txt').read()\n"
+        "print(json.dumps([sys.prefix, json.__file__, os.path.exists('/in-the-image'), data, text, mounted]))\n"
         "open('result.json', 'w').write('{}') if os.environ['RANK'] == '0' else None\n"
     )
     launch = site.launch(

@@ -68,6 +68,20 @@ def test_every_rank_and_the_second_time_only_what_is_new(bench: Bench, run: Run)
     assert logs(dest) == logs(run.here / "logs")
 
 
+def test_a_launch_of_the_same_key_under_another_state_root_has_a_folder_of_its_own(bench: Bench, run: Run) -> None:
+    first = fetch(bench, run, dest="fetched")
+    path = f"{bench.state_root}.other/runs/{run.name}/{run.key}/1"
+    copied = bench.here(path)
+    shutil.copytree(run.here, copied)
+    (copied / "logs" / "0" / "rank-0002.log").write_bytes(b"of the other")
+    other = bench.task("job_logs", run_dir=path, dest="fetched")
+    assert Path(other["dest"]).parent.name.startswith("1-") and logs(Path(other["dest"])) == logs(copied / "logs")
+    assert logs(Path(first["dest"])) == logs(run.here / "logs")
+    for one in (first, other):
+        again = bench.task("job_logs", run_dir=one["run_dir"], dest="fetched")
+        assert (again["dest"], again["bytes"]) == (one["dest"], 0)
+
+
 def test_nothing_stays_behind_on_the_cluster(bench: Bench, run: Run) -> None:
     temporary = ["sh", "-c", "ls -d /tmp/rankzero-logs-* ~/.ansible/tmp/*/rankzero-logs-* 2>/dev/null"]
     fetch(bench, run)

@@ -11,6 +11,7 @@ nothing of what an archive says about paths. Content is bytes throughout: binary
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -39,6 +40,8 @@ LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 
 HEAD = ".head"
 # How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
 INDEX = ".fetched.json"
+# Whose logs lie here: `origin_of` their run directory. Beside the log folder here.
+ORIGIN = ".origin"
 PLAIN = Plain()
 _RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
 
@@ -241,7 +244,36 @@ def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool, redact
     }
 
 
+def origin_of(run_dir: str) -> str:
+    """16 hex digits by which one run directory is told from another of the same name, key and generation: by its path
+    and its first record. Another cluster, or another state root, has such a one.
+    """
+    first = b""
+    with contextlib.suppress(OSError), open(os.path.join(run_dir, "journal.jsonl"), "rb") as stream:
+        first = stream.readline(BLOCK)
+    return hashlib.sha256(os.fsencode(run_dir) + b"\0" + first).hexdigest()[:16]
+
+
 # -- the controller's half --------------------------------------------------------------------------------------------
+
+
+def place_of(folder: str, origin: str = "") -> str:
+    """The folder for the logs of a run: `folder`/logs, or one beside it where that is another run's (`mark`)."""
+    marked = None
+    with contextlib.suppress(OSError), open(os.path.join(folder, ORIGIN), encoding="utf-8") as stream:
+        marked = stream.read()
+    if origin and marked not in (None, origin):
+        folder = f"{folder}-{origin[:8]}"
+    return os.path.join(folder, "logs")
+
+
+def mark(place: str, origin: str) -> None:
+    """Say whose logs are in a folder that `place_of` gave. Raises OSError."""
+    target = os.path.join(os.path.dirname(place), ORIGIN)
+    if not os.path.exists(target):
+        os.makedirs(place, exist_ok=True)
+        with open(target, "w", encoding="utf-8") as stream:
+            stream.write(origin)
 
 
 def read_index(dest: str) -> dict[str, int]:

@@ -215,3 +215,27 @@ def test_no_logs_yet(tmp_path: Path) -> None:
     request = {"have": {}, "tail_bytes": 0, "budget": 1, "folder": None}
     found = logs.fetch_plan(str(tmp_path / "none"), request, write=True)
     assert (found["parts"], found["more"], found["archive"]) == ([], False, None)
+
+
+def test_two_runs_of_one_name_key_and_generation_have_a_folder_each(tmp_path: Path) -> None:
+    runs = [tmp_path / cluster / "runs" / "gpt" / "0123456789abcdef" / "1" for cluster in ("a", "b")]
+    for number, run in enumerate(runs):
+        run.mkdir(parents=True)
+        (run / "journal.jsonl").write_text(f'{{"event": "intent", "time": {number}}}\n{{"event": "submitted"}}\n')
+    first, second = (logs.origin_of(str(run)) for run in runs)
+    here = str(tmp_path / "here" / "1")
+    assert logs.place_of(here) == logs.place_of(here, first) == f"{here}/logs"
+    logs.mark(logs.place_of(here, first), first)
+    logs.mark(logs.place_of(here, second), second)
+    for _time in (1, 2):
+        assert logs.place_of(here, first) == f"{here}/logs"
+        assert logs.place_of(here, second) == f"{here}-{second[:8]}/logs"
+    # It is the run's own for good: what comes after the first record changes nothing.
+    with (runs[0] / "journal.jsonl").open("a") as stream:
+        stream.write('{"event": "ended"}\n')
+    assert logs.origin_of(str(runs[0])) == first != second
+    # A cluster that was made anew has other runs at the same path.
+    (runs[0] / "journal.jsonl").write_text('{"event": "intent", "time": 7}\n')
+    assert logs.origin_of(str(runs[0])) not in (first, second)
+    (runs[0] / "journal.jsonl").unlink()
+    assert len(logs.origin_of(str(runs[0]))) == 16
