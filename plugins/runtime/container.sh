@@ -24,9 +24,10 @@ rankzero_container_outside() {
 
 # Before the preflight. $1: the runtime; the rest: variables whose value here wins over the image's.
 rankzero_container() {
-    # A site's module may set these for everybody: they would put the preflight into a container, too.
+    # A site's module may set these for everybody, and Slurm hands on what stands in the job's header (the third): they would
+    # put the preflight into a container, too.
     # shellcheck disable=SC2086
-    unset ${!PYXIS_CONTAINER_@} ${!_SLURM_SPANK_OPTION_pyxis_@}
+    unset ${!PYXIS_CONTAINER_@} ${!_SLURM_SPANK_OPTION_pyxis_@} ${!SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_@}
     if [ "$1" = apptainer ]; then
         RANKZERO_APPTAINER=$(command -v apptainer || command -v singularity) \
             || rankzero_refuse setup 78 "neither apptainer nor singularity is in PATH on $(uname -n): name its module in setup.modules"
@@ -62,6 +63,17 @@ rankzero_count_logs() {
     done
 }
 
+# The line of log $1 that says best why a container did not start: the memory limit of Slurm; what pyxis shows of enroot's
+# own log (it stands four blanks deep), an error first; else what pyxis, apptainer and our own part say. The nodes' lines
+# come in any order, and those without a reason ("child 7 failed with error code: 1") often first.
+rankzero_container_said() {
+    local pattern
+    for pattern in '[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' 'pyxis:     .*(\[ERROR\]|FATAL)' 'pyxis:     +[^ ]' \
+        'pyxis: .*(exist|chdir|permission|cannot|invalid)' '\[ERROR\]|FATAL|\[rankzero\]' 'pyxis: .*(fail|error)'; do
+        grep -m 1 -E "$pattern" "$1" && return 0
+    done
+}
+
 # After the step, where it is not the program that has failed. A container that did not start leaves no rank, and what it
 # said in the step's log; a node on which it did not start can even leave srun with exit code 0: every rank must have a
 # log. A network file system may show the last ones late, so that their absence is believed after half a minute only.
@@ -71,9 +83,7 @@ rankzero_container_proof() {
         rankzero_count_logs
         [ "$rankzero_logged" = 0 ] || return 0
         rankzero_ended_by=setup
-        # What pyxis, enroot, apptainer, our own part and Slurm's memory limit say, as far as each is known.
-        rankzero_message=$(grep -m 1 -E '\[ERROR\]|pyxis: .*(exist|fail|chdir|error)|FATAL|\[rankzero\]|[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' \
-            "$RANKZERO_LOGS/step.log" | cut -c 1-400)
+        rankzero_message=$(rankzero_container_said "$RANKZERO_LOGS/step.log" | cut -c 1-400)
         case $rankzero_message in
             *[Oo]ut?[Oo]f?[Mm]emory*|*oom?kill*|*OOM*)
                 rankzero_message+="; an image that is unpacked into memory counts against the step's: ask for more in resources.memory" ;;

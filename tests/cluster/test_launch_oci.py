@@ -227,7 +227,7 @@ def test_its_shell(site: Site, image: str) -> None:
     site.lab.wait_until(lambda: leftovers(site, folder) == {}, 30, "nothing is left")
 
 
-def seen_in_the_image(site: Site, container: dict[str, Any]) -> None:
+def seen_in_the_image(site: Site, container: dict[str, Any], **options: Any) -> None:
     """What steps of their own mount on each node, a sealed environment and a packed dataset, is there for the ranks."""
     made = staged(role(site, dataset_src=str(texts(site)), dataset_pack=True))
     code = site.folder / "code"
@@ -246,7 +246,8 @@ def seen_in_the_image(site: Site, container: dict[str, Any]) -> None:
             data={"texts": {"path": made["dataset"]["folder"], "packed": True}},
             container=container,
             artifact={},
-        )
+        ),
+        **options,
     )
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], (outcome, log_of(run, launch["job_id"]), rank_logs(run))

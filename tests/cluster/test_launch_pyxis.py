@@ -14,7 +14,9 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,9 +45,10 @@ IN_THE_IMAGE = {**VALUES, "PYTORCH_VERSION": "2.7.0"}
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
-    """A lab whose Slurm loads pyxis."""
-    folder = tmp_path_factory.mktemp("pyxis")
+def lab() -> Iterator[LabCluster]:
+    """A lab whose Slurm loads pyxis. Everybody may read the file that says so; the tests' own folders are root's."""
+    folder = Path(tempfile.mkdtemp(prefix="rankzero-pyxis-", dir="/var/tmp"))
+    folder.chmod(0o755)
     (folder / "plugstack.conf").write_text(f"required {PLUGIN}\n")
     this = lab_of(
         instance_name("pyxis"),
@@ -61,6 +64,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
         yield LabCluster(this)
     finally:
         cluster.apply(this, "absent")
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +75,23 @@ def image(lab: LabCluster) -> str:
 
 
 def leftovers(site: Site) -> dict[str, list[str]]:
-    """On each node: containers that enroot still knows, and what is below its data."""
+    """On each node: what pyxis and enroot have made for containers, wherever enroot.conf says that they do."""
     found = {}
     for node in site.lab.nodes:
-        said = site.lab.node(node, ["sh", "-c", "enroot list; ls /tmp/enroot-data/*/ 2>/dev/null; :"]).stdout.split()
+        look = "find /tmp /var/tmp /run -xdev -maxdepth 4 -name 'pyxis_*' 2>/dev/null; :"
+        said = site.lab.node(node, ["sh", "-c", look]).stdout.split()
         if said:
             found[node] = said
     return found
+
+
+def as_a_user(site: Site) -> dict[str, Any]:
+    """Options of a launch by an ordinary user, who cannot take files that Ansible's local connection brings."""
+    return {
+        "ansible_shell_executable": site.ordinary_user(),
+        "launch_cluster": {"store_root": site.cluster["store_root"]},
+        "env": {"ANSIBLE_PIPELINING": "1"},
+    }
 
 
 def test_traps_5_7_8_and_10_of_a_users_ranks_on_two_nodes(site: Site, image: str) -> None:
@@ -90,15 +104,10 @@ def test_traps_5_7_8_and_10_of_a_users_ranks_on_two_nodes(site: Site, image: str
         resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},
         launcher={"ranks_per_node": 3},
         container={"runtime": "pyxis", "image": image, "mounts": [f"{data}:/data/deep:ro"]},
-        secrets={"TOKEN": {"from_env": "TOKEN"}},
+        env={"TOKEN": "of\nthe job"},
         artifact={"require": {"loss": {"lt": 2}}},
     )
-    launch = site.launch(
-        job,
-        ansible_shell_executable=site.ordinary_user(),
-        launch_cluster={"store_root": site.cluster["store_root"]},
-        env={"ANSIBLE_PIPELINING": "1", "TOKEN": "hidden"},
-    )
+    launch = site.launch(job, **as_a_user(site))
     outcome, run = site.outcome(launch), site.run_dir(launch)
     step = run / "logs" / "0" / "step.log"
     assert outcome["success"] and outcome["artifact"]["valid"], log_of(run, launch["job_id"]) + step.read_text()
@@ -111,7 +120,7 @@ def test_traps_5_7_8_and_10_of_a_users_ranks_on_two_nodes(site: Site, image: str
         assert (seen["HOME"], seen["cwd"]) == (f"{launch['run_dir']}/home", f"{launch['run_dir']}/work")
         assert (seen["INSIDE"], seen["OMP_NUM_THREADS"], seen["image"], seen["data"]) == ("torch", "2", True, ["x"])
         assert (seen["uid"], seen["write"]) == (65534, "Read-only file system")
-        assert seen["digest"] == hashlib.sha256(b"hidden").hexdigest()
+        assert seen["digest"] == hashlib.sha256(b"of\nthe job").hexdigest()
         spaces.append(seen["space"])
     assert len(set(spaces[:3])) == len(set(spaces[3:])) == 1
     table = (run / "preflight" / "0" / "table").read_text().splitlines()
@@ -143,11 +152,11 @@ def test_an_image_that_a_node_lacks_is_named(site: Site, image: str, preflight: 
         resources={"nodes": 2, "time": "00:10:00"},
         preflight={"enabled": preflight},
     )
-    site.lab.faults.hide(lacking, image)
+    site.lab.faults.hide(lacking, os.path.dirname(image))
     try:
         outcome = site.outcome(site.launch(job))
     finally:
-        site.lab.faults.unhide(lacking, image)
+        site.lab.faults.unhide(lacking, os.path.dirname(image))
     assert not outcome["success"]
     if preflight:
         assert outcome["message"].startswith(f"preflight: {lacking}: the image {image} is not here"), outcome
@@ -166,6 +175,7 @@ def test_a_damaged_image_is_in_the_verdict(site: Site, image: str) -> None:
     outcome = site.outcome(launch)
     step = (site.run_dir(launch) / "logs" / "0" / "step.log").read_text()
     assert outcome["message"].startswith("no rank started in its container: slurmstepd-"), (outcome, step)
+    assert "pyxis:     " in outcome["message"], "what enroot says, and not only that it failed"
     assert rank_logs(site.run_dir(launch)) == {}
     site.ended(launch["job_id"])
     assert leftovers(site) == {}
@@ -185,7 +195,9 @@ def test_trap_3_a_node_whose_enroot_does_not_run(site: Site, image: str) -> None
 
 
 def test_trap_14_what_its_node_has_mounted_is_seen_in_the_image(site: Site, image: str) -> None:
+    """By root, who fills the store, and then by an ordinary user."""
     seen_in_the_image(site, {"runtime": "pyxis", "image": image})
+    seen_in_the_image(site, {"runtime": "pyxis", "image": image}, **as_a_user(site))
     assert leftovers(site) == {}
 
 
@@ -195,6 +207,7 @@ def test_a_cancelled_job_leaves_nothing(site: Site, image: str) -> None:
     )
     launch = site.launch(job)
     site.lab.wait_until(lambda: len(rank_logs(site.run_dir(launch))) == 2, 60, "both ranks are up")
+    assert set(leftovers(site)) == set(site.lab.nodes), "they are found while they are there"
     site.lab.head(["scancel", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "CANCELLED"
     site.lab.wait_until(lambda: leftovers(site) == {}, 30, "nothing is left")

@@ -117,7 +117,9 @@ def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
     # Whatever else is started in the allocation meanwhile does not wait for the shell's end.
     words += ["--overlap", "--nodes=1", "--ntasks=1", f"--cpus-per-task={plan.topology.cpus_per_node}"]
     words += [_option(name, value) for name, value in attach.step(spec) if name != "overlap"]
-    words += ["--cpu-bind=none", "--export=TERM,LANG", f"--chdir={folder}/work"]
+    # What enroot's configuration says is often below the home.
+    seen = "TERM,LANG,HOME" if spec.container.runtime == "pyxis" else "TERM,LANG"
+    words += ["--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work"]
     container = container_of(plan)
     if container:
         words += [_option(name, value) for name, value in container.step]
