@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ranks under pyxis, by a stand-in for it at the outermost command (tests/stand_ins.py says what it keeps of the real
-one): each silent trap of spec/pyxis.md that a run shows, by its number. tests/cluster/test_launch_pyxis.py has a real one.
+one): each silent trap of spec/pyxis.md that a run shows, by its number. A real one: tests/cluster/test_launch_pyxis.py.
 """
 
 from __future__ import annotations
