@@ -64,11 +64,11 @@ rankzero_count_logs() {
 }
 
 # The line of log $1 that says best why a container did not start: the memory limit of Slurm; what pyxis shows of enroot's
-# own log (it stands four blanks deep), an error first; else what pyxis, apptainer and our own part say. The nodes' lines
+# own log (it stands four blanks deep), an error first, and not what it did before ([INFO]); else what pyxis, apptainer and our own part say. The nodes' lines
 # come in any order, and those without a reason ("child 7 failed with error code: 1") often first.
 rankzero_container_said() {
     local pattern
-    for pattern in '[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' 'pyxis:     .*(\[ERROR\]|FATAL)' 'pyxis:     +[^ ]' \
+    for pattern in '[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' 'pyxis:     .*(\[ERROR\]|FATAL)' 'pyxis:     +[^[ ]' \
         'pyxis: .*(exist|chdir|permission|cannot|invalid)' '\[ERROR\]|FATAL|\[rankzero\]' 'pyxis: .*(fail|error)'; do
         grep -m 1 -E "$pattern" "$1" && return 0
     done

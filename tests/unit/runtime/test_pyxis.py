@@ -101,6 +101,41 @@ def test_what_pyxis_says_of_an_image_is_in_the_verdict(site: Site, image_text: s
     assert f"the image {path} is n" in made.outcome()["message"]
 
 
+#: As a real one said it (0.24, enroot 4.1), the nodes' lines in the order in which they came.
+NO_ROOM = """\
+slurmstepd-n1: error: pyxis: child 310 failed with error code: 1
+slurmstepd-n2: error: pyxis: failed to create container filesystem for image: /i.sqsh
+slurmstepd-n2: error: pyxis: printing enroot log file:
+slurmstepd-n2: error: pyxis:     [INFO] Extracting squashfs filesystem...
+slurmstepd-n2: error: pyxis:     mkdir: cannot create directory '/run/enroot': Permission denied
+slurmstepd-n1: error: pyxis: container was not started successfully by another task
+"""
+NO_MOUNT = """\
+slurmstepd-n1: error: pyxis: container start failed with error code: 1
+slurmstepd-n1: error: pyxis: printing enroot log file:
+slurmstepd-n1: error: pyxis:     /usr/bin/enroot: line 44: HOME: unbound variable
+slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /tmp/enroot-data/pyxis_10.0
+"""
+NO_WORD = "srun: error\nslurmstepd-n1: error: pyxis: child 310 failed with error code: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (NO_ROOM, "n2: error: pyxis:     mkdir: cannot create directory '/run/enroot': Permission denied"),
+        (NO_MOUNT, "n1: error: pyxis:     [ERROR] No such file or directory: /tmp/enroot-data/pyxis_10.0"),
+        (NO_WORD, "n1: error: pyxis: child 310 failed with error code: 1"),
+    ],
+)
+def test_the_verdict_quotes_the_line_that_has_the_reason(site: Site, log: str, said: str) -> None:
+    (site.root / "said").write_text(log)
+    find = 'for word; do case $word in --output=*) log=${word#*=} ;; esac; done; mkdir -p "${log%/*}"'
+    site.functions["srun"] = f'{find}; cat {site.root}/said >> "$log"; return 1'
+    made = job(site)
+    assert made.finish() == 1
+    assert made.outcome()["message"] == f"no rank started in its container: slurmstepd-{said}"
+
+
 def test_a_mount_and_a_folder_that_are_missing_are_in_the_verdict(site: Site) -> None:
     made = job(site, container={"mounts": ["/nowhere/data:/data"]})
     assert made.finish() != 0
