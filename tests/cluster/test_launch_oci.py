@@ -96,7 +96,12 @@ def leftovers(site: Site, text: str) -> dict[str, list[str]]:
     return found
 
 
-def test_ranks_of_two_nodes_run_in_the_image(site: Site, image: str) -> None:
+def ranks_look_about(site: Site, container: dict[str, Any], fit: str, uid: int = 0, **parts: Any) -> Path:
+    """Six ranks on two nodes in an image: each says what it must. `fit`: what the preflight says of a node. `parts`: of
+    the job, which has to bring TOKEN=hidden; `launch` are options of its launch. Returns the run directory, once the
+    job has left its nodes.
+    """
+    options = parts.pop("launch", {})
     data = f"{site.state_root}.data"
     site.host_path(data).mkdir(parents=True)
     (site.host_path(data) / "x").touch()
@@ -104,11 +109,11 @@ def test_ranks_of_two_nodes_run_in_the_image(site: Site, image: str) -> None:
         ["python3", "-c", LOOK],
         resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},
         launcher={"ranks_per_node": 3},
-        container={"runtime": "oci", "image": image, "mounts": [f"{data}:/data/deep:ro"]},
-        secrets={"TOKEN": {"from_env": "TOKEN"}},
+        container={**container, "mounts": [f"{data}:/data/deep:ro"]},
         artifact={"require": {"loss": {"lt": 2}}},
+        **parts,
     )
-    launch = site.launch(job, env={"TOKEN": "hidden"})
+    launch = site.launch(job, **options)
     outcome, run = site.outcome(launch), site.run_dir(launch)
     step = run / "logs" / "0" / "step.log"
     assert outcome["success"] and outcome["artifact"]["valid"], log_of(run, launch["job_id"]) + step.read_text()
@@ -120,15 +125,22 @@ def test_ranks_of_two_nodes_run_in_the_image(site: Site, image: str) -> None:
         assert (seen["RANK"], seen["SLURM_PROCID"], seen["WORLD_SIZE"]) == (str(rank), str(rank), "6")
         assert (seen["HOME"], seen["cwd"]) == (f"{launch['run_dir']}/home", f"{launch['run_dir']}/work")
         assert (seen["INSIDE"], seen["OMP_NUM_THREADS"], seen["image"], seen["data"]) == ("torch", "2", True, ["x"])
-        assert seen["write"] == "Read-only file system"
+        assert (seen["uid"], seen["write"]) == (uid, "Read-only file system")
         assert seen["digest"] == hashlib.sha256(b"hidden").hexdigest()
         spaces.append(seen["space"])
     # One container a node, which its ranks share.
     assert len(set(spaces[:3])) == len(set(spaces[3:])) == 1
     table = (run / "preflight" / "0" / "table").read_text().splitlines()
-    assert len([line for line in table if "image=ok mounts=ok oci=ok" in line]) == 2
+    assert len([line for line in table if fit in line]) == 2
     site.ended(launch["job_id"])
-    assert leftovers(site, launch["run_dir"]) == {}
+    return run
+
+
+def test_ranks_of_two_nodes_run_in_the_image(site: Site, image: str) -> None:
+    container, secrets = {"runtime": "oci", "image": image}, {"TOKEN": {"from_env": "TOKEN"}}
+    options = {"env": {"TOKEN": "hidden"}}
+    run = ranks_look_about(site, container, "image=ok mounts=ok oci=ok", secrets=secrets, launch=options)
+    assert leftovers(site, str(run).replace(str(site.lab.shared), site.lab.shared_inside)) == {}
 
 
 def test_a_users_ranks_get_the_signal_once_and_nothing_is_left(site: Site, image: str) -> None:
