@@ -101,17 +101,19 @@ def test_traps_5_7_8_and_10_of_a_users_ranks_on_two_nodes(site: Site, image: str
 
 
 def test_trap_2_at_the_level_of_the_job_the_script_is_on_the_node(site: Site, image: str) -> None:
+    """And a user is root in an image that he may write, as the example enroot_site has it."""
+    site.outcome(site.launch(site.job("true", name="store")))
     job = site.job(
-        "echo $RANK $INSIDE $(cat /in-the-image); [ $RANK != 0 ] || echo {} > result.json",
+        "touch /new && echo $RANK $INSIDE $(cat /in-the-image) $(id -u); [ $RANK != 0 ] || echo {} > result.json",
         resources={"nodes": 2, "time": "00:10:00"},
-        container={"runtime": "pyxis", "image": image, "level": "job"},
+        container={"runtime": "pyxis", "image": image, "level": "job", "remap_root": True, "writable": True},
         artifact={},
     )
-    launch = site.launch(job)
+    launch = site.launch(job, **as_a_user(site))
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], log_of(run, launch["job_id"])
     assert f"#SBATCH --container-image={image}" in (run / "job.sbatch").read_text()
-    assert [text.splitlines()[-1] for text in rank_logs(run).values()] == ["0 torch yes", "1 torch yes"]
+    assert [text.splitlines()[-1] for text in rank_logs(run).values()] == ["0 torch yes 0", "1 torch yes 0"]
 
 
 @pytest.mark.parametrize("preflight", [True, False], ids=["looked at before", "seen by the step"])
