@@ -13,10 +13,11 @@ STEPS = """for i in 1 2 3 4 5 6; do echo "step $i/6 loss $((9 - i)).25 (10 token
 
 
 def test_a_success_with_live_lines(bench: Bench) -> None:
-    run = bench.submit(f"{STEPS}; success", "--nodes=2")
+    run = bench.submit(f"until [ -e $RUN/go ]; do sleep 0.1; done; {STEPS}; success", "--nodes=2")
     task = bench.start("job_wait", run_dir=run.path)
     task.says(f"login: job {run.job_id}: waiting; Ctrl-C leaves the job alone")
     task.says("started on 2 nodes (")
+    (run.here / "go").touch()
     found = task.finish()
     assert f"login: job {run.job_id}: step 6/6 loss 3.25 (10 tokens/s)" in task.output, "the last one is always shown"
     assert (found["completed"], found["success"], found["state"], found["changed"]) == (True, True, "COMPLETED", False)
