@@ -24,8 +24,8 @@ rankzero_container_outside() {
 
 # Before the preflight. $1: the runtime; the rest: variables whose value here wins over the image's.
 rankzero_container() {
-    # A site's module may set these for everybody, and Slurm hands on what stands in the job's header (the third): they would
-    # put the preflight into a container, too.
+    # A site's module may set these for everybody, and Slurm hands on what stands in the job's header (the third): they
+    # would put the preflight into a container, too.
     # shellcheck disable=SC2086
     unset ${!PYXIS_CONTAINER_@} ${!_SLURM_SPANK_OPTION_pyxis_@} ${!SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_@}
     if [ "$1" = apptainer ]; then
@@ -64,8 +64,9 @@ rankzero_count_logs() {
 }
 
 # The line of log $1 that says best why a container did not start: the memory limit of Slurm; what pyxis shows of enroot's
-# own log (it stands four blanks deep), an error first, and not what it did before ([INFO]); else what pyxis, apptainer and our own part say. The nodes' lines
-# come in any order, and those without a reason ("child 7 failed with error code: 1") often first.
+# own log (it stands four blanks deep), an error first, and not what it did before ([INFO]); else what pyxis, apptainer
+# and our own part say. The nodes' lines come in any order, and those without a reason ("child 7 failed with error code:
+# 1") often first.
 rankzero_container_said() {
     local pattern
     for pattern in '[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' 'pyxis:     .*(\[ERROR\]|FATAL)' 'pyxis:     +[^[ ]' \

@@ -140,7 +140,7 @@ def trouble(tree: str) -> str | None:
 def straighten(tree: str) -> None:
     """Let no symbolic link lie on the way that the Python in `tree` takes to its packages: the link leads from the
     other name then. A node that has the tree by FUSE keeps no links, so every rank would ask for each of them again at
-    every module and every look-up: for torch, 6,400 of a rank's 8,700 requests. Raises OSError, RankzeroError.
+    every module and every look-up: 6,400 requests of each rank for torch. Raises OSError, RankzeroError.
     """
     way = _ask(os.path.join(tree, "bin", "python"), _SEARCH)["packages"]
     place = tree

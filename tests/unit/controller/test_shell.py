@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import conta
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of, notes, programs
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of, notes, programs, session
 from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
@@ -239,6 +239,9 @@ def test_in_a_pyxis_container_there_is_no_sealed_environment(tmp_path: Path, mon
 
 def test_in_a_pyxis_container_the_script_is_inside_already() -> None:
     made = planned(container={"runtime": "pyxis", "image": "/i.sqsh"}, setup={"commands": ["export FROM_SETUP=x"]})
+    # enroot's configuration is often below the home.
+    assert "--export=TERM,LANG,HOME" in session(made).shell
+    assert "--export=TERM,LANG" in session(planned()).shell
     text = render_shell(made)
     assert "FROM_SETUP" not in text, "setup is for the node"
     assert "getent" not in text, "the image may not have it"
