@@ -9,6 +9,7 @@ the next time, for fast development. RANKZERO_TEST_SLURM=24.11 (26.05) runs the 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import itertools
@@ -126,6 +127,17 @@ def lab_of(name: str, **options: object) -> layout.Lab:
     return layout.from_options({**settings, **options})
 
 
+@contextlib.contextmanager
+def booted(lab: layout.Lab) -> Iterator[LabCluster]:
+    """A running lab of that kind, made anew, and removed at the end."""
+    cluster.apply(lab, "absent")
+    cluster.apply(lab, "present")
+    try:
+        yield LabCluster(lab)
+    finally:
+        cluster.apply(lab, "absent")
+
+
 def instance_name(what: str = "test") -> str:
     """Unique to this checkout and to this session: several of both may test at once."""
     number = _session_number()
@@ -168,13 +180,9 @@ def site_lab() -> Iterator[LabCluster]:
     if os.getuid() != 0:
         pytest.skip("a lab of profile site needs root")
     this = lab_of(instance_name("site"), profile="site", nodes=2, cpus=0, partitions=[], internet=False)
-    cluster.apply(this, "absent")
-    cluster.apply(this, "present")
-    try:
-        yield LabCluster(this)
-    finally:
-        cluster.apply(this, "absent")
-        assert cgroups.left(this.group) == [], "control groups of the lab are left"
+    with booted(this) as running:
+        yield running
+    assert cgroups.left(this.group) == [], "control groups of the lab are left"
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
-from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import UNTIL_GO, Played, Site, read_json
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
@@ -84,12 +83,8 @@ class Door:
 def second() -> Iterator[LabCluster]:
     """Another cluster: small, and without accounting."""
     this = lab_of(instance_name("second"), nodes=2, accounting="none")
-    cluster.apply(this, "absent")
-    cluster.apply(this, "present")
-    try:
-        yield LabCluster(this)
-    finally:
-        cluster.apply(this, "absent")
+    with booted(this) as running:
+        yield running
 
 
 class Two:

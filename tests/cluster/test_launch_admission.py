@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
-from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import Played, Site, log_of, rank_logs
 
 CONF = [
@@ -43,10 +42,7 @@ ACCOUNTS = [
 def strict() -> Iterator[LabCluster]:
     """A lab with accounts, of three nodes."""
     this = lab_of(instance_name("strict"), nodes=3, slurm_conf=CONF)
-    cluster.apply(this, "absent")
-    cluster.apply(this, "present")
-    lab = LabCluster(this)
-    try:
+    with booted(this) as lab:
         if lab.way != "realistic":
             pytest.skip("another user than the one who boots the lab needs root")
         for words in ACCOUNTS:
@@ -55,8 +51,6 @@ def strict() -> Iterator[LabCluster]:
         shown = ["scontrol", "show", "assoc_mgr", "users=nobody", "flags=assoc"]
         lab.wait_until(lambda: lab.head(shown).stdout.count("UserName=nobody") == 3, what="the accounts are known")
         yield lab
-    finally:
-        cluster.apply(this, "absent")
 
 
 @pytest.fixture(scope="module")

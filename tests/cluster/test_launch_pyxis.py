@@ -19,9 +19,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
 from tests import images
-from tests.cluster.conftest import LabCluster, instance_name, lab_of
+from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import Site, log_of, rank_logs
 from tests.cluster.test_attach import PROMPT, Terminal
 from tests.cluster.test_launch_oci import VALUES, ranks_look_about, seen_in_the_image
@@ -56,12 +55,10 @@ def lab() -> Iterator[LabCluster]:
         binds=[str(folder)],
         slurm_conf=[f"PlugStackConfig={folder}/plugstack.conf"],
     )
-    cluster.apply(this, "absent")
-    cluster.apply(this, "present")
     try:
-        yield LabCluster(this)
+        with booted(this) as running:
+            yield running
     finally:
-        cluster.apply(this, "absent")
         shutil.rmtree(folder)
 
 
