@@ -208,6 +208,17 @@ def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(sit
     assert rank_logs(site.run_dir(launch)) == {}
 
 
+def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
+    """The playbook's shell at a terminal, at its prompt, and its folder on the cluster. The site's first play."""
+    shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
+    assert shown.rc == 0, shown.output
+    folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
+    words = [*site.plays[0].argv[:4], "-e", f"@{site.folder / '.extra-0.json'}", "-e", f"job={site.write(job)}"]
+    terminal = Terminal([*words, "-e", "run=true"], site.folder)
+    terminal.expect(PROMPT)
+    return terminal, folder
+
+
 def test_its_shell(site: Site, image: str) -> None:
     """L4, C1: the playbook's shell is in the image, at a terminal; nothing is left when it closes. (In a short path: an
     image without terminfo, with which bash shows the end of a long prompt only.)
@@ -219,12 +230,7 @@ def test_its_shell(site: Site, image: str) -> None:
         parallelism={"tensor": 2},
         launcher={"ranks_per_node": 2},
     )
-    shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
-    assert shown.rc == 0, shown.output
-    folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
-    words = [*site.plays[0].argv[:4], "-e", f"@{site.folder / '.extra-0.json'}", "-e", f"job={site.write(job)}"]
-    terminal = Terminal([*words, "-e", "run=true"], site.folder)
-    terminal.expect(PROMPT)
+    terminal, folder = opened_shell(site, job)
     terminal.type('echo "@""@$GREETING|$RANKZERO_TP|$INSIDE|$(ls /in-the*)|$(pwd)|$(stat -c %t -L /dev/stdin)@""@"')
     (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
     assert seen.split("|")[:5] == ["hello", "2", "torch", "/in-the-image", f"{folder}/work"], seen

@@ -22,8 +22,8 @@ import pytest
 from tests import images
 from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import Site, log_of, rank_logs
-from tests.cluster.test_attach import PROMPT, Terminal
-from tests.cluster.test_launch_oci import VALUES, ranks_look_about, seen_in_the_image
+from tests.cluster.test_attach import PROMPT
+from tests.cluster.test_launch_oci import VALUES, opened_shell, ranks_look_about, seen_in_the_image
 
 PLUGIN = next(
     (
@@ -185,12 +185,7 @@ def test_a_cancelled_job_leaves_nothing(site: Site, image: str) -> None:
 
 def test_its_shell(site: Site, image: str) -> None:
     job = site.job("true", env={"GREETING": "hello"}, container={"runtime": "pyxis", "image": image})
-    shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
-    assert shown.rc == 0, shown.output
-    folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
-    words = [*site.plays[0].argv[:4], "-e", f"@{site.folder / '.extra-0.json'}", "-e", f"job={site.write(job)}"]
-    terminal = Terminal([*words, "-e", "run=true"], site.folder)
-    terminal.expect(PROMPT)
+    terminal, folder = opened_shell(site, job)
     terminal.type('echo "@""@$GREETING|$INSIDE|$(ls /in-the*)|$(pwd)@""@"')
     (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
     assert seen.split("|") == ["hello", "torch", "/in-the-image", f"{folder}/work"]
