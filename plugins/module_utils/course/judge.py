@@ -27,6 +27,7 @@ EPOCH_TIME = "epoch_time"
 # What a column of the preflight's table says of a node that has what it needs.
 _FIT = frozenset({"ok", "staged", "made", "sealed", "mounted"})
 _SHOWN = 4
+_LOST = "accounting has lost the job's name: it heard of a step before it heard of the job"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _record(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     if job is None:
         return [Evidence(False, SLURM, f"accounting knows no job {run.job_id}")]
     found = [
-        _same("job name", job.name, run.job_name),
+        _named(run, job),
         _same("user", job.user, expected.user),
         *([_same("account", job.account, expected.account)] if expected.account else []),
         *([_same("working directory", job.work_dir, run.path)] if job.work_dir else []),
@@ -142,6 +143,25 @@ def _same(what: str, told: object, wanted: object) -> Evidence:
     return Evidence(False, SLURM, f"{what} is {_short(told or 'not known')}, not {_short(wanted)}")
 
 
+def _named(run: Claims, job: JobRecord) -> Evidence:
+    """The job's name; where accounting has lost it, the folder in which the job worked tells as much."""
+    if not job.nameless:
+        return _same("job name", job.name, run.job_name)
+    if job.work_dir == run.path:
+        return Evidence(True, SLURM, f"{_LOST}; it worked in this run's directory")
+    return Evidence(None, SLURM, _LOST)
+
+
+def _key_of_job(job: JobRecord) -> str | None:
+    """The key that Slurm knows a job by: <name>.<key>.<generation>, its folder runs/<name>/<key>/<generation>; None
+    where accounting has lost both.
+    """
+    if job.nameless and not job.work_dir:
+        return None
+    parts = job.work_dir.split("/") if job.nameless else job.name.split(".")
+    return parts[-2] if len(parts) > 1 else ""
+
+
 def _times(run: Claims, job: JobRecord, slack: float) -> Evidence:
     """What the job says of its own times, within those of Slurm."""
     began, ended = _number(run.started.get("time")), _number(run.outcome.get("time"))
@@ -168,10 +188,13 @@ def _key(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
         )
     ]
     if word.job is not None:
-        told = word.job.name.split(".")[-2:-1] == [key[:16]]
-        found.append(
-            Evidence(told, SLURM, f"the job's name {'has' if told else 'does not have'} the key of the record")
-        )
+        told, where = _key_of_job(word.job), "folder" if word.job.nameless else "name"
+        if told is None:
+            found.append(Evidence(None, SLURM, _LOST))
+        else:
+            has = told == key[:16]
+            text = f"the job's {where} {'has' if has else 'does not have'} the key of the record"
+            found.append(Evidence(has, SLURM, text))
     code = code_of(run.launch)
     if expected.code:
         known = code in expected.code

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import Word
@@ -51,13 +51,11 @@ def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
         elif row.job_id in wanted:
             found.jobs[row.job_id] = row
     found.accounting = slurm.accounting
+    _ask_queue(slurm, found, wanted)
+    found.jobs = {job_id: _whole(job, found.steps.get(job_id, ())) for job_id, job in found.jobs.items()}
     try:
-        rest = [job_id for job_id in wanted if job_id not in found.jobs]
-        # Accounting knows all that ever began; without it the queue remembers for some minutes.
-        if rest and found.accounting != "ok":
-            found.jobs.update(find_by_id(slurm, rest))
         for listed in {job.node_list for job in found.jobs.values()}:
-            found.nodes[listed] = tuple(expand_nodes(slurm, listed))
+            found.nodes[listed] = tuple(dict.fromkeys(expand_nodes(slurm, listed)))
     except SlurmUnavailable as error:
         slurm.note(error.message)
     found.jobs = {
@@ -69,3 +67,26 @@ def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
     elif found.accounting != "ok":
         found.silent = "accounting does not answer"
     return found
+
+
+def _ask_queue(slurm: Slurm, found: Records, wanted: Sequence[str]) -> None:
+    """What the queue still remembers, for some minutes, of jobs that accounting does not know, or not by name."""
+    lost = {job_id: job for job_id, job in found.jobs.items() if job.nameless}
+    # Accounting knows all that ever began.
+    absent = [] if found.accounting == "ok" else [job_id for job_id in wanted if job_id not in found.jobs]
+    if not lost and not absent:
+        return
+    try:
+        known = find_by_id(slurm, [*absent, *lost])
+    except SlurmUnavailable as error:
+        slurm.note(error.message)
+        return
+    for job_id, job in known.items():
+        if job_id not in lost or (not job.nameless and job.submit == lost[job_id].submit):
+            found.jobs[job_id] = job
+
+
+def _whole(job: JobRecord, its_steps: Iterable[JobRecord]) -> JobRecord:
+    """A job whose name accounting has lost has the nodes of the one step of which it heard first: take all steps'."""
+    listed = sorted({step.node_list for step in its_steps if step.node_list})
+    return replace(job, node_list=",".join(listed)) if job.nameless and listed else job

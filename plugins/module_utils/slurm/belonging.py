@@ -18,9 +18,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     query_squeue,
 )
 
-#: What sacct calls a job of which accounting has heard the end only: a short one, or one of a slurmdbd that was away.
-NAMELESS = ("", "allocation")
-
 
 def without_namesakes(records: Iterable[JobRecord], run_dir: str) -> list[JobRecord]:
     """Records without the jobs of the same launch under another state_root: they bear the same name.
@@ -45,7 +42,7 @@ def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
     """
     if record is None:
         return None
-    if record.name in NAMELESS and not record.work_dir:
+    if record.nameless and not record.work_dir:
         return record
     name, key = run_dir.split("/")[-3:-1]
     if record.name.startswith(f"{name}.{key}.") or f"/runs/{name}/{key}/" in record.work_dir:

@@ -62,6 +62,9 @@ SACCT_COLUMNS = (
 DEFAULT_REACH = 90 * 86400
 # Clocks of a login node and the controller differ; a job may not be taken for older than the intent to submit it.
 CLOCK_SLACK = 300
+# The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: a short job,
+# or a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
+NAMELESS = ("", "allocation")
 # Slurm requeues a job within seconds of its nodes' death or its preemption, or not at all.
 REQUEUE_TIME = 30
 # `scontrol show job` takes one id: above this many it would be one command a job.
@@ -97,6 +100,11 @@ class JobRecord:
     user: str = ""
     cluster: str = ""
     earlier: tuple[JobRecord, ...] = ()
+
+    @property
+    def nameless(self) -> bool:
+        """Accounting does not know its name (see NAMELESS)."""
+        return self.name in NAMELESS
 
     @property
     def array_job_id(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +21,27 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.course.folders impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SACCT_COLUMNS
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SACCT_COLUMNS, SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from tests.unit.slurm.recorded import NO_ACCOUNTING, UNKNOWN_ID, said
 
 CODE = "c0de" * 16
+# Columns of sacct, and what squeue calls them.
+IN_SQUEUE = {
+    "JobID": "JobArrayID",
+    "State": "State",
+    "ExitCode": "exit_code",
+    "Submit": "SubmitTime",
+    "Start": "StartTime",
+    "End": "EndTime",
+    "ElapsedRaw": "TimeUsed",
+    "NNodes": "NumNodes",
+    "NodeList": "NodeList",
+    "Account": "Account",
+    "User": "UserName",
+    "WorkDir": "WorkDir",
+    "JobName": "Name",
+}
 
 
 def launch_of(nodes: int, **changes: Any) -> dict[str, Any]:
@@ -45,7 +62,7 @@ def hosts(nodes: int) -> list[str]:
 
 
 class Semester:
-    """`rows` is what accounting has; `accounting` None stands for a cluster without, a result for one that fails."""
+    """`rows` is what accounting has, `queue` what squeue has; `accounting` is a result where sacct fails."""
 
     def __init__(self, root: Path, ids: Sequence[str] = ("ada", "ben"), *, mode: str = "projects") -> None:
         self.root = root
@@ -56,6 +73,7 @@ class Semester:
         (root / "class.json").write_text(record_of(self.course))
         self.rows: dict[str, dict[str, str]] = {}
         self.steps: dict[str, list[dict[str, str]]] = {}
+        self.queue: dict[str, dict[str, str]] = {}
         self.accounting: CommandResult | None = None
         self.programs: list[str] = []
 
@@ -144,6 +162,15 @@ class Semester:
             **changes,
         }
 
+    def lose_the_name(self, job_id: int, *, work_dir: bool = True) -> None:
+        """As slurmdbd does it that hears of the batch step first: with the only node of that. The queue knows better."""
+        row = self.rows[str(job_id)]
+        self.queue[str(job_id)] = {
+            **dict.fromkeys(SQUEUE_COLUMNS, ""),
+            **{to: row[name] for name, to in IN_SQUEUE.items()},
+        }
+        row.update(JobName="allocation", NodeList="node[01-01]", **({} if work_dir else {"WorkDir": ""}))
+
     def run(self, argv: Sequence[str], *_ignored: object) -> CommandResult:
         """Slurm's commands, as far as the check-off asks."""
         program = argv[0].rsplit("/", 1)[-1]
@@ -154,9 +181,14 @@ class Semester:
             (asked,) = [word.partition("=")[2].split(",") for word in argv if word.startswith("--jobs=")]
             rows = [row for one in asked if one in self.rows for row in (self.rows[one], *self.steps[one])]
             return said("".join(FIELD.join(row[column] for column in SACCT_COLUMNS) + "\n" for row in rows))
+        if program == "squeue" and self.queue:
+            (asked,) = [word.partition("=")[2].split(",") for word in argv if word.startswith("--jobs=")]
+            rows = [self.queue[one] for one in asked if one in self.queue]
+            return said("".join(FIELD.join(row[column] for column in SQUEUE_COLUMNS) + RECORD for row in rows))
         if list(argv[1:3]) == ["show", "hostnames"]:
-            first, last = argv[3][5:-1].split("-")
-            return said("".join(f"node{number:02d}\n" for number in range(int(first), int(last) + 1)))
+            spans = [part.split("-") for part in re.findall(r"node\[([0-9-]+)\]", argv[3])]
+            numbers = [number for first, last in spans for number in range(int(first), int(last) + 1)]
+            return said("".join(f"node{number:02d}\n" for number in numbers))
         return UNKNOWN_ID
 
     def without_accounting(self) -> None:
