@@ -57,6 +57,11 @@ found = [name for name in sys.path if name.endswith("-packages") and name.starts
 print(json.dumps({"packages": os.path.relpath(found[0], sys.prefix) if found else ""}))
 """
 
+_BYTE_CODE = """\
+import importlib.util, json, sys
+print(json.dumps({"magic": importlib.util.MAGIC_NUMBER.hex(), "tag": sys.implementation.cache_tag}))
+"""
+
 
 def managed(store_root: str, environ: Mapping[str, str]) -> list[str]:
     """Interpreters of uv's own that are on this host: the user's, and those that were fetched into the store."""
@@ -137,10 +142,11 @@ def trouble(tree: str) -> str | None:
     return f"it loads {', '.join(outside)}" if outside else None
 
 
-def straighten(tree: str) -> None:
+def straighten(tree: str) -> str | None:
     """Let no symbolic link lie on the way that the Python in `tree` takes to its packages: the link leads from the
     other name then. A node that has the tree by FUSE keeps no links, so every rank would ask for each of them again at
-    every module and every look-up: 6,400 requests of each rank for torch. Raises OSError, RankzeroError.
+    every module and every look-up: 6,400 requests of each rank for torch. Returns the folder of the packages; None
+    where this Python looks for none below its prefix. Raises OSError, RankzeroError.
     """
     way = _ask(os.path.join(tree, "bin", "python"), _SEARCH)["packages"]
     place = tree
@@ -151,6 +157,13 @@ def straighten(tree: str) -> None:
             os.unlink(place)
             os.rename(other, place)
             os.symlink(name, other)
+    return place if way else None
+
+
+def compiles(tree: str) -> tuple[bytes, str]:
+    """(magic number, tag of .pyc files) of the byte code of the Python in `tree`. Raises RankzeroError."""
+    found = _ask(os.path.join(tree, "bin", "python"), _BYTE_CODE)
+    return bytes.fromhex(found["magic"]), found["tag"]
 
 
 def _copy_library(source: str, target: str) -> None:

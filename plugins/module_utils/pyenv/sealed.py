@@ -4,12 +4,14 @@
 """A finished venv -> the sealed environment: one file that a node mounts, the same bytes wherever it was built.
 
 What an installer notes about itself and about the place where it worked is left out; everything is byte-compiled as if
-it lay at one fixed place (Python puts the real one in when it imports).
+it lay at one fixed place (Python puts the real one in when it imports), and the byte code is one file (bytecode.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import inspect
 import os
 import re
 import shutil
@@ -19,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import NOTES
@@ -74,8 +76,12 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
             stream.write(f"home = {os.path.dirname(python.path)}\ninclude-system-site-packages = false\n")
     _move(venv, tree, python.minor)
     _forget_the_place(os.path.join(tree, "lib", f"python{python.minor}", "site-packages"))
-    interpreter.straighten(tree)
+    site = interpreter.straighten(tree)
+    if site is not None:
+        _add_reader(site)
     _compile(tree)
+    if site is not None:
+        _pack(tree, site)
     normalise(tree)
     return origin
 
@@ -137,6 +143,34 @@ def _forget_the_place(site: str) -> None:
         os.unlink(record)  # it may be a link to a cache, which keeps its own
         with open(record, "w", encoding="utf-8", newline="") as stream:
             csv.writer(stream, lineterminator="\n").writerows(kept)
+
+
+def _add_reader(site: str) -> None:
+    """Put what reads the pack of byte code into the folder where Python looks for packages."""
+    for name, text in ((f"{bytecode.NAME}.py", inspect.getsource(bytecode)), (f"{bytecode.NAME}.pth", bytecode.PTH)):
+        with open(os.path.join(site, name), "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+def _pack(tree: str, site: str) -> None:
+    """Make the pack of all that is compiled in the library around `site`, and take away the .pyc files that only it is
+    needed for then: those of packages. Python imports some of its own library before it reads any .pth file.
+    """
+    library, packages = os.path.split(site)
+    magic, tag = interpreter.compiles(tree)
+    compiled = []
+    for path in walk(library):
+        folder, name = os.path.split(path)
+        pyc = os.path.join(folder, "__pycache__", f"{name[:-3]}.{tag}.pyc")
+        if name.endswith(".py") and os.path.isfile(os.path.join(library, pyc)):
+            compiled.append((path, pyc))
+    bytecode.pack(library, compiled, magic, os.path.join(site, f"{bytecode.NAME}.pack"))
+    for path, pyc in compiled:
+        # A name that the pack does not hold keeps its own.
+        if path.startswith(f"{packages}/") and path != f"{packages}/{bytecode.NAME}.py" and bytecode.holds(path):
+            os.unlink(os.path.join(library, pyc))
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(os.path.join(library, pyc)))
 
 
 def _compile(tree: str) -> None:

@@ -62,8 +62,8 @@ SACCT_COLUMNS = (
 DEFAULT_REACH = 90 * 86400
 # Clocks of a login node and the controller differ; a job may not be taken for older than the intent to submit it.
 CLOCK_SLACK = 300
-# The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: a short job,
-# or a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
+# The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: that of a
+# short job, or of a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
 NAMELESS = ("", "allocation")
 # Slurm requeues a job within seconds of its nodes' death or its preemption, or not at all.
 REQUEUE_TIME = 30

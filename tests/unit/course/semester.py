@@ -163,7 +163,7 @@ class Semester:
         }
 
     def lose_the_name(self, job_id: int, *, work_dir: bool = True) -> None:
-        """As slurmdbd does it that hears of the batch step first: with the only node of that. The queue knows better."""
+        """As slurmdbd does that hears of the batch step first: with the only node of that. The queue knows better."""
         row = self.rows[str(job_id)]
         self.queue[str(job_id)] = {
             **dict.fromkeys(SQUEUE_COLUMNS, ""),
