@@ -62,8 +62,10 @@ def course(site: Site, *arguments: str, playbook: str = "course", **variables: A
     return site.play(None, *arguments, playbook=f"rankzero.slurm.{playbook}", **variables)
 
 
-def hand_in_as_nobody(site: Site, given: dict[str, Any]) -> None:
-    """Files that Ansible's local connection would write belong to root, who runs the test: so root brings the code."""
+def hand_in_as_nobody(site: Site, given: dict[str, Any]) -> str:
+    """Files that Ansible's local connection would write belong to root, who runs the test: so root brings the code.
+    Returns the id of the job.
+    """
     site.launch(job_of(site, 2), launch_cluster={**given, "state_root": site.state_root})
     home = site.host_path(given["state_root"]).parent
     site.lab.head(["chown", "-R", "nobody:", f"{Path(given['state_root']).parent}"])
@@ -72,6 +74,20 @@ def hand_in_as_nobody(site: Site, given: dict[str, Any]) -> None:
     launch = site.launch(job_of(site, 2), launch_cluster=given, **options)
     assert site.outcome(launch)["success"]
     site.ended(launch["job_id"])
+    return str(launch["job_id"])
+
+
+def lose_the_name(site: Site, job_id: str) -> None:
+    """What slurmdbd makes of a job when it hears of the batch step first, which two of its connections can bring about:
+    the row is named for nothing, and has the node of that step.
+    """
+    table, (node, *_others) = f"slurm_acct_db.`{site.lab.cluster_name}_job_table`", site.lab.nodes
+    spoilt = f"update {table} set job_name='allocation', nodelist='{node}' where id_job={job_id}"
+    site.lab.head(["mariadb", "--execute", spoilt])
+    shown = site.lab.head(
+        ["sacct", "--noheader", "--allocations", "--parsable2", f"--jobs={job_id}", "--format=JobName"]
+    )
+    assert shown.stdout.split() == ["allocation"]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -94,7 +110,7 @@ def test_a_student_with_a_login_of_his_own_hands_in_and_edits(site: Site) -> Non
     assert "not done: limits: written down, but Slurm does not enforce them here" in made.output
     try:
         given = json.loads((site.host_path(root) / "vars" / "nobody.json").read_text())["launch_cluster"]
-        hand_in_as_nobody(site, given)
+        job_id = hand_in_as_nobody(site, given)
         check: dict[str, Any] = {
             "course_root": root,
             "course_job": "fit",
@@ -110,6 +126,10 @@ def test_a_student_with_a_login_of_his_own_hands_in_and_edits(site: Site) -> Non
         told = json.loads((site.folder / "checkoff" / f"{name}.json").read_text())
         evidence = [one["text"] for one in told["students"][0]["tasks"][0]["evidence"] if one["source"] == "slurm"]
         assert {"user nobody", f"account {name}-nobody", "nodes 2"} <= set(evidence)
+
+        lose_the_name(site, job_id)
+        named = course(site, "-e", "students=nobody", playbook="checkoff", **check)
+        assert re.search(r"nobody +2 +\d+ +ok +ok +ok +ok +ok +ok +passed 6 of 6", named.output), named.output
 
         (run,) = site.host_path(given["state_root"]).glob("runs/fit/*/1")
         (log,) = (run / "logs" / "0").glob("rank-0003.log")
