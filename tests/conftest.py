@@ -20,11 +20,10 @@ from tests.repository import CACHE, ROOT, run
 settings.register_profile("rankzero", deadline=None)
 settings.load_profile("rankzero")
 
-#: Files whose tests use the environment of the first example, with torch in it. One worker runs them, on one lab with
-#: one store: it is built once.
+#: Files whose tests use the sealed environment of the first example, with torch in it. One worker runs them, on one lab
+#: with one store: it is built once.
 WITH_TORCH = (
     "tests/cluster/test_environment_example.py",
-    "tests/cluster/test_example_cpu_ddp_lab.py",
     "tests/cluster/test_launch_user.py",
 )
 #: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. Then what takes longest, so
@@ -38,6 +37,7 @@ ORDER = (
     "tests/quality/test_lint",
     "tests/quality",
     *WITH_TORCH,
+    "tests/cluster/test_example_cpu_ddp_lab",
     "tests/quality/test_pythons",
     "tests/quality/test_molecule",
     "tests/quality/test_sanity",
