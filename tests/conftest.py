@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.repository import CACHE, ROOT, run
 
@@ -18,7 +20,14 @@ from tests.repository import CACHE, ROOT, run
 settings.register_profile("rankzero", deadline=None)
 settings.load_profile("rankzero")
 
-#: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. The longest prefix decides.
+#: Files whose tests use the sealed environment of the first example, with torch in it. One worker runs them, on one lab
+#: with one store: it is built once.
+WITH_TORCH = (
+    "tests/cluster/test_environment_example.py",
+    "tests/cluster/test_launch_user.py",
+)
+#: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. Then what takes longest, so
+#: that no worker ends alone with it. The longest prefix decides.
 ORDER = (
     "tests/quality/test_repository",
     "tests/quality/test_imports",
@@ -27,13 +36,22 @@ ORDER = (
     "tests/golden",
     "tests/quality/test_lint",
     "tests/quality",
-    "tests",
+    *WITH_TORCH,
+    "tests/cluster/test_example_cpu_ddp_lab",
     "tests/quality/test_pythons",
+    "tests/quality/test_molecule",
     "tests/quality/test_sanity",
+    "tests/cluster/test_site",
+    "tests/cluster/test_examples_gpu",
+    "tests/cluster/test_sweep",
+    "tests/cluster/test_reconcile",
+    "tests/integration/test_hub_cache",
+    "tests/cluster/test_releases",
+    "tests/cluster/test_launch_heal",
     "tests/quality/test_artifact",
     "tests/cluster",
+    "tests",
     "tests/integration",
-    "tests/quality/test_molecule",
 )
 
 
@@ -58,6 +76,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return ORDER.index(max((prefix for prefix in ORDER if path.startswith(prefix)), key=len))
 
     items.sort(key=rank)
+
+
+class ByFile(LoadFileScheduling):
+    """A file of tests stays together, because its tests share a lab; so do the files WITH_TORCH."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return WITH_TORCH[0] if file in WITH_TORCH else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    """In place of `--dist loadfile`; other ways to distribute, and a run in one process, stay as they are."""
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

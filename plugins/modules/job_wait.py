@@ -130,7 +130,8 @@ success:
   type: bool
 state:
   description:
-    - Slurm's state of the newest attempt.
+    - Slurm's state of the newest attempt. Where Slurm takes more than three seconds to close a job that has written its
+      outcome, this is still V(RUNNING) or V(COMPLETING); RV(completed) and RV(success) do not depend on it.
     - V(REJECTED), V(UNSUBMITTED) and V(UNKNOWN) as M(rankzero.slurm.job_info) returns them.
   returned: success
   type: str

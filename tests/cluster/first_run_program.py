@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -128,8 +127,8 @@ def test_interrupted_it_ends_where_it_would_have_ended(
 def test_the_fabric_check_measures_all_reduces_over_gloo(tmp_path: Path) -> None:
     """Two ranks over the loop-back: the first one prints a row a size, the other nothing."""
     folder = PROGRAM.parents[2] / "playbooks" / "files" / "fabric"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        meet = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    # They meet at a file: a port that is free now may be somebody else's when they come, and they would wait for ever.
+    meet = f"file://{tmp_path / 'meet'}"
     given = {"backend": "gloo", "meet": meet, "ranks": 2, "local": 0, "sizes": [1024, 1 << 20], "seconds": 120}
     running = [
         subprocess.Popen(
@@ -141,7 +140,11 @@ def test_the_fabric_check_measures_all_reduces_over_gloo(tmp_path: Path) -> None
         )
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=200)[0] for process in running]
+    try:
+        said = [process.communicate(timeout=300)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
     assert [process.returncode for process in running] == [0, 0]
     rows = [json.loads(line) for line in said[0].splitlines()]
     assert [(row["size"], row["cut"]) for row in rows] == [(1024, False), (1 << 20, False)]

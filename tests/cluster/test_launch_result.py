@@ -16,6 +16,8 @@ import pytest
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Played, Site, log_of, rank_logs, read_json
 
+#: What Slurm says of a job that has written its outcome and that it has not closed yet.
+CLOSING = ("RUNNING", "COMPLETING")
 CONTRACT = {"require": {"loss": {"lt": 2}}}
 ENDING = {**CONTRACT, "then": "end"}
 
@@ -104,7 +106,9 @@ def test_the_verdict_is_the_artifacts(host: str, played: tuple[Site, Played]) ->
     assert f"[rankzero] {'success' if success else 'failure'}: " in said and case.said in said, said
     # And so is what the role makes of it.
     (waited,) = play.results("rankzero.slurm.job_wait", host)
-    assert (waited["completed"], waited["success"], waited["state"]) == (True, success, case.state), waited
+    assert (waited["completed"], waited["success"]) == (True, success), waited
+    # It waits some seconds for Slurm to close the job; a busy machine takes longer. Slurm's last word is above.
+    assert waited["state"] in (case.state, *CLOSING), waited
     (report,) = play.results("rankzero.slurm.job_report", host)
     assert report["failed"] is not success and report["verdict"] == ("succeeded" if success else "failed"), report
     assert f"job {launch['job_id']}, generation 1: submitted" in play.output

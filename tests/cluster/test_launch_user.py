@@ -106,14 +106,18 @@ def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
 
 
 def test_the_example_trains_under_both_launchers(site: Site) -> None:
-    """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it."""
+    """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it.
+
+    Its store is that of the other tests with torch: what one of them has built is not built again.
+    """
     shutil.copytree(EXAMPLE, site.folder / "first_run", ignore=shutil.ignore_patterns("runs", "__pycache__"))
     kinds = ("srun", "torchrun")
     jobs = {
         kind: {"launch_job": "first_run/jobs/first_run.yml", "launch_overrides": {"launcher": kind, "nodes": 2}}
         for kind in kinds
     }
-    played = site.play_many(jobs, wait=True, timeout=600)
+    cluster = {**site.cluster, "store_root": f"{site.lab.shared_inside}/example/store_root"}
+    played = site.play_many(jobs, wait=True, timeout=600, launch_cluster=cluster)
     assert played.rc == 0, played.output
     for kind in kinds:
         launch = played.launch(kind)

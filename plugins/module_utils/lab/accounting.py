@@ -40,6 +40,7 @@ def initialise(lab: Lab) -> None:
             "--no-defaults",
             f"--user={user}",
             f"--datadir={building}",
+            f"--tmpdir={building}",  # in /tmp the server of another lab that starts now would remove its tables
             "--skip-test-db",
             "--auth-root-authentication-method=socket",
             "--innodb-log-file-size=16M",

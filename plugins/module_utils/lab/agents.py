@@ -281,12 +281,16 @@ def _device_directory(lab: Lab, root: str) -> list[list[Any]]:
 
 
 def _mariadbd_argv(lab: Lab, user: str, socket: str) -> list[str]:
-    """A small server: no network, no durability across a power cut of the machine (a lab has nothing to lose there)."""
+    """A small server: no network, no durability across a power cut of the machine (a lab has nothing to lose there).
+
+    A starting server removes every temporary table in its tmpdir: in /tmp those of another lab's server, too.
+    """
     return [
         _MARIADBD,
         "--no-defaults",
         f"--user={user}",
         f"--datadir={lab.path('db')}",
+        f"--tmpdir={lab.path('db')}",
         f"--socket={socket}",
         f"--pid-file={lab.path('db', 'mariadbd.pid')}",
         f"--init-file={lab.path('etc', 'grants.sql')}",

@@ -264,4 +264,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _is_thing(item: os.DirEntry[str], *, folder: bool) -> bool:
     right = item.is_dir(follow_symlinks=False) if folder else item.is_file(follow_symlinks=False)
-    return right and item.stat(follow_symlinks=False).st_uid == os.geteuid()
+    try:
+        return right and item.stat(follow_symlinks=False).st_uid == os.geteuid()
+    except FileNotFoundError:  # another prune has taken it since the folder was read
+        return False
