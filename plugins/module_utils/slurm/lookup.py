@@ -62,9 +62,6 @@ SACCT_COLUMNS = (
 DEFAULT_REACH = 90 * 86400
 # Clocks of a login node and the controller differ; a job may not be taken for older than the intent to submit it.
 CLOCK_SLACK = 300
-# The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: that of a
-# short job, or of a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
-NAMELESS = ("", "allocation")
 # Slurm requeues a job within seconds of its nodes' death or its preemption, or not at all.
 REQUEUE_TIME = 30
 # `scontrol show job` takes one id: above this many it would be one command a job.
@@ -103,8 +100,8 @@ class JobRecord:
 
     @property
     def nameless(self) -> bool:
-        """Accounting does not know its name (see NAMELESS)."""
-        return self.name in NAMELESS
+        """Accounting has lost its name."""
+        return self.name in states.NAMELESS
 
     @property
     def array_job_id(self) -> str:
@@ -336,12 +333,7 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: 
     return fold_attempts(from_sacct(row) for row in rows)
 
 
-def find_by_id(
-    slurm: Slurm,
-    ids: Iterable[str],
-    *,
-    since: float | None = None,
-) -> dict[str, JobRecord]:
+def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) -> dict[str, JobRecord]:
     """Records by job id for those of `ids` that any source knows; the array tasks of an array's id are included.
 
     `since`: rows submitted before it (epoch seconds, minus a slack for clocks) are another job with a reused id.

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.reasons import REASONS, bare
 
+# The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: that of a
+# short job, or of a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
+NAMELESS = ("", "allocation")
 PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 # The job holds nodes (or did a moment ago): the program may be running.
 RUNNING = frozenset(
