@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import look
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import prune as pruning
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
 
@@ -361,3 +362,20 @@ def test_two_prunes_at_once_share_the_work(place: Place) -> None:
     assert sum(counts) == len(things)
     assert not any(path.exists() for path in things)
     assert not list(place.store.rglob(".*.tmp")) and not list(place.state.rglob(".*.tmp"))
+
+
+def test_what_another_prune_takes_after_the_folder_was_read_is_not_there(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, left = place.thing(f"code/{'0' * 64}"), place.thing(f"code/{'1' * 64}")
+    entries = look._entries
+
+    def and_then_one_goes(folder: str) -> list[os.DirEntry[str]]:
+        found = entries(folder)
+        if folder == str(taken.parent) and taken.exists():
+            fresh.delete(str(taken))
+        return found
+
+    monkeypatch.setattr(look, "_entries", and_then_one_goes)
+    removed = place.prune()["removed"]
+    assert [one["path"] for one in removed] == [str(left)] and not left.exists()
