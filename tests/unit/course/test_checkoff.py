@@ -20,15 +20,6 @@ from tests.unit.course.semester import CODE, Semester, against, launch_of, resul
 from tests.unit.slurm.recorded import NO_DATABASE
 
 
-@pytest.fixture
-def semester(tmp_path: Path) -> Semester:
-    """ada has handed in two good runs; ben nothing yet."""
-    made = Semester(tmp_path)
-    made.hand_in("ada", 3, 11)
-    made.hand_in("ada", 5, 12, epoch=0.03)
-    return made
-
-
 def edit(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text

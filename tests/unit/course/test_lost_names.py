@@ -5,20 +5,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.unit.course.semester import Semester, against, results
-
-
-@pytest.fixture
-def semester(tmp_path: Path) -> Semester:
-    """ada has handed in two good runs."""
-    made = Semester(tmp_path)
-    made.hand_in("ada", 3, 11)
-    made.hand_in("ada", 5, 12, epoch=0.03)
-    return made
 
 
 def test_a_name_that_accounting_has_lost_is_asked_of_the_queue(semester: Semester) -> None:
