@@ -78,9 +78,7 @@ def hand_in_as_nobody(site: Site, given: dict[str, Any]) -> str:
 
 
 def lose_the_name(site: Site, job_id: str) -> None:
-    """What slurmdbd makes of a job when it hears of the batch step first, which two of its connections can bring about:
-    the row is named for nothing, and has the node of that step.
-    """
+    """A row as slurmdbd makes it when it hears of the batch step before the job: named for nothing, with one node."""
     table, (node, *_others) = f"slurm_acct_db.`{site.lab.cluster_name}_job_table`", site.lab.nodes
     spoilt = f"update {table} set job_name='allocation', nodelist='{node}' where id_job={job_id}"
     site.lab.head(["mariadb", "--execute", spoilt])
