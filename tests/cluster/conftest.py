@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, faults, layout
+from tests.cluster import attack
 from tests.cluster.launching import Site
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,5 +190,15 @@ def site_lab() -> Iterator[LabCluster]:
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A user who launches on the session's lab. Files whose tests need another lab have a fixture of this name."""
     made = Site(lab, tmp_path, request.node.name)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def attack_lab(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[attack.AttackLab]:
+    """The session's lab with a victim, an attacker and an administrator on it; see attack.py."""
+    attack.skip_without_users(lab)
+    attack.add_accounts(lab)
+    made = attack.AttackLab(lab, tmp_path, request.node.name)
     yield made
     made.close()
