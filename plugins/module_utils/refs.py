@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import bundle_key, read_bundle
 
 
 def is_present(ref: Mapping[str, str]) -> bool:
     """An environment must be whole and its Python still be there; the others got their name when they were whole."""
     if ref["kind"] == "environment":
         return present(ref["path"]) is not None
+    if ref["kind"] == "runtime":
+        try:
+            return is_own(ref["path"]) and bundle_key(read_bundle(ref["path"])) == ref["key"]
+        except OSError:
+            return False
     if ref["kind"] == "image":  # of which a runtime needs one file, made with the rest or later
         return os.path.isfile(os.path.join(ref["path"], ref["file"]))
     return os.path.isdir(ref["path"])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import functools
 import getpass
-import hashlib
 import json
 import os
 import platform
@@ -43,6 +42,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import read_build
@@ -119,8 +119,7 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
     for name in RUNTIME_FILES:
         with open(os.path.join(RUNTIME, name), encoding="utf-8") as stream:
             files[name] = stream.read()
-    digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-    return digest[:32], files
+    return bundle_key(files), files
 
 
 def _placement(spec: LaunchSpec) -> dict[str, Any] | None:

@@ -23,8 +23,11 @@ import stat
 import sys
 import time
 
+# A job's script checks the folder by what lies in it: no byte code may.
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import formats
+
+import formats  # noqa: E402
 
 POLL_SECONDS = 0.25
 REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more

@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     publish,
     sync_folder,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest, read_tree
 
 _BLOCK = 1 << 20
@@ -115,6 +116,8 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
         target = os.path.join(folder, entry.path)
         os.makedirs(os.path.join(folder, *parts[:-1]), exist_ok=True)
         try:
+            if not is_own(source.path):
+                raise PermissionError(f"{source.path} can be written by others: by that name the new one could, too")
             os.link(source.path, target, follow_symlinks=False)
         except OSError:  # no hard links here, or too many of this one
             shutil.copy2(source.path, target, follow_symlinks=False)

@@ -44,15 +44,15 @@ def root_of(store_root: str) -> str:
 def fresh_folder(target: str) -> Iterator[str]:
     """A new, empty folder beside `target`, removed at the end unless `publish` has given it the name.
 
-    Who may read it is the user's own choice (umask). OSErrors that happen inside leave as RankzeroErrors that say what
-    to do.
+    Nobody else gets into it while it grows, whatever the umask. OSErrors that happen inside leave as RankzeroErrors
+    that say what to do.
     """
     parent, name = os.path.split(target)
     folder = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
-        os.makedirs(parent, exist_ok=True)
+        open_folders(parent)
         sweep(parent)
-        os.mkdir(folder)
+        os.mkdir(folder, 0o700)
         yield folder
     except OSError as error:
         raise trouble(error, parent) from error
@@ -61,7 +61,12 @@ def fresh_folder(target: str) -> Iterator[str]:
 
 
 def publish(folder: str, target: str) -> bool:
-    """Give the finished `folder` its name. False when somebody else's is there already. Raises OSError."""
+    """Give what is finished its name: everybody may read it, only its owner may write it. False when another is there
+    already. Raises OSError.
+    """
+    if not os.path.islink(folder):
+        # A folder without the owner's right to write could not move to another one.
+        os.chmod(folder, 0o755 if os.path.isdir(folder) else _read_only(os.lstat(folder).st_mode))
     try:
         os.rename(folder, target)
     except OSError as error:
@@ -82,6 +87,18 @@ def remove(path: str) -> bool:
         return False
     delete(doomed)
     return True
+
+
+def open_folders(path: str) -> None:
+    """Make a folder of a store and those above it: 0755 whatever the umask. What is there keeps its mode. Raises
+    OSError.
+    """
+    if not path or os.path.isdir(path):
+        return
+    open_folders(os.path.dirname(path))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o755)
 
 
 def make_folders(path: str) -> None:
@@ -133,14 +150,20 @@ def sweep(parent: str) -> list[str]:
     return swept
 
 
-def make_read_only(folder: str, *, keep: int = 0o555) -> None:
-    """Take away everybody's right to write below (and on) `folder`. Links are left alone. Raises OSError."""
+def make_read_only(folder: str) -> None:
+    """Let everybody read what lies below `folder`, and nobody write it, whatever the umask it was made under. Links are
+    left alone, and `folder` itself is seen to by `publish`. Raises OSError.
+    """
     for place, folders, files in os.walk(folder):
         for name in files + folders:
             path = os.path.join(place, name)
             mode = os.lstat(path).st_mode
             if not stat.S_ISLNK(mode):
-                os.chmod(path, stat.S_IMODE(mode) & keep)
+                os.chmod(path, _read_only(mode))
+
+
+def _read_only(mode: int) -> int:
+    return 0o555 if stat.S_ISDIR(mode) or mode & 0o100 else 0o444
 
 
 def sync_folder(path: str) -> None:

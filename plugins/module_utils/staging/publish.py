@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shutil
 import socket
@@ -12,25 +14,64 @@ import time
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import place
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    delete,
+    open_folders,
+    place,
+    set_aside,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own
+
+# No file of a bundle is as large: what is, is not ours and not read.
+_LARGEST = 1 << 20
+
+
+def bundle_key(files: Mapping[str, str]) -> str:
+    """The name of a folder of text files that is its content: as a job's script computes it, with sha256sum(1) over the
+    output of sha256sum(1) for all files in the order of their names.
+    """
+    sums = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(sums.encode()).hexdigest()[:32]
+
+
+def read_bundle(directory: str) -> dict[str, str]:
+    """The files of a folder that `publish_files` has made, and whatever else lies in it. Raises OSError."""
+    found = {}
+    with os.scandir(directory) as items:
+        for item in items:
+            found[item.name] = ""
+            if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_size < _LARGEST:
+                with open(item.path, encoding="utf-8", errors="replace") as stream:
+                    found[item.name] = stream.read()
+    return found
 
 
 def publish_files(directory: str, files: Mapping[str, str]) -> bool:
-    """Create `directory` with `files` (name -> text). False when it is there already: same name, same content."""
-    if os.path.isdir(directory):
-        return False
+    """Make `directory` hold `files` (name -> text) and nothing else: 0755 and 0644, whatever the umask. False when it
+    does so already.
+    """
     temporary = f"{directory}.{socket.gethostname()}-{os.getpid()}-{time.time_ns()}.tmp"
     try:
-        os.makedirs(temporary)
+        if os.path.isdir(directory):
+            if is_own(directory) and read_bundle(directory) == files:
+                return False
+            # Another user's is not ours to delete, but its name is.
+            aside = set_aside(directory)
+            with contextlib.suppress(OSError):
+                delete(aside or "")
+        open_folders(os.path.dirname(directory))
+        os.mkdir(temporary, 0o700)
         for name, text in files.items():
             with open(os.path.join(temporary, name), "w", encoding="utf-8") as stream:
                 stream.write(text)
                 stream.flush()
+                os.fchmod(stream.fileno(), 0o644)
                 os.fsync(stream.fileno())
+        os.chmod(temporary, 0o755)
         os.rename(temporary, directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if os.path.isdir(directory):
+        if os.path.isdir(directory) and not isinstance(error, PermissionError):
             return False
         raise RankzeroError(
             f"state_root: cannot write {directory}: {error.strerror or error}. Name a folder on shared storage that "

@@ -8,18 +8,22 @@ from __future__ import annotations
 import contextlib
 import os
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import open_folders
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own
+
 
 def share(target: str, known: str) -> None:
     """Make `target` the same file as `known`, the place of its content, whichever was there first.
 
-    On a file system without hard links each place has its own file.
+    On a file system without hard links each place has its own file, and so it does where `known` can be written by
+    anybody else: its name would be all that speaks for its content.
     """
     with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(known), exist_ok=True)
+        open_folders(os.path.dirname(known))
         try:
             os.link(target, known)
         except FileExistsError:
-            if os.path.getsize(known) == os.path.getsize(target):
+            if is_own(known) and os.path.getsize(known) == os.path.getsize(target):
                 os.link(known, f"{target}.shared")
                 os.replace(f"{target}.shared", target)
 

@@ -27,11 +27,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, runtime_bundle, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 
-CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, "r" * 32
+CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, runtime_bundle()[0]
 
 SRUN = """\
 import os, signal, subprocess, sys
@@ -116,9 +117,7 @@ class Site:
         self.code = self.store / "code" / CODE_KEY
         self.code.mkdir(parents=True)
         (self.code / "probe.py").write_text(PROBE, encoding="utf-8")
-        runtime = self.state / "runtime" / RUNTIME_KEY
-        runtime.parent.mkdir(parents=True)
-        runtime.symlink_to(RUNTIME)
+        publish_files(str(self.state / "runtime" / RUNTIME_KEY), runtime_bundle()[1])
         #: Bodies of the stand-ins, by command.
         self.functions = {
             "srun": f'exec {shlex.join([sys.executable, "-I", str(self.tools / "srun.py")])} "$@"',

@@ -11,11 +11,12 @@ import shutil
 import signal
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.unit.runtime.harness import ARTIFACT, Job, Site, shell, wait_for
+from tests.unit.runtime.harness import ARTIFACT, RUNTIME_KEY, Job, Site, shell, wait_for
 
 # --- the claim
 
@@ -83,11 +84,25 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
     assert sorted(str(path.relative_to(job.run)) for path in job.run.rglob("*")) == back
 
 
-def test_a_runtime_that_is_not_on_the_node_is_named(site: Site) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        shutil.rmtree,
+        lambda folder: (folder / "job.sh").write_text("echo planted\n", encoding="utf-8"),
+        lambda folder: (folder / "json.py").write_text("print('planted')\n", encoding="utf-8"),
+        lambda folder: (folder / "__pycache__").mkdir(),
+        lambda folder: (folder / "rank.sh").unlink(),
+        lambda folder: ((folder / "rank.sh").unlink(), (folder / "rank.sh").symlink_to(folder / "job.sh")),
+    ],
+    ids=["gone", "edited", "a module more", "byte code", "a file less", "a link"],
+)
+def test_a_runtime_that_is_not_what_was_published_is_not_run(site: Site, change: Callable[[Path], object]) -> None:
     job = site.job({})
-    (site.state / "runtime" / ("r" * 32)).unlink()
+    change(site.state / "runtime" / RUNTIME_KEY)
     assert job.finish() == 78
-    assert "is not on this node" in job.log()
+    assert "is not on this node, or was changed there" in job.log()
+    assert "planted" not in job.log()
+    assert not (job.run / "claim").exists()
 
 
 # --- by hand

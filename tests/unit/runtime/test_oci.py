@@ -22,7 +22,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 from tests import images
-from tests.unit.runtime.harness import ENVIRONMENT_KEY, RUNTIME_KEY, Job, Site, wait_for
+from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
 
 _spec = importlib.util.spec_from_file_location("rankzero_oci", Path(RUNTIME) / "oci.py")
 assert _spec and _spec.loader
@@ -70,12 +70,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path)
-    # The harness links it, and the place that it leads to is not mounted.
-    runtime = made.state / "runtime" / RUNTIME_KEY
-    runtime.unlink()
-    shutil.copytree(RUNTIME, runtime)
-    return made
+    return Site(tmp_path)
 
 
 def job(site: Site, image: Path, spec: dict[str, Any] | None = None, **container: Any) -> Job:

@@ -10,11 +10,23 @@ import sys
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import bundle_key, publish_files
 
 
-def test_code_and_runtime_are_there_when_their_folder_is(tmp_path: Path) -> None:
+def test_code_is_there_when_its_folder_is(tmp_path: Path) -> None:
     assert is_present({"kind": "code", "path": str(tmp_path)})
-    assert not is_present({"kind": "runtime", "path": str(tmp_path / "missing")})
+
+
+def test_the_runtime_is_there_when_its_folder_holds_what_its_name_says(tmp_path: Path) -> None:
+    files = {"job.sh": "true\n", "rank.sh": ""}
+    ref = {"kind": "runtime", "key": bundle_key(files), "path": str(tmp_path / "runtime" / bundle_key(files))}
+    assert not is_present(ref)
+    assert publish_files(ref["path"], files)
+    assert is_present(ref)
+    (Path(ref["path"]) / "json.py").write_text("", encoding="utf-8")
+    assert not is_present(ref)
+    assert publish_files(ref["path"], files)
+    assert is_present(ref)
 
 
 def test_an_environment_is_there_only_while_its_python_is(tmp_path: Path) -> None:
