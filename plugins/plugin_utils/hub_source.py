@@ -12,7 +12,6 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain, selected
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of, unzip
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, selected
+
+# Whoever made the archive may have put anything into it; a repository of the hub is files.
+_FILES = extraction.Rules(links="skip", special="skip")
 
 
 @dataclass(frozen=True)
@@ -60,31 +64,16 @@ def _unpacked(archive: str, folder: str) -> str:
             f"src: {archive} is not there; expected a folder or an archive (tar, zip) on the controller"
         )
     try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as packed:
-                for name in packed.namelist():
-                    plain(name.rstrip("/"))
-                packed.extractall(folder)
-        elif tarfile.is_tarfile(archive):
-            _untar(archive, folder)
-        else:
-            raise RankzeroError(f"src: {archive} is neither a folder nor an archive (tar, zip)")
-    except (OSError, EOFError, tarfile.TarError, zlib.error, zipfile.BadZipFile) as error:
+        with said_of(f"src: {archive}", "Bring it again."):
+            if zipfile.is_zipfile(archive):
+                unzip(archive, folder)
+            elif tarfile.is_tarfile(archive):
+                extraction.untar(archive, folder, _FILES)
+            else:
+                raise RankzeroError(f"src: {archive} is neither a folder nor an archive (tar, zip)")
+    except OSError as error:
         raise RankzeroError(f"src: {archive} cannot be unpacked: {error}") from error
     return folder
-
-
-def _untar(archive: str, folder: str) -> None:
-    """Files only, by plain names: whoever made the archive may have put anything into it."""
-    with tarfile.open(archive) as packed:
-        for member in packed:
-            content = packed.extractfile(member) if member.isreg() else None
-            if content is None:
-                continue
-            path = os.path.join(folder, plain(member.name.removeprefix("./")))
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                shutil.copyfileobj(content, stream)
 
 
 def _single(folder: str) -> str:

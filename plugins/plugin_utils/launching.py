@@ -64,6 +64,7 @@ RUNTIME_FILES = (
     "data.sh",
     "disk.py",
     "enter.sh",
+    "extraction.py",
     "formats.py",
     "holding.py",
     "holding.sh",

@@ -24,6 +24,11 @@ import tarfile
 import time
 import zlib
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import extraction  # noqa: E402
+
 BLOCK = 1 << 20
 # What a file takes on disk at least, and its inode.
 CLUSTER = 4096
@@ -134,30 +139,10 @@ def unpack(archive, target):
     """Make the folder `target` of an archive whose checksum was right. Raises Damaged and OSError."""
     os.mkdir(target)
     try:
-        with tarfile.open(archive, "r:*") as packed:
-            for entry in packed:
-                parts = entry.name.split("/")
-                if not all(parts) or ".." in parts:
-                    raise Damaged(f"{entry.name!r} is no plain relative path")
-                full = os.path.join(target, entry.name)
-                if entry.isdir():
-                    os.mkdir(full)
-                elif entry.issym():
-                    os.symlink(entry.linkname, full)
-                elif entry.isreg():
-                    write(packed.extractfile(entry), full, entry.mode)
-                else:
-                    raise Damaged(f"{entry.name!r} is neither a file nor a folder nor a link")
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+        # What a tree links to is its own affair: an environment's Python is the node's.
+        extraction.untar(archive, target, extraction.Rules(links="any", control=True), TIME)
+    except (extraction.Refused, extraction.Damaged) as error:
         raise Damaged(str(error)) from error
-
-
-def write(content, path, mode):
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode & 0o777)
-    with open(descriptor, "wb") as stream:
-        for block in iter(lambda: content.read(BLOCK), b""):
-            stream.write(block)
-        os.utime(stream.fileno(), (TIME, TIME))
 
 
 def kept(target):

@@ -16,6 +16,7 @@ import subprocess
 import time
 
 import disk
+import extraction
 
 MOUNT_SECONDS = 20.0
 # What a file and a folder take on disk at least, when the environment is unpacked.
@@ -83,12 +84,22 @@ def unpacked(node, file, facts, homes):
     home = disk.Home(disk.choose(node.places, size, 2 * facts["files"], node.limit))
     homes.append(home)
     target = os.path.join(home.path, f"{node.view}.tree")
-    done = subprocess.run(
-        [tool, "-q", "-n", "-f", "-no-xattrs", "-d", target, file], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise disk.Trouble(f"unsquashfs: {' '.join(done.stderr.split())[-200:]}")
+    try:
+        listed = unsquashed([tool, "-q", "-lln", "-d", target, file])
+        rules = extraction.Rules(links="any", control=True)
+        extraction.check(extraction.of_listing(listed, target), rules, os.path.getsize(file))
+    except extraction.Refused as error:
+        raise disk.Trouble(f"{file}: {error}") from error
+    unsquashed([tool, "-q", "-n", "-f", "-no-xattrs", "-d", target, file])
     return target
+
+
+def unsquashed(words):
+    """What unsquashfs says. Raises Trouble."""
+    done = subprocess.run(words, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise disk.Trouble(f"unsquashfs: {' '.join(done.stderr.decode('utf-8', 'replace').split())[-200:]}")
+    return os.fsdecode(done.stdout)
 
 
 def mounted(node, file, facts, homes, daemons):

@@ -201,7 +201,8 @@ def test_a_conda_environment_that_was_packed_elsewhere(site: Site, index: Index)
     prefix = site.folder / "prefix"
     for name in ("bin", "conda-meta", "etc/conda/activate.d"):
         (prefix / name).mkdir(parents=True)
-    (prefix / "bin" / "python").symlink_to("/usr/bin/python3")
+    (prefix / "bin" / "python").write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n', encoding="utf-8")
+    (prefix / "bin" / "python").chmod(0o755)
     (prefix / "bin" / "conda-unpack").write_text("")
     (prefix / "etc" / "conda" / "activate.d" / "gdal.sh").write_text('export GDAL_DATA="$CONDA_PREFIX/share/gdal"\n')
     with tarfile.open(site.folder / "code" / "lab.tar.gz", "w:gz") as archive:

@@ -94,6 +94,8 @@ def canonical(tree: Tree, values: Mapping[str, str]) -> Tree:
             path = posixpath.dirname(path)
             if path not in made.nodes:
                 made.nodes[path] = Node("d")
+            elif made.nodes[path].kind != "d":
+                raise RankzeroError(f"image: /{path} is no folder in the image, and something has to lie in it.")
     return made
 
 

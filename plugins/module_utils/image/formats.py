@@ -9,14 +9,17 @@ import json
 import os
 import platform
 import shutil
+import stat
 import struct
-import subprocess
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
 
 SIF = "image.sif"
 BUNDLE = "bundle"
@@ -34,9 +37,9 @@ _ARCHITECTURES = {"x86_64": b"02", "aarch64": b"04"}
 _BLOCK = 1 << 20
 
 
-def write_sif(squashfs: str, target: str, digest: str) -> None:
+def write_sif(image: str, target: str, digest: str) -> None:
     """A SIF file whose only partition is the squashfs file; the same bytes for the same image. Raises OSError."""
-    size = os.path.getsize(squashfs)
+    size = os.path.getsize(image)
     architecture = _ARCHITECTURES.get(platform.machine(), b"00") + b"\0"
     extra = struct.pack("<ii3s", _SQUASHFS, _PRIMARY_SYSTEM, architecture)
     descriptor = _DESCRIPTOR.pack(
@@ -47,7 +50,7 @@ def write_sif(squashfs: str, target: str, digest: str) -> None:
         _LAUNCH, b"SIF_MAGIC", b"01", architecture, uuid.UUID(hex=digest[:32]).bytes, EPOCH, EPOCH,
         _DESCRIPTORS - 1, _DESCRIPTORS, _DESCRIPTORS_AT, table, _DATA_AT, size,
     )  # fmt: skip
-    with open(target, "wb") as out, open(squashfs, "rb") as source:
+    with open(target, "wb") as out, open(image, "rb") as source:
         out.write(header)
         out.seek(_DESCRIPTORS_AT)
         out.write(descriptor)
@@ -75,16 +78,21 @@ def bundle_config(sidecar: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_bundle(squashfs: str, folder: str, sidecar: Mapping[str, Any]) -> None:
+def write_bundle(image: str, folder: str, sidecar: Mapping[str, Any]) -> None:
     """`folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
     tool = shutil.which("unsquashfs")
     if tool is None:
         raise RankzeroError("formats: oci needs unsquashfs; install package squashfs-tools on this host.")
     os.makedirs(folder)
-    words = [tool, "-no-progress", "-no-xattrs", "-quiet", "-d", os.path.join(folder, "rootfs"), squashfs]
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        raise RankzeroError(f"formats: {tool} failed: " + " ".join((done.stderr or done.stdout or "").split())[-400:])
+    root = os.path.join(folder, "rootfs")
+    with said_of(f"formats: {image}", "Build the image anew."):
+        squashfs.unpack(tool, image, root, extraction.Rules(links="any", control=True))
+    # Everybody sees the folder, and no mount option takes these bits away from it, as it does from the file.
+    for place, _folders, files in os.walk(root):
+        for name in files:
+            mode = os.lstat(os.path.join(place, name)).st_mode
+            if stat.S_ISREG(mode) and mode & 0o6000:
+                os.chmod(os.path.join(place, name), stat.S_IMODE(mode) & 0o777)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as stream:
         json.dump(bundle_config(sidecar), stream, indent=1, sort_keys=True)
         stream.write("\n")

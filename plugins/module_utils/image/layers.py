@@ -9,6 +9,7 @@ specification: image layout, layer changesets with whiteouts).
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -19,14 +20,20 @@ import shutil
 import stat
 import subprocess
 import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
 
 _BLOCK = 1 << 20
+# The root of a container: links wherever it wants them, and devices, which are left out.
+_ROOT = extraction.Rules(links="any", special="skip", control=True)
+# What an engine has saved: the documents and the layers as files.
+_SAVED = extraction.Rules(links="skip", special="skip")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _REF_NAME = "org.opencontainers.image.ref.name"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -47,23 +54,27 @@ class Node:
 @dataclass
 class Tree:
     """Path without a leading slash -> node. `config` is the image's own (Env, WorkingDir, ...); `skipped` counts
-    devices, pipes and sockets."""
+    devices, pipes and sockets; `above` are the folders that something lies in; `held` has the archives open."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     skipped: int = 0
+    above: set[str] = field(default_factory=set)
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def add(self, path: str, node: Node) -> None:
         path = self._real(path)
         if path:
-            old = self.nodes.get(path)
-            if old is not None and old.kind == "d" and node.kind != "d":
+            # Below what is no folder nothing can lie, also where the folder itself was never named.
+            if node.kind != "d" and path in self.above:
                 self._remove({path}, set())
             self.nodes[path] = node
+            while (path := posixpath.dirname(path)) and path not in self.above:
+                self.above.add(path)
 
     def layer(self, archive: tarfile.TarFile) -> None:
         """Lay one layer over what is there."""
-        members = [(clean, member) for member in archive if (clean := _clean(member.name))]
+        members = [(clean, one) for one in extraction.headers(archive, _ROOT) if (clean := _clean(one.name))]
         gone, emptied = set(), set()
         for path, _member in members:
             parent, name = posixpath.split(path)
@@ -172,11 +183,9 @@ def of_archives(paths: Iterable[str], work: str, config: Mapping[str, Any] | Non
     """The tree of tar files, the lowest first; packed ones are unpacked into `work`. Raises RankzeroError."""
     tree = Tree(config=config or {})
     for path in paths:
-        try:
+        with said_of(f"image: {path}", "Bring it again."):
             # Open as long as the tree is used: the files' content is read from it.
-            tree.layer(tarfile.open(_plain(path, work), "r:"))  # noqa: SIM115
-        except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise RankzeroError(f"image: {path} is no whole tar file ({error}).") from error
+            tree.layer(tree.held.enter_context(extraction.tar(_plain(path, work))))
     return tree
 
 
@@ -188,18 +197,35 @@ def _plain(path: str, work: str) -> str:
         return path
     target = os.path.join(work, f"layer-{len(os.listdir(work))}.tar")
     if head.startswith(_GZIP):
-        with gzip.open(path, "rb") as packed, open(target, "wb") as plain:
-            shutil.copyfileobj(packed, plain, _BLOCK)
+        with extraction.damage(), gzip.open(path, "rb") as packed:
+            _copy(cast("IO[bytes]", packed), target, path)
         return target
     tool = shutil.which("zstd")
     if tool is None:
         raise RankzeroError(
             "image: a layer is packed with zstd, and the command zstd is not here: install package zstd."
         )
-    done = subprocess.run([tool, "-q", "-d", "-f", path, "-o", target], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RankzeroError(f"image: {path}: {done.stderr.strip()}")
+    with subprocess.Popen([tool, "-q", "-d", "-c", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            _copy(cast("IO[bytes]", process.stdout), target, path)
+        except BaseException:
+            process.kill()
+            raise
+        said = cast("IO[bytes]", process.stderr).read().decode("utf-8", "replace")
+    if process.returncode:
+        raise RankzeroError(f"image: {path}: {said.strip()}")
     return target
+
+
+def _copy(packed: IO[bytes], target: str, path: str) -> None:
+    """Unpack the layer `path`, unless it grows beyond what a layer of its size can honestly hold."""
+    left = extraction.most_bytes(_ROOT, os.path.getsize(path))
+    with open(target, "wb") as plain:
+        for block in iter(lambda: packed.read(_BLOCK), b""):
+            left -= len(block)
+            if left < 0:
+                raise extraction.Refused("it unpacks to more than an archive of its size can honestly hold")
+            plain.write(block)
 
 
 def of_squashfs(path: str, work: str, config: Mapping[str, Any] | None = None) -> Tree:
@@ -209,15 +235,13 @@ def of_squashfs(path: str, work: str, config: Mapping[str, Any] | None = None) -
     if stream:
         with open(target, "wb") as out:
             done = subprocess.run([stream, path], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
-    elif unpack:
-        words = [unpack, "-no-progress", "-no-xattrs", "-quiet", "-d", target, path]
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    else:
-        raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng.")
-    if done.returncode:
-        raise RankzeroError(f"image: {path} cannot be read: {' '.join(done.stderr.split())[-400:]}")
-    if stream:
+        if done.returncode:
+            raise RankzeroError(f"image: {path} cannot be read: {' '.join(done.stderr.split())[-400:]}")
         return of_archives([target], work, config)
+    if not unpack:
+        raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng.")
+    with said_of(f"image: {path}", "Bring it again."):
+        squashfs.unpack(unpack, path, target, _ROOT)
     tree = of_folder(target)
     tree.config = config or {}
     return tree
@@ -232,13 +256,8 @@ def of_image(path: str, work: str, tag: str | None = None) -> Tree:
     if os.path.isfile(path):
         folder = os.path.join(work, "archive")
         os.mkdir(folder)
-        with tarfile.open(path, "r:") as archive:
-            for member in archive:
-                if member.isreg() and _clean(member.name):
-                    target = os.path.join(folder, _clean(member.name))
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
-                    with _content(archive, member) as source, open(target, "wb") as out:
-                        shutil.copyfileobj(source, out, _BLOCK)
+        with said_of(f"reference: {path}", "Save the image anew."):
+            extraction.untar(path, folder, _SAVED)
     layers, config = _parts(folder, tag)
     return of_archives(layers, work, config)
 

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import redact
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction, marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     free_space,
     make_read_only,
@@ -297,15 +297,8 @@ def _installed(path: str) -> dict[str, str]:
 def _unpack(archive: str, path: str) -> None:
     """Unpack what conda-pack made, and let it find its place. Raises RankzeroError and OSError."""
     os.mkdir(path)
-    try:
-        with tarfile.open(archive, "r:*") as packed:
-            for entry in packed:
-                if entry.name.startswith("/") or ".." in entry.name.split("/"):
-                    raise RankzeroError(f"environment.file: {archive}: {entry.name!r} leads out of the environment.")
-                entry.uid, entry.gid, entry.uname, entry.gname = os.geteuid(), os.getegid(), "", ""
-                packed.extract(entry, path)
-    except (tarfile.TarError, EOFError) as error:
-        raise RankzeroError(f"environment.file: {archive} cannot be unpacked: {error}.") from error
+    with said_of(f"environment.file: {archive}", "Make it again with `conda-pack -p ENVIRONMENT`."):
+        extraction.untar(archive, path, extraction.Rules(links="inside"))
     program = os.path.join(path, "bin", "conda-unpack")
     if not os.path.isfile(program):
         raise RankzeroError(

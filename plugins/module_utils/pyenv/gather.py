@@ -14,7 +14,6 @@ import platform
 import re
 import shutil
 import sys
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,6 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import program_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
 
@@ -262,8 +262,9 @@ def _put_uv(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
         there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
         resolve(tool, own, sources.read_pip_settings(os.environ), place, lock, there)
         (wheel,) = download(fitting(parse_lock(_read(lock)), aim.target), tool.environment, place)
-        with zipfile.ZipFile(wheel["path"]) as archive:
-            shutil.move(archive.extract(f"uv-{wheel['version']}.data/scripts/uv", place), target)
+        taken = os.path.join(place, "taken")
+        os.mkdir(taken)
+        shutil.move(program_of(wheel["path"], str(wheel["version"]), taken), target)
     os.chmod(target, 0o755)
 
 

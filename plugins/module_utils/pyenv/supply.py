@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import re
-import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -36,7 +35,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction, marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     fresh_folder,
     make_read_only,
@@ -263,25 +263,8 @@ def _lock(root: str, key: str) -> Iterator[None]:
 def _unpacked(archive: str, path: str) -> Iterator[str]:
     """The folder of a set in a tar file: only plain names, only files."""
     with fresh_folder(f"{path}.carried") as folder:
-        try:
-            with tarfile.open(archive, "r:*") as packed:
-                for entry in packed:
-                    name = entry.name.removeprefix("./")
-                    parts = name.split("/")
-                    content = packed.extractfile(entry) if entry.isreg() else None
-                    if entry.isdir():
-                        continue
-                    if content is None or name.startswith("/") or any(part in ("", ".", "..") for part in parts):
-                        raise RankzeroError(
-                            f"source: {archive}: {entry.name!r} is no plain file; nothing was taken over."
-                        )
-                    target = os.path.join(folder, name)
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
-                    with content, open(target, "xb") as out:
-                        for block in iter(lambda: content.read(1 << 20), b""):  # noqa: B023  used in this turn only
-                            out.write(block)
-        except (tarfile.TarError, EOFError) as error:
-            raise RankzeroError(f"source: {archive} is damaged ({error}): bring it again.") from error
+        with said_of(f"source: {archive}", "Bring it again."):
+            extraction.untar(archive, folder)
         # With the set's folder in it, or its files alone.
         names = os.listdir(folder)
         yield os.path.join(folder, names[0]) if len(names) == 1 and MANIFEST not in names else folder

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of, unzip
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, publish
 
 
@@ -53,10 +53,16 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
 def uv_from_wheel(store_root: str, path: str, wheel: Mapping[str, Any], settings: Mapping[str, str]) -> uv.Uv:
     """Take the uv program out of its wheel: it is one file that needs nothing else."""
     version = str(wheel["version"])
-    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work, zipfile.ZipFile(path) as archive:
-        member = f"uv-{version}.data/scripts/uv"
-        program = archive.extract(member, work)
-        return _keep_uv(store_root, program, version, settings)
+    with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
+        return _keep_uv(store_root, program_of(path, version, work), version, settings)
+
+
+def program_of(wheel: str, version: str, folder: str) -> str:
+    """Take the uv program out of its wheel, into an empty folder; its path. Raises RankzeroError."""
+    member = f"uv-{version}.data/scripts/uv"
+    with said_of(f"uv: the wheel {wheel}", "Remove it, and run again."):
+        unzip(wheel, folder, only=member)
+    return os.path.join(folder, member)
 
 
 def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str, str]) -> uv.Uv:

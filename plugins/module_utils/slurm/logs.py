@@ -28,6 +28,7 @@ from typing import IO, Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import Plain, Redactor
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
 CHECKED = 1024
@@ -262,6 +263,8 @@ def place_of(folder: str, origin: str = "") -> str:
     marked = None
     with contextlib.suppress(OSError), open(os.path.join(folder, ORIGIN), encoding="utf-8") as stream:
         marked = stream.read()
+    if origin and not re.fullmatch(r"[0-9a-f]{16}", origin):
+        raise RankzeroError(f"the cluster gave {origin[:40]!a} for the origin of its logs; nothing was fetched")
     if origin and marked not in (None, origin):
         folder = f"{folder}-{origin[:8]}"
     return os.path.join(folder, "logs")
@@ -311,28 +314,32 @@ def holdings(dest: str) -> dict[str, Holding]:
     return found
 
 
-def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[tuple[Part, IO[bytes]]]:
+@contextlib.contextmanager
+def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tuple[Part, IO[bytes]]]]:
     """The parts with their bytes. Raises `RankzeroError` where the archive is not what the manifest says."""
-    with tarfile.open(fileobj=archive, mode="r|gz") as tar:
-        expected = iter(parts)
-        for entry in tar:
-            part = next(expected, None)
-            stream = tar.extractfile(entry) if entry.isreg() else None
-            if part is None or stream is None or entry.name != part.path or entry.size < part.bytes:
-                raise RankzeroError(
-                    f"the log archive holds {entry.name!a}, which was not asked for; nothing of it is used"
-                )
-            yield part, stream
-        if next(expected, None) is not None:
-            raise RankzeroError("the log archive ends early: the connection cut it short; run the task again")
+    rules = extraction.Rules(members=len(parts) + 1, size=ROUND_BYTES)
+    try:
+        with extraction.tar(archive) as tar:
+            members = extraction.check(extraction.of_tar(tar, rules), rules, 0)
+            for number, member in enumerate(members):
+                part = parts[number] if number < len(parts) else None
+                found = (member.kind, member.name)
+                if part is None or found != (extraction.FILE, part.path) or not 0 <= part.bytes <= member.size:
+                    raise extraction.Refused(f"{member.name!a}")
+            if len(members) < len(parts):
+                raise extraction.Damaged("not all of it is there")
+            opened = (tar.extractfile(member.source) for member in members)
+            yield zip(parts, (stream for stream in opened if stream is not None))
+    except extraction.Refused as error:
+        raise RankzeroError(f"the log archive holds what was not asked for ({error}); nothing of it is used") from error
+    except extraction.Damaged as error:
+        raise RankzeroError(
+            f"the log archive ends early ({error}): the connection cut it short; run the task again"
+        ) from error
 
 
 def _place(dest: str, path: str) -> str:
-    """The file for `path` below `dest`, its folder made. Raises `RankzeroError` for a path that leads out of it."""
-    if not safe_path(path) or path == INDEX:
-        raise RankzeroError(
-            f"the cluster named a log {path!a}, which does not stay in {dest}; nothing was written for it"
-        )
+    """The file for `path` below `dest`, its folder made. Raises `RankzeroError` where a link leads out of it."""
     target = os.path.join(dest, *path.split("/"))
     folder = os.path.dirname(target)
     os.makedirs(folder, exist_ok=True)
@@ -344,21 +351,25 @@ def _place(dest: str, path: str) -> str:
 
 def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
     """Put the bytes of an archive into the files below `dest`. Returns how many there were."""
+    for part in parts:
+        if not safe_path(part.path) or part.path == INDEX:
+            raise RankzeroError(f"the cluster named a log {part.path!a}, which does not stay in {dest}; none is kept")
     index = read_index(dest)
     moved = 0
     os.makedirs(dest, exist_ok=True)
-    for part, stream in _members(archive, parts):
-        target = _place(dest, part.path)
-        if part.restart:
-            with open(target + ".part", "wb") as fresh:
-                moved += _copy(stream, fresh, part.bytes)
-            os.replace(target + ".part", target)
-            index.pop(part.path, None)
-            if part.start:
-                index[part.path] = part.start
-        else:
-            with open(target, "ab") as grown:
-                moved += _copy(stream, grown, part.bytes)
+    with _members(archive, parts) as members:
+        for part, stream in members:
+            target = _place(dest, part.path)
+            if part.restart:
+                with open(target + ".part", "wb") as fresh:
+                    moved += _copy(stream, fresh, part.bytes)
+                os.replace(target + ".part", target)
+                index.pop(part.path, None)
+                if part.start:
+                    index[part.path] = part.start
+            else:
+                with open(target, "ab") as grown:
+                    moved += _copy(stream, grown, part.bytes)
     write_index(dest, index)
     return moved
 
@@ -369,7 +380,7 @@ def _copy(source: IO[bytes], target: IO[bytes], count: int) -> int:
     while remaining:
         block = source.read(min(remaining, BLOCK))
         if not block:
-            raise RankzeroError("the log archive ends early: the connection cut it short; run the task again")
+            raise extraction.Damaged(f"{remaining} bytes are missing")
         target.write(block)
         remaining -= len(block)
     return target.tell() - before

@@ -3,22 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A packed tree becomes a read-only folder of the store, verified against its digest.
 
-Nothing in an archive is believed: only files and links are taken, only with plain relative names, links are made after
-all files (so that no file can be written through one), and the digest of what was written decides.
+Nothing in an archive is believed: `extraction` looks at all of it before it writes, and the digest of what was written
+decides.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
 import shutil
-import tarfile
-import zlib
-from collections.abc import Sequence
+import stat
+import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     fresh_folder,
     make_read_only,
@@ -28,7 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest, read_tree
 
-_BLOCK = 1 << 20
+# A link of a code tree is content, wherever it leads; and git knows names of every kind.
+_ANY = extraction.Rules(links="any", control=True)
 
 
 def unpack(archive: str, target: str, expected: str, base: str | None = None, kept: Sequence[Entry] = ()) -> bool:
@@ -42,13 +43,8 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
     if os.path.isdir(target):
         return False
     with fresh_folder(target) as folder:
-        try:
-            with tarfile.open(archive, mode="r:gz") as packed:
-                entries = _extract(packed, folder)
-            written = list(entries)
-            entries += _take_over(base, kept, folder) if base else []
-        except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise RankzeroError(f"archive: {archive} is damaged ({error}). Run again to send it anew.") from error
+        written = untar(archive, folder)
+        entries = written + (_take_over(base, kept, folder) if base else [])
         found = digest(entries)
         if found != expected:
             raise RankzeroError(
@@ -66,42 +62,52 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
 
 def untar(archive: str, folder: str) -> list[Entry]:
     """Unpack files and links of the tar (packed or not) `archive` into `folder`. Raises RankzeroError and OSError."""
+    with said_of(f"archive: {archive}", "Run again to send it anew."):
+        found = extraction.untar(archive, folder, _ANY)
+    return [Entry(one.name, _kind(one), one.sha256, one.size) for one in found]
+
+
+def unzip(archive: str, folder: str, only: str | None = None) -> None:
+    """Unpack the files of a zip (`only`: this one alone) into an empty folder. Raises Refused, Damaged and OSError."""
     try:
-        with tarfile.open(archive) as packed:
-            return _extract(packed, folder)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise RankzeroError(f"archive: {archive} is damaged ({error}). Run again to send it anew.") from error
+        with extraction.damage(), zipfile.ZipFile(archive) as packed:
+            found = [one for one in packed.infolist() if only in (None, one.filename)]
+            if only and not found:
+                raise extraction.Damaged(f"it has no {only!a}")
+            size, free = os.path.getsize(archive), shutil.disk_usage(folder).free
+            members = extraction.check(map(_zipped, found), extraction.Rules(), size, free)
+            extraction.write(members, folder, lambda member: packed.open(member.source), extraction.Rules())
+    except zipfile.BadZipFile as error:
+        raise extraction.Damaged(str(error)) from error
 
 
-def _extract(packed: tarfile.TarFile, folder: str) -> list[Entry]:
-    entries = []
-    links = []
-    for member in packed:
-        name = member.name
-        parts = _parts(name)
-        if member.issym():
-            links.append((name, member.linkname))
-            continue
-        content = packed.extractfile(member) if member.isreg() else None
-        if content is None:
-            raise RankzeroError(f"archive: {name!r} is neither a file nor a link; nothing was unpacked.")
-        os.makedirs(os.path.join(folder, *parts[:-1]), exist_ok=True)
-        executable = bool(member.mode & 0o100)
-        sha256, size = _write(content, os.path.join(folder, name), 0o755 if executable else 0o644)
-        entries.append(Entry(name, "x" if executable else "f", sha256, size))
-    for name, target in links:
-        os.makedirs(os.path.join(folder, os.path.dirname(name)), exist_ok=True)
-        os.symlink(target, os.path.join(folder, name))
-        raw = os.fsencode(target)
-        entries.append(Entry(name, "l", hashlib.sha256(raw).hexdigest(), len(raw)))
-    return entries
+def _zipped(found: zipfile.ZipInfo) -> extraction.Member:
+    kind, mode = extraction.FOLDER if found.is_dir() else extraction.FILE, found.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        kind = extraction.LINK if stat.S_ISLNK(mode) else extraction.OTHER
+    return extraction.Member(found.filename, kind, found.file_size, mode, "", found)
 
 
-def _parts(name: str) -> list[str]:
-    parts = name.split("/")
-    if name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise RankzeroError(f"archive: {name!r} is no plain relative path; nothing was unpacked.")
-    return parts
+def _kind(one: extraction.Written) -> str:
+    return "l" if one.kind == extraction.LINK else "x" if one.executable else "f"
+
+
+@contextlib.contextmanager
+def said_of(what: str, advice: str) -> Iterator[None]:
+    """What is wrong with an archive as a RankzeroError. `what`: the option and the archive's path."""
+    try:
+        yield
+    except extraction.Damaged as error:
+        raise RankzeroError(f"{what} is damaged ({error}). {advice}") from error
+    except extraction.Refused as error:
+        raise RankzeroError(f"{what}: {error}; nothing was unpacked.") from error
+
+
+def _plain(path: str) -> str:
+    try:
+        return extraction.plain(path, control=True)
+    except extraction.Refused as error:
+        raise RankzeroError(f"archive: {error}; nothing was unpacked.") from error
 
 
 def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
@@ -109,7 +115,7 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
     places = contents(base)
     taken = []
     for entry in kept:
-        parts = _parts(entry.path)
+        parts = _plain(entry.path).split("/")
         source = places.get((entry.kind, entry.sha256))
         if source is None:
             raise RankzeroError(f"archive: {base} no longer holds what {entry.path} needs. Run again to send it anew.")
@@ -130,17 +136,6 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
 def contents(base: str) -> dict[tuple[str, str], Entry]:
     """What a tree holds, by kind and sha256; `path` is absolute. Raises OSError."""
     return {(one.kind, one.sha256): replace(one, path=os.path.join(base, one.path)) for one in read_tree(base)}
-
-
-def _write(content: IO[bytes], path: str, mode: int) -> tuple[str, int]:
-    total, size = hashlib.sha256(), 0
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    with open(descriptor, "wb") as stream:
-        for block in iter(lambda: content.read(_BLOCK), b""):
-            stream.write(block)
-            total.update(block)
-            size += len(block)
-    return total.hexdigest(), size
 
 
 def _sync(path: str) -> None:

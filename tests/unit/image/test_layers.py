@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.image import layers
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import layers, squash
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import (
     EPOCH,
     canonical,
@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical imp
     write,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import oci_layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
 
 
 def layer(path: Path, *entries: tuple[str, str | bytes | None] | tarfile.TarInfo) -> str:
@@ -101,8 +102,35 @@ def test_nothing_of_an_archive_lies_outside(tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="which is in none of its layers"):
         layers.of_archives([layer(tmp_path / "3", special("a", tarfile.LNKTYPE, "gone"))], "")
     (tmp_path / "4").write_bytes(b"no tar at all" * 100)
-    with pytest.raises(RankzeroError, match="is no whole tar file"):
+    with pytest.raises(RankzeroError, match="is damaged"):
         layers.of_archives([str(tmp_path / "4")], "")
+
+
+@pytest.mark.parametrize("way", ["a file before its parent is a link", "a link where the image's own files go"])
+def test_no_file_is_written_through_a_link_of_the_image(tmp_path: Path, way: str) -> None:
+    """mksquashfs wants the tree as a folder: this is where an image could write elsewhere."""
+    outside, work = tmp_path / "outside", tmp_path / "work"
+    outside.mkdir()
+    work.mkdir()
+    members = [("etc", f"-> {outside}")] if way.startswith("a link") else [("a/x", "x"), ("a", f"-> {outside}")]
+    tree = layers.of_archives([layer(tmp_path / "1", *members)], str(work))
+    if way.startswith("a link"):
+        with pytest.raises(RankzeroError, match="/etc is no folder in the image"):
+            canonical(tree, {})
+        tree.nodes["etc/hosts"] = layers.Node("f", open=lambda: io.BytesIO(b""))
+        with pytest.raises(RankzeroError, match="lies below 'etc'"):
+            squash._unpack(tree, str(work / "tree"))
+    else:
+        squash._unpack(canonical(tree, {}), str(work / "tree"))
+        assert (work / "tree" / "a").is_symlink() and shown(tree) == {"a": f"-> {outside}"}
+    assert list(outside.iterdir()) == []
+
+
+def test_a_layer_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "ALWAYS_FITS", 1 << 20)
+    (tmp_path / "bomb").write_bytes(gzip.compress(bytes(8 << 20)))
+    with pytest.raises(RankzeroError, match="more than an archive of its size"):
+        layers.of_archives([str(tmp_path / "bomb")], str(tmp_path))
 
 
 def layout(folder: Path, *tars: str, **config: Any) -> Path:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import os
@@ -156,7 +157,8 @@ def packed(tmp_path: Path, *, without: str = "") -> CondaRecipe:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "conda-meta").mkdir()
     (prefix / "conda-meta" / "alpha-1.0-0.json").write_text(json.dumps({"name": "alpha", "version": "1.0"}))
-    (prefix / "bin" / "python").symlink_to(os.path.realpath("/usr/bin/python3"))
+    (prefix / "bin" / "python").write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n', encoding="utf-8")
+    (prefix / "bin" / "python").chmod(0o755)
     unpack = "import os, sys\nopen(os.path.dirname(os.path.dirname(sys.argv[0])) + '/unpacked', 'w').close()\n"
     if without != "conda-unpack":
         (prefix / "bin" / "conda-unpack").write_text(unpack)
@@ -180,6 +182,24 @@ def test_an_archive(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with (tmp_path / "sent" / "lab.tar.gz").open("ab") as stream:
         stream.write(b"!")
     assert "needs" in ensure(store, made, sent=str(tmp_path / "sent" / "lab.tar.gz"))
+
+
+def test_an_archive_cannot_write_through_a_hard_link(store: str, tmp_path: Path) -> None:
+    sentinel = tmp_path / "sentinel"
+    sentinel.write_text("as it was", encoding="utf-8")
+    hard = tarfile.TarInfo("bin/tool")
+    hard.type, hard.linkname = tarfile.LNKTYPE, os.path.relpath(sentinel, f"{store}/environments/{'x' * 32}")
+    again = tarfile.TarInfo("bin/tool")
+    again.size = 7
+    for target in (hard.linkname, str(sentinel)):
+        hard.linkname = target
+        with tarfile.open(tmp_path / "lab.tar.gz", "w:gz") as archive:
+            archive.addfile(hard)
+            archive.addfile(again, io.BytesIO(b"written"))
+        with pytest.raises(RankzeroError, match="nothing was unpacked"):
+            ensure(store, conda_recipe(str(tmp_path / "lab.tar.gz")))
+        assert sentinel.read_text(encoding="utf-8") == "as it was" and sentinel.stat().st_nlink == 1
+    assert os.listdir(f"{store}/environments") == []
 
 
 def test_an_archive_of_something_else(store: str, tmp_path: Path) -> None:

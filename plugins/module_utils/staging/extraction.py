@@ -1,0 +1,400 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way to unpack an archive: tar in any packing here, zip in archive.py by the same rules.
+
+An archive is read twice. The first pass looks at every name, link, size and the number of members, and refuses what
+does not fit the rules, before a byte is written. The second pass writes relative to open folders, never follows a link,
+never opens a file that is there already, and makes the links of the archive last. Owners, times and setuid bits of an
+archive count for nothing; who may read what was unpacked is a matter of the umask.
+
+Standard library only, and of this collection nothing: jobs use the same file on their nodes (runtime/extraction.py is a
+link to it).
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import re
+import shutil
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+FOLDER, FILE, LINK, HARD, OTHER = "folder", "file", "link", "hard link", "special file"
+# A header may claim to be as large as memory; no honest one needs more.
+MOST_AT_ONCE = 4 << 20
+MOST_DEEP = 100
+MOST_LINKS, MOST_NAME, MOST_PATH = 40, 255, 4000  # as the kernel counts them (path_resolution(7))
+# Below this an archive may be as small as it likes for what it holds.
+ALWAYS_FITS = 256 << 20
+_BLOCK = 1 << 20
+_PACKINGS: Mapping[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+# A line of `unsquashfs -lln`: type, mode, owner, size (of a device its numbers), time, path.
+_LISTED = re.compile(r"(.)([-rwxsStT]{9}) +\d+/\d+ +(\d+(?:, *\d+)?) +\d+-\d+-\d+ \d+:\d+ (.*)", re.DOTALL)
+_KINDS = (
+    (tarfile.TarInfo.isdir, FOLDER),
+    (tarfile.TarInfo.issym, LINK),
+    (tarfile.TarInfo.islnk, HARD),
+    (tarfile.TarInfo.isreg, FILE),
+)
+
+
+class Refused(Exception):
+    """What an archive holds that it must not; nothing was written."""
+
+
+class Damaged(Exception):
+    """An archive that ends early, or that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an archive may hold.
+
+    `links`: `refuse`, `skip`, `inside` (only links that stay in the folder) or `any` (kept as they are: never written
+    through, and believed by nobody but the reader of the tree). `special`: `refuse` or `skip` devices, pipes and the
+    like. `control`: whether names may have control characters. `modes`: `plain` (0755 or 0644) or `image` (all bits, as
+    the root of a container needs them; only for a folder that nobody else may enter).
+    """
+
+    links: str = "refuse"
+    special: str = "refuse"
+    control: bool = False
+    modes: str = "plain"
+    members: int = 1_000_000
+    ratio: int = 250
+    #: Bytes of all files together; None leaves it to `ratio` and to the room on the disk.
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member that has passed: `name` is a plain relative path. `source`: what the archive knows it by."""
+
+    name: str
+    kind: str
+    size: int = 0
+    mode: int = 0
+    target: str = ""
+    source: Any = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What has been written. `sha256` is that of a file's content, or of a link's target."""
+
+    name: str
+    kind: str
+    executable: bool
+    size: int
+    sha256: str
+
+
+# --- reading
+
+
+class _Guard:
+    """A stream that hands out only so much at once, and whose damage has one name."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= MOST_AT_ONCE:
+            raise Refused(f"a header claims to have {size} bytes")
+        with damage():
+            return self.stream.read(size)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        with damage():
+            return self.stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.stream.tell()
+
+
+@contextlib.contextmanager
+def damage() -> Iterator[None]:
+    """Damage has one name inside, whichever library finds it."""
+    try:
+        yield
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
+        raise Damaged(str(error)) from error
+    except RecursionError as error:
+        raise Refused("its headers have headers without end") from error
+    except OSError as error:
+        if error.errno is None:  # bz2 has no error of its own
+            raise Damaged(str(error)) from error
+        raise
+
+
+@contextlib.contextmanager
+def tar(archive: str | IO[bytes]) -> Iterator[tarfile.TarFile]:
+    """The tar in a file or a seekable stream, unpacked on the way. Raises Damaged."""
+    with contextlib.ExitStack() as layers:
+        raw = layers.enter_context(open(archive, "rb")) if isinstance(archive, str) else archive
+        raw.seek(0)
+        start = raw.read(6)
+        raw.seek(0)
+        stream: Any = raw
+        for magic, unpacked in _PACKINGS.items():
+            if start.startswith(magic):
+                stream = layers.enter_context(unpacked(raw, "rb"))
+        with damage():
+            opened = layers.enter_context(tarfile.open(fileobj=cast("IO[bytes]", _Guard(stream)), mode="r:"))
+        yield opened
+
+
+def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
+    """Every header of a tar, as long as there are not too many."""
+    count = 0
+    while True:
+        with damage():
+            found = packed.next()
+        if found is None:
+            return
+        # tarfile keeps them all; who needs them, does that.
+        cast("Any", packed).members = []
+        count += 1
+        if count > rules.members:
+            raise Refused(f"it has more than {rules.members} members")
+        yield found
+
+
+def of_tar(packed: tarfile.TarFile, rules: Rules) -> Iterator[Member]:
+    for found in headers(packed, rules):
+        kind = next((kind for is_it, kind in _KINDS if is_it(found)), OTHER)
+        size = found.size if kind == FILE else 0
+        yield Member(found.name, kind, size, found.mode, found.linkname, found)
+
+
+def of_listing(text: str, folder: str) -> Iterator[Member]:
+    """A squashfs file by what `unsquashfs -lln -d FOLDER` says of it: that program writes, once this has passed."""
+    for line in text.removesuffix("\n").split("\n"):
+        found = _LISTED.fullmatch(line)
+        path, arrow, target = found[4].partition(" -> ") if found and found[1] == "l" else (line, "", "")
+        path = path if arrow or not found else found[4]
+        if not found or " -> " in target or not f"{path}/".startswith(f"{folder}/"):
+            raise Refused(f"{line[-60:]!a} is no line of a listing: a name has an end of line in it, or an arrow")
+        kind = {"-": FILE, "d": FOLDER, "l": LINK}.get(found[1], OTHER)
+        yield Member(path[len(folder) + 1 :], kind, int(found[3]) if kind == FILE else 0, 0, target)
+
+
+# --- checking
+
+
+def plain(name: str, control: bool = False) -> str:
+    """A member's name as a plain relative path, empty for the folder itself. Raises Refused for any other name."""
+    short = name
+    while short.startswith("./"):
+        short = short[2:].lstrip("/")
+    short = short[:-1] if short.endswith("/") else short
+    if short in ("", "."):
+        return ""
+    parts = short.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in short:
+        raise Refused(f"{name!a} is no plain relative path")
+    if not control and any(ord(character) < 32 or 127 <= ord(character) < 160 for character in short):
+        raise Refused(f"{name!a} has control characters")
+    raw = os.fsencode(short)
+    if len(raw) > MOST_PATH or max(map(len, raw.split(b"/"))) > MOST_NAME or len(parts) > MOST_DEEP:
+        raise Refused(f"{name[:60]!a}... is longer or deeper than a path may be")
+    return short
+
+
+def check(members: Iterable[Member], rules: Rules, packed_bytes: int, free: int | None = None) -> list[Member]:
+    """The members that are to be written, in their order, with plain names. Raises Refused."""
+    kept: list[Member] = []
+    kinds: dict[str, str] = {}
+    links: dict[str, str] = {}
+    most = most_bytes(rules, packed_bytes)
+    total = count = 0
+    for member in members:
+        count += 1
+        if count > rules.members:
+            raise Refused(f"it has more than {rules.members} members")
+        if (member.kind == LINK and rules.links == "skip") or (member.kind == OTHER and rules.special == "skip"):
+            continue
+        if member.kind == OTHER or (member.kind == LINK and rules.links == "refuse"):
+            raise Refused(f"{member.name!a} is a {member.kind}")
+        name = plain(member.name, rules.control)
+        if not name:
+            continue
+        total += member.size
+        if member.size < 0 or total > most:
+            raise Refused(f"it holds more than {most} bytes, which is too much for an archive of {packed_bytes}")
+        if free is not None and total > free:
+            raise Refused(f"it needs more than the {free} bytes that are free where it is to lie")
+        target = plain(member.target, rules.control) if member.kind == HARD else member.target
+        if member.kind == HARD and kinds.get(target) not in (FILE, HARD):
+            raise Refused(f"{member.name!a} is a hard link to {member.target!a}, which is no file before it")
+        _place(name, member.kind, kinds)
+        if member.kind == LINK:
+            if not target or "\0" in target or len(os.fsencode(target)) > MOST_PATH:
+                raise Refused(f"{member.name!a} is a link to no path")
+            links[name] = target
+        kept.append(Member(name, member.kind, member.size, member.mode, target, member.source))
+    if rules.links == "inside":
+        for name in links:
+            _stays(name, links)
+    return kept
+
+
+def most_bytes(rules: Rules, packed_bytes: int) -> int:
+    """How much an archive of that size may hold."""
+    return rules.size if rules.size is not None else max(ALWAYS_FITS, rules.ratio * packed_bytes)
+
+
+def _place(name: str, kind: str, kinds: dict[str, str]) -> None:
+    """Take note of a name. Raises Refused where it is there already, or lies below what is no folder."""
+    there = kinds.get(name)
+    if there is not None and (there, kind) != (FOLDER, FOLDER):
+        raise Refused(f"{name!a} is there twice")
+    kinds[name] = kind
+    above = name.rpartition("/")[0]
+    while above:
+        found = kinds.setdefault(above, FOLDER)
+        if found != FOLDER:
+            raise Refused(f"{name!a} lies below {above!a}, which is a {found}")
+        above = above.rpartition("/")[0]
+
+
+def _stays(name: str, links: Mapping[str, str]) -> None:
+    """Raises Refused for a link that leads out of the folder, by itself or by way of others."""
+    found: list[str] = []
+    left, followed = name.split("/"), 0
+    while left:
+        part = left.pop(0)
+        if part == ".." and not found:
+            raise Refused(f"{name!a} is a link that leads out: {links[name]!a}")
+        if part == "..":
+            found.pop()
+        elif part not in ("", "."):
+            found.append(part)
+            target = links.get("/".join(found))
+            if target is not None:
+                followed += 1
+                if target.startswith("/") or followed > MOST_LINKS:
+                    raise Refused(f"{name!a} is a link that leads out, or round in links: {links[name]!a}")
+                found.pop()
+                left = target.split("/") + left
+
+
+# --- writing
+
+
+class _Folder:
+    """Writes below one folder, relative to descriptors: whatever a name leads to, nothing outside is touched."""
+
+    def __init__(self, path: str) -> None:
+        self.chain: list[tuple[str, int]] = [("", os.open(path, _DIRECTORY))]
+
+    def close(self) -> None:
+        for _name, descriptor in self.chain:
+            os.close(descriptor)
+
+    def enter(self, parts: Sequence[str]) -> int:
+        """The descriptor of a folder, which is made where it is missing."""
+        same = 0
+        while same < min(len(parts), len(self.chain) - 1) and self.chain[same + 1][0] == parts[same]:
+            same += 1
+        for _name, descriptor in self.chain[same + 1 :]:
+            os.close(descriptor)
+        del self.chain[same + 1 :]
+        for part in parts[same:]:
+            above = self.chain[-1][1]
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=above)
+            self.chain.append((part, os.open(part, _DIRECTORY, dir_fd=above)))
+        return self.chain[-1][1]
+
+    def above(self, name: str) -> tuple[int, str]:
+        parts = name.split("/")
+        return self.enter(parts[:-1]), parts[-1]
+
+    def file(self, member: Member, content: IO[bytes], modes: str, mtime: int | None) -> str:
+        above, last = self.above(member.name)
+        digest, left = hashlib.sha256(), member.size
+        mode = 0o755 if member.mode & 0o100 else 0o644
+        descriptor = os.open(last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=above)
+        with open(descriptor, "wb") as out:
+            while left:
+                block = content.read(min(left, _BLOCK))
+                if not block:
+                    raise Damaged(f"{member.name!a} ends {left} bytes early")
+                out.write(block)
+                digest.update(block)
+                left -= len(block)
+            out.flush()
+            if modes == "image":
+                os.fchmod(out.fileno(), member.mode & 0o7777 | 0o400)
+            if mtime is not None:
+                os.utime(out.fileno(), (mtime, mtime))
+        return digest.hexdigest()
+
+    def hard_link(self, member: Member) -> None:
+        above, last = self.above(member.target)
+        held = os.dup(above)  # the way to the other name may close it
+        try:
+            there, new = self.above(member.name)
+            os.link(last, new, src_dir_fd=held, dst_dir_fd=there, follow_symlinks=False)
+        finally:
+            os.close(held)
+
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write(
+    members: Sequence[Member],
+    folder: str,
+    content: Callable[[Member], IO[bytes] | None],
+    rules: Rules,
+    mtime: int | None = None,
+) -> list[Written]:
+    """Write members that have passed into an empty folder. Raises Damaged and OSError."""
+    written: dict[str, Written] = {}
+    below = _Folder(folder)
+    try:
+        for member in members:
+            if member.kind == FOLDER:
+                below.enter(member.name.split("/"))
+            elif member.kind == FILE:
+                with damage(), contextlib.closing(content(member) or io.BytesIO()) as stream:
+                    sha256 = below.file(member, stream, rules.modes, mtime)
+                written[member.name] = Written(member.name, FILE, bool(member.mode & 0o100), member.size, sha256)
+            elif member.kind == HARD:
+                below.hard_link(member)
+                first = written[member.target]
+                written[member.name] = Written(member.name, FILE, first.executable, first.size, first.sha256)
+        for member in members:
+            if member.kind == LINK:
+                above, last = below.above(member.name)
+                os.symlink(member.target, last, dir_fd=above)
+                raw = os.fsencode(member.target)
+                written[member.name] = Written(member.name, LINK, False, len(raw), hashlib.sha256(raw).hexdigest())
+        if rules.modes == "image":
+            for member in members:
+                if member.kind == FOLDER:
+                    os.fchmod(below.enter(member.name.split("/")), member.mode & 0o7777 | 0o700)
+    finally:
+        below.close()
+    return list(written.values())
+
+
+def untar(archive: str | IO[bytes], folder: str, rules: Rules | None = None, mtime: int | None = None) -> list[Written]:
+    """Unpack a tar into an empty folder: nothing, or all of it unless the storage fails. Raises Refused, Damaged."""
+    rules = rules or Rules()
+    size = os.path.getsize(archive) if isinstance(archive, str) else archive.seek(0, os.SEEK_END)
+    with tar(archive) as packed:
+        members = check(of_tar(packed, rules), rules, size, shutil.disk_usage(folder).free)
+        return write(members, folder, lambda one: packed.extractfile(one.source), rules, mtime)
