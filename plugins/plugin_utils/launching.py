@@ -231,6 +231,7 @@ def prepare(
             "time_minutes": time_minutes(spec.resources.time),
             "gpus_per_node": spec.resources.gpus_per_node,
             "gpu_type": spec.resources.gpu_type,
+            "gres": list(spec.resources.gres),
             "cpus_per_node": made.topology.cpus_per_node,
             "memory": memory_mib(spec.resources.memory),
             "account": spec.resources.account,

@@ -114,9 +114,8 @@ def ignored(spec: LaunchSpec) -> list[str]:
 def gres(spec: LaunchSpec) -> str | None:
     """What each node is asked for besides CPUs, as --gres takes it."""
     ask = spec.resources
-    if not ask.gpus_per_node:
-        return None
-    return ":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))
+    gpus = [":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))] if ask.gpus_per_node else []
+    return ",".join([*gpus, *ask.gres]) or None
 
 
 def probe(spec: LaunchSpec) -> Options:
@@ -151,6 +150,7 @@ def request(spec: LaunchSpec, shape: Topology) -> dict[str, Any] | None:
         "cpus_per_node": shape.cpus_per_node,
         "gpus_per_node": spec.resources.gpus_per_node,
         "gpu_type": spec.resources.gpu_type,
+        "gres": list(spec.resources.gres),
         "memory": spec.resources.memory,
         "time_minutes": time_minutes(spec.resources.time),
     }

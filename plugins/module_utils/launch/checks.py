@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import (
     life,
     parallelism,
     preflight,
+    slurm_options,
     sweep,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import conflicts, reserved
@@ -28,73 +29,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology imp
 
 # A rule yields the paths it looked at and a sentence. It is dropped where one of the paths is already wrong.
 Finding = tuple[Sequence[str], str]
-
-# sbatch options that a field or the collection itself decides.
-OWNED_SBATCH = {
-    "job-name": "name",
-    "nodes": "resources.nodes",
-    "ntasks": "launcher.ranks_per_node",
-    "ntasks-per-node": "launcher.ranks_per_node",
-    "cpus-per-task": "resources.cpus_per_rank",
-    "mem": "resources.memory",
-    "time": "resources.time",
-    "partition": "resources.partition",
-    "account": "resources.account",
-    "qos": "resources.qos",
-    "constraint": "resources.constraint",
-    "reservation": "resources.reservation",
-    "dependency": "resources.dependency",
-    "exclude": "resources.exclude",
-    "exclusive": "resources.exclusive",
-    "gres": "resources.gpus_per_node",
-    "gpus-per-node": "resources.gpus_per_node",
-    "output": "",
-    "error": "",
-    "input": "",
-    "open-mode": "",
-    "chdir": "",
-    "export": "env",
-    "export-file": "env",
-    "wrap": "command",
-    "array": "",
-    "clusters": "",
-    "parsable": "",
-    "test-only": "",
-    "wait": "",
-    "help": "",
-    "usage": "",
-    "version": "",
-    "quiet": "",
-}
-OWNED_SRUN = {
-    "nodes": "resources.nodes",
-    "ntasks": "launcher.ranks_per_node",
-    "ntasks-per-node": "launcher.ranks_per_node",
-    "cpus-per-task": "resources.cpus_per_rank",
-    "output": "",
-    "error": "",
-    "input": "",
-    "open-mode": "",
-    "export": "env",
-    "kill-on-bad-exit": "",
-    "jobid": "",
-    "multi-prog": "",
-    "pty": "",
-}
-STEP_ONLY = (
-    "mpi",
-    "kill-on-bad-exit",
-    "label",
-    "unbuffered",
-    "overlap",
-    "exact",
-    "cpu-bind",
-    "task-prolog",
-    "task-epilog",
-    "resv-ports",
-)
-# They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see (L11).
-BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 
 
 def validated(
@@ -119,7 +53,7 @@ def _touches(path: str, bad_paths: set[str]) -> bool:
 def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from _program(spec)
     yield from _placement(spec)
-    yield from _free_options(spec)
+    yield from slurm_options.findings(spec)
     yield from _environment(spec)
     yield from _artifact(spec)
     yield from parallelism.findings(spec)
@@ -160,34 +94,25 @@ def _placement(spec: LaunchSpec) -> Iterator[Finding]:
             ["launcher.rendezvous", "launcher.kind"],
             f"launcher.rendezvous: {spec.launcher.rendezvous} needs launcher.kind torchrun, not {spec.launcher.kind}",
         )
+    seen: set[str] = set()
+    for text in spec.resources.gres:
+        name = re.sub(r":[0-9].*", "", text)
+        if name.partition(":")[0] == "gpu":
+            sentence = "is of GPUs; use resources.gpus_per_node and resources.gpu_type"
+        elif name in ("none", "help"):
+            sentence = "is no resource, but a word of sbatch; leave it out"
+        elif name in seen:
+            sentence = f"names {name} once more; give its whole count once"
+        else:
+            sentence = ""
+        seen.add(name)
+        if sentence:
+            yield ["resources.gres"], f"resources.gres: {text} {sentence}"
     if spec.resources.gpu_type and not gpus:
         yield (
             ["resources.gpu_type", "resources.gpus_per_node"],
             f"resources.gpu_type: {spec.resources.gpu_type} without resources.gpus_per_node; say how many",
         )
-
-
-def _free_options(spec: LaunchSpec) -> Iterator[Finding]:
-    unbound = spec.launcher.srun.get("gpu-bind") == "none"
-    for where, options, owned in (
-        ("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH),
-        ("launcher.srun", spec.launcher.srun, OWNED_SRUN),
-    ):
-        for name in options:
-            path = f"{where}.{name}"
-            if name in owned:
-                instead = f"use {owned[name]}" if owned[name] else "the collection sets it"
-                yield [path], f"{path}: may not be given here; {instead}"
-            elif where == "resources.sbatch" and name in STEP_ONLY:
-                yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun (L9)"
-            elif name in BINDS_GPUS and not unbound:
-                yield (
-                    [path],
-                    (
-                        f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
-                        "resources.gpus_per_node, or add gpu-bind: none to launcher.srun (L11)"
-                    ),
-                )
 
 
 def _environment(spec: LaunchSpec) -> Iterator[Finding]:

@@ -30,6 +30,9 @@ Options = tuple[tuple[str, "str | bool"], ...]
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
 # enroot hides /tmp behind a file system of its own (trap 14).
 HIDDEN = "/tmp"
+# Beginnings of variables from which a runtime takes its options, and ends of those that only say where it keeps things.
+_OVERRIDING = {"pyxis": ("PYXIS_",), "apptainer": ("APPTAINER", "SINGULARITY")}
+_HARMLESS = ("_CACHEDIR", "_TMPDIR")
 APPTAINER_FLAGS = ("ro", "rw")
 
 
@@ -106,9 +109,14 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         reason = reserved(name)
         if reason:
             yield ["container.env"], f"container.env: {name} may not be named: it {reason}"
-    for name in spec.env:
-        if name.startswith("PYXIS_"):
-            yield [f"env.{name}"], f"env.{name}: decides about the container behind the spec; use container instead"
+    behind = _OVERRIDING.get(wanted.runtime, ())
+    for where, given in (("env", spec.env), ("secrets", spec.secrets)):
+        for name in given:
+            if behind and name.startswith(behind) and not name.endswith(_HARMLESS):
+                yield (
+                    [f"{where}.{name}"],
+                    f"{where}.{name}: decides about the container behind the spec; use container instead",
+                )
     relative = spec.command and spec.command[0].endswith(".py") and not spec.command[0].startswith("/")
     if wanted.workdir and relative:
         yield (

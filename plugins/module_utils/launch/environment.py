@@ -21,7 +21,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import
 RUNTIME_NAMES = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
 )  # fmt: skip
-RESERVED_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "RANKZERO_", "rankzero_")
+# Every command of Slurm that a job's script runs takes options from variables of its own name (INPUT ENVIRONMENT
+# VARIABLES of its manual page); under a script they would override what it says.
+RESERVED_PREFIXES = (
+    "SLURM_", "SLURMD_", "SALLOC_", "SBATCH_", "SRUN_", "SBCAST_", "SCANCEL_", "SCONTROL_", "SACCT_", "SACCTMGR_",
+    "SINFO_", "SQUEUE_", "SSTAT_", "STRIGGER_", "RANKZERO_", "rankzero_",
+)  # fmt: skip
 # Names that change how bash itself reads the script, that it refuses to assign, or that it changes by itself (bash(1),
 # Shell Variables); all that begin with BASH besides.
 SHELL_NAMES = (

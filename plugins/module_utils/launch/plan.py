@@ -218,9 +218,8 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("cpus-per-task", str(shape.cpus_per_task)),
         ("time", ask.time),
     ]
-    if ask.gpus_per_node:
-        options.append(("gres", attach.gres(spec) or ""))
     for name, value in (
+        ("gres", attach.gres(spec)),
         ("mem", ask.memory),
         ("partition", ask.partition),
         ("account", ask.account),
@@ -357,6 +356,7 @@ def summary(plan: Plan) -> list[str]:
     place = [_count(shape.cpus_per_node, "CPU")]
     if ask.gpus_per_node:
         place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
+    place += ask.gres
     spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
     where = f"limit {ask.time}; partition {ask.partition or '(default)'}"
     inside, aside = plan.spec.launcher.attach, attach.ignored(plan.spec)

@@ -14,6 +14,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import
 # What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
 SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
 OPTION_NAME = r"[a-z][a-z0-9-]*"
+# name, name:count, name:type or name:type:count, as --gres takes it (sbatch(1)).
+GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)?"
 
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 
@@ -37,6 +39,14 @@ class Resources:
         t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
         "Type of the GPUs, as the site names it.",
         example="h100",
+    )
+    gres: tuple[str, ...] = option(
+        t.listed(t.text(GRES, "a generic resource such as lscratch:500 or nic:cx7:2")),
+        "Further generic resources of each node besides its GPUs, as `name:count` or `name:type:count`, such as local "
+        "scratch space that the site counts.",
+        (),
+        key=False,
+        example=["lscratch:500"],
     )
     cpus_per_rank: int = option(
         t.whole(1),

@@ -96,7 +96,7 @@ def build(request: Request) -> dict[str, Any] | Needs:
     if request.brought is not None:
         return _from_brought(request, request.brought, python, environ)
     if request.download == "controller":
-        return _needs(request, python, environ, "environment.download is controller")
+        return _needs(request, python, environ, "download: is controller")
     try:
         return _from_sources(request, python, environ)
     except uv.Unreachable as error:

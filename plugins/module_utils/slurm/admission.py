@@ -37,6 +37,7 @@ class Ask:
     time_minutes: float | None = None
     gpus_per_node: int = 0
     gpu_type: str | None = None
+    gres: Sequence[str] = ()
     cpus_per_node: int = 0
     memory: int | None = None
     account: str | None = None
@@ -121,6 +122,9 @@ def _judge_account(
     }
     if ask.gpu_type:
         everything[f"gres/gpu:{ask.gpu_type}"] = everything["gres/gpu"]
+    for one in (each for text in ask.gres for each in parse.parse_gres(text)):
+        names = [f"gres/{one.name}", *([f"gres/{one.name}:{one.type}"] if one.type else [])]
+        everything.update({name: everything.get(name, 0) + ask.nodes * one.count for name in names})
     verdict.problems += associations.over_limits(
         known,
         who,
@@ -220,7 +224,7 @@ def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: f
     gpu_fit = [g for g in groups if g.gpus(gpu_type) >= ask.gpus_per_node]
     cpu_fit = [g for g in groups if g.cpus >= ask.cpus_per_node]
     memory_fit = [g for g in groups if g.memory >= (ask.memory or 0)]
-    all_fit = [g for g in gpu_fit if g in cpu_fit and g in memory_fit]
+    all_fit = [g for g in gpu_fit if g in cpu_fit and g in memory_fit and not parse.lacking(g.gres, ask.gres)]
     kind = f"{gpu_type} GPU" if gpu_type else "GPU"
     types = sorted({g.type for group in partition.groups for g in group.gres if g.name == "gpu" and g.type})
     alone = False
@@ -250,8 +254,17 @@ def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: f
         alone = True
         best = max((g.memory for g in groups), default=0)
         yield too_few("memory", f"{ask.memory} MiB a node", memory_fit, f"{best} MiB")
+    for text in ask.gres:
+        fit = [g for g in groups if not parse.lacking(g.gres, [text])]
+        if _nodes(fit) < wanted:
+            alone = True
+            there = sorted({f"{r.name}:{r.type}" if r.type else r.name for g in groups for r in g.gres})
+            one = parse.parse_gres(text)[0]
+            best = max((parse.count_gres(g.gres, one.name, one.type) for g in groups), default=0)
+            yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(there) or 'none'}."
     if not alone and _nodes(all_fit) < wanted:
         parts = [_count(ask.gpus_per_node, kind)] if ask.gpus_per_node else []
+        parts += ask.gres
         parts += [f"{ask.cpus_per_node} CPUs"] if ask.cpus_per_node else []
         parts += [f"{ask.memory} MiB"] if ask.memory else []
         yield (

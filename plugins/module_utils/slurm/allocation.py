@@ -37,7 +37,7 @@ class Held:
 
     def gpus(self, gpu_type: str | None = None) -> int:
         """GPUs, of one type if given. A job that was given some of no named type has that many of each."""
-        return sum(g.count for g in self.gres if g.name == "gpu" and (gpu_type is None or g.type in (None, gpu_type)))
+        return parse.count_gres(self.gres, "gpu", gpu_type, untyped=True)
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ def choose(
     cpus_per_node: int = 1,
     gpus_per_node: int = 0,
     gpu_type: str | None = None,
+    gres: Sequence[str] = (),
     memory: str | None = None,
 ) -> tuple[list[str], list[str]]:
     """(names of the nodes to run on, in Slurm's order; a sentence for each reason why it cannot be). Pure.
@@ -168,6 +169,8 @@ def choose(
         if gpus < gpus_per_node:
             kind = f"{gpu_type} GPUs" if gpu_type else "GPUs"
             lacks.append(f"resources.gpus_per_node: {gpus_per_node} {kind} asked, {where} has {gpus} on {held.node}.")
+        for asked, there in parse.lacking(held.gres, gres, untyped=True):
+            lacks.append(f"resources.gres: {asked} asked, {where} has {there} on {held.node}.")
         if wanted is not None and held.memory is not None and held.memory < wanted:
             lacks.append(f"resources.memory: {memory} asked, {where} has {held.memory}M on {held.node}.")
         problems += lacks
@@ -197,11 +200,8 @@ def place(slurm: Slurm, asked: Mapping[str, Any], now: Callable[[], float]) -> t
     """(allocation, nodes to run on, problems) for what `launch.attach.request` asks."""
     found = look(slurm, str(asked["job_id"]))
     exclude = [node for names in asked["exclude"] for node in expand_nodes(slurm, names)]
-    nodes, problems = choose(
-        found,
-        exclude=exclude,
-        **{name: asked[name] for name in ("nodes", "names", "cpus_per_node", "gpus_per_node", "gpu_type", "memory")},
-    )
+    wanted = ("nodes", "names", "cpus_per_node", "gpus_per_node", "gpu_type", "gres", "memory")
+    nodes, problems = choose(found, exclude=exclude, **{name: asked[name] for name in wanted})
     warning = limit_note(found, asked["time_minutes"], now())
     if warning:
         slurm.note(warning)

@@ -93,14 +93,10 @@ def _amounts(text: str) -> dict[str, int]:
     found = {}
     for part in text.split(","):
         name, _equals, value = part.partition("=")
-        count = parse.parse_count(value.rstrip("T")) if name else None
-        if count is None:
-            continue
-        if name == "mem":
+        count = parse.parse_count(value) if name else None
+        if count is not None:
             # Without a letter sacctmgr means MiB.
-            count = count // 2**20 if value[-1] in "KMG" else count
-            count = count * 2**20 if value.endswith("T") else count
-        found[name] = count
+            found[name] = count // 2**20 if name == "mem" and value[-1].isalpha() else count
     return found
 
 
@@ -159,7 +155,11 @@ def over_limits(
 
 
 def _asked(name: str) -> tuple[str, str]:
-    return ASKED.get(name) or ("resources.gpus_per_node", f"{name.rpartition(':')[2]} GPUs")
+    if name in ASKED:
+        return ASKED[name]
+    if name.startswith("gres/gpu:"):
+        return ("resources.gpus_per_node", f"{name.rpartition(':')[2]} GPUs")
+    return ("resources.gres", name.partition("/")[2])
 
 
 def over_count(

@@ -214,6 +214,7 @@ def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any])
         )
         if (
             group.gpus(limits.get("gpu_type")) >= limits.get("gpus_per_node", 0)
+            and not parse.lacking(group.gres, limits.get("gres", ()))
             and group.cpus >= limits.get("cpus_per_node", 0)
             and wanted <= set(group.features)
             and (reserved is None or row["N"] in reserved)

@@ -39,7 +39,7 @@ class Node:
 
     @property
     def gpus(self) -> int:
-        return sum(each.count for each in self.gres if each.name == "gpu")
+        return parse.count_gres(self.gres, "gpu")
 
     @property
     def gpu_types(self) -> tuple[str, ...]:

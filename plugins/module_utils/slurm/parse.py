@@ -11,7 +11,7 @@ is not used: its shape differs between Slurm versions and 22.05 lacks it for hal
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -239,14 +239,14 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_count(text: str) -> int | None:
-    """A count as Slurm prints it: "8", "16+" (at least), "2K"; "infinite", "UNLIMITED" and "N/A" give None."""
-    match = re.match(r"(\d+)([KMG]?)\+?$", text.strip())
+    """A count as Slurm prints it: "8", "16+" (at least), "2K" (2048); "infinite", "UNLIMITED" and "N/A" give None."""
+    match = re.match(r"(\d+)([KMGTP]?)\+?$", text.strip())
     if match is None:
         return None
-    return int(match.group(1)) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match.group(2)]
+    return int(match.group(1)) * 1024 ** " KMGTP".index(match.group(2) or " ")
 
 
-_GRES = re.compile(r"([A-Za-z][\w/-]*)(?::([A-Za-z_][\w.-]*))?(?::(\d+[KMG]?))?(?:\([^)]*\))?$")
+_GRES = re.compile(r"([A-Za-z][\w/-]*)(?::([A-Za-z_][\w.-]*))?(?::(\d+[KMGTP]?))?(?:\([^)]*\))?$")
 
 
 def parse_gres(text: str) -> list[Gres]:
@@ -260,3 +260,15 @@ def parse_gres(text: str) -> list[Gres]:
         if match:
             found.append(Gres(match.group(1), match.group(2), parse_count(match.group(3) or "1") or 0))
     return found
+
+
+def count_gres(held: Iterable[Gres], name: str, kind: str | None = None, *, untyped: bool = False) -> int:
+    """How much of a generic resource there is, of one type if given. `untyped`: what has no type is of every type."""
+    return sum(g.count for g in held if g.name == name and (kind in (None, g.type) or (untyped and g.type is None)))
+
+
+def lacking(held: Sequence[Gres], wanted: Iterable[str], *, untyped: bool = False) -> list[tuple[str, int]]:
+    """What of some generic resources (as --gres takes them) is too little: (as it was asked, how much there is)."""
+    asked = [(text, one) for text in wanted for one in parse_gres(text)]
+    amounts = [(text, one, count_gres(held, one.name, one.type, untyped=untyped)) for text, one in asked]
+    return [(text, there) for text, one, there in amounts if there < one.count]

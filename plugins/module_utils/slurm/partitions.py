@@ -33,7 +33,7 @@ class NodeGroup:
 
     def gpus(self, gpu_type: str | None = None) -> int:
         """GPUs of each node, of one type if given."""
-        return sum(g.count for g in self.gres if g.name == "gpu" and gpu_type in (None, g.type))
+        return parse.count_gres(self.gres, "gpu", gpu_type)
 
     @property
     def available(self) -> bool:

@@ -60,12 +60,12 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "Dependency": (
         "waiting for another job to end",
-        "look at that job (squeue); resources.sbatch.dependency names it",
+        "look at that job (squeue); resources.dependency names it",
         False,
     ),
     "DependencyNeverSatisfied": (
         "the job it depends on ended in a way that can never satisfy the dependency",
-        "cancel it and launch again without that resources.sbatch.dependency",
+        "cancel it and launch again without that resources.dependency",
         True,
     ),
     "BeginTime": ("its earliest start time has not come", "a requeued job waits for up to two minutes", False),
@@ -117,12 +117,12 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "Licenses": ("waiting for a licence to be free", "wait, or ask for fewer in resources.sbatch.licenses", False),
     "Reservation": (
         "waiting for its reservation to begin",
-        "wait, or launch without resources.sbatch.reservation",
+        "wait, or launch without resources.reservation",
         False,
     ),
     "ReservationDeleted": (
         "its reservation was deleted",
-        "launch it without resources.sbatch.reservation",
+        "launch it without resources.reservation",
         True,
     ),
     "InvalidAccount": ("its account is not valid", "set resources.account to one of yours", True),
@@ -142,7 +142,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "AssociationTimeLimit": ("the account used up its time", "ask the administrators of the cluster", True),
     "JobArrayTaskLimit": (
         "the array reached its number of tasks at a time",
-        "it starts when another task ends; the number behind % in resources.sbatch.array decides",
+        "it starts when another task ends; sweep.parallel says how many run at a time",
         False,
     ),
     "Cleaning": (
@@ -197,12 +197,12 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "InvalidReason": ("Slurm gives no valid reason", "ask the administrators of the cluster", False),
     "ReservationInvalid": (
         "its reservation is not valid for it",
-        "correct or remove resources.sbatch.reservation",
+        "correct or remove resources.reservation",
         True,
     ),
     "Constraints": (
         "no node satisfies its constraints",
-        "correct resources.sbatch.constraint; rankzero.slurm.cluster_info lists the features of nodes",
+        "correct resources.constraint; rankzero.slurm.cluster_info lists the features of nodes",
         False,
     ),
     "MpiPortsBusy": ("the ports that srun reserves for MPI are taken", "it starts when another job frees them", False),
@@ -215,8 +215,8 @@ REASONS: dict[str, tuple[str, str, bool]] = {
 
 # The parts of a code that name a limited thing: what it is, and where a job asks for it.
 _LIMITED = (
-    ("cpu", "cores", "resources.cpus_per_task or resources.nodes"),
-    ("gres", "GPUs or other devices", "resources.gpus_per_node or resources.nodes"),
+    ("cpu", "cores", "resources.cpus_per_rank or resources.nodes"),
+    ("gres", "GPUs or other devices", "resources.gpus_per_node, resources.gres or resources.nodes"),
     ("node", "nodes", "resources.nodes"),
     ("mem", "memory", "resources.memory"),
     ("wall", "wall time", "resources.time"),

@@ -140,7 +140,7 @@ def test_monitors_say_that_memory_was_full_and_that_a_gpu_is_lost(tmp_path: Path
     ("code", "said", "remedy"),
     [
         ("(QOSMaxGRESPerUser)", "all the GPUs", "resources.gpus_per_node"),
-        ("DependencyNeverSatisfied", "it can never start: ", "resources.sbatch.dependency"),
+        ("DependencyNeverSatisfied", "it can never start: ", "resources.dependency"),
         ("JobHeldUser", "it will not start by itself: ", "scontrol release"),
         ("Resources", "waiting for enough free nodes", "resources.nodes"),
     ],

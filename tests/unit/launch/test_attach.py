@@ -83,6 +83,19 @@ def test_the_steps_ask_for_what_a_job_of_its_own_would_have_given_them() -> None
     assert dict(made.probe).items() >= {"overlap": True, "gres": "gpu:h100:4", "nodes": "2"}.items()
 
 
+def test_generic_resources_are_asked_for_beside_gpus() -> None:
+    """One --gres: sbatch, salloc and srun take the last one given, so both have to stand in it (sbatch(1))."""
+    wanted = {"gpus_per_node": 4, "gpu_type": "h100", "gres": ["lscratch:500", "nic:cx7:2"]}
+    whole = "gpu:h100:4,lscratch:500,nic:cx7:2"
+    queued = planned(resources=wanted)
+    assert [value for name, value in queued.header if name == "gres"] == [whole]
+    assert not [name for name, _value in queued.step if name == "gres"], "a step has all that its job was given"
+    inside = planned(launcher={"attach": "1234"}, resources=wanted)
+    assert ("gres", whole) in inside.step and ("gres", whole) in inside.probe
+    assert ("gres", "lscratch:5") in planned(resources={"gres": ["lscratch:5"]}).header
+    assert "4 h100s, lscratch:500, nic:cx7:2" in summary(queued)[1]
+
+
 def test_without_gpus_none_of_the_jobs_are_taken() -> None:
     assert ("gres", "none") in planned(launcher={"attach": "1"}).step
     assert ("gres", "none") in planned(launcher={"attach": "1"}).probe
@@ -115,6 +128,7 @@ def test_the_request_holds_what_the_allocation_is_asked() -> None:
         "cpus_per_node": 6,
         "gpus_per_node": 0,
         "gpu_type": None,
+        "gres": [],
         "memory": None,
         "time_minutes": 30,
     }

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.slurm_options import (
     BINDS_GPUS,
     OWNED_SBATCH,
     OWNED_SRUN,
+    SBATCH,
+    SRUN,
     STEP_ONLY,
-    validated,
+    abbreviated,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 
 
 def problems(**data: Any) -> list[str]:
@@ -192,6 +195,80 @@ def test_options_that_hide_gpus_from_the_ranks(name: str) -> None:
     assert problems(resources={"sbatch": {name: "1"}}, launcher={"srun": {"gpu-bind": "none"}}) == []
 
 
+ABBREVIATED = sorted(
+    {(name[:end], name) for name in OWNED_SBATCH for end in range(1, len(name)) if name[:end] not in SBATCH}
+)
+
+
+def test_no_beginning_of_an_owned_option_of_the_job_is_taken() -> None:
+    """getopt_long(3) takes any beginning that is not ambiguous: --job-nam=other would rename the job."""
+    found = problems(resources={"sbatch": {given: "x" for given, _meant in ABBREVIATED}})
+    refused = {problem.partition(":")[0] for problem in found if ": abbreviates " in problem}
+    assert refused == {f"resources.sbatch.{given}" for given, _meant in ABBREVIATED}
+    assert all(meant in abbreviated(given, SBATCH) for given, meant in ABBREVIATED) and len(ABBREVIATED) > 200
+
+
+def test_what_is_abbreviated_is_named_with_what_to_do() -> None:
+    (problem,) = problems(resources={"sbatch": {"job-nam": "other"}})
+    assert problem == "resources.sbatch.job-nam: abbreviates job-name; job-name may not be given here, use name"
+    (problem,) = problems(launcher={"srun": {"kill-on-bad": "0"}})
+    assert problem == (
+        "launcher.srun.kill-on-bad: abbreviates kill-on-bad-exit; kill-on-bad-exit may not be given here, "
+        "the collection sets it"
+    )
+    (problem,) = problems(resources={"sbatch": {"mail-typ": "END"}})
+    assert problem == "resources.sbatch.mail-typ: abbreviates mail-type; write the whole name"
+
+
+@pytest.mark.parametrize(
+    "given", ["requeu", "signa", "no-kil", "gpus-per-tas", "mp", "container-imag", "no-container-e"]
+)
+def test_no_rule_about_an_option_is_passed_by_writing_less_of_it(given: str) -> None:
+    assert problems(resources={"sbatch": {given: True}}) != []
+    assert problems(launcher={"srun": {given: True}}) != [] or given == "requeu", "no option of srun"
+
+
+@pytest.mark.parametrize("name", ["x-site-plugin", "spankle", "mail-type", "wait-all-nodes", "mem-per-cpu", "tmp"])
+def test_options_of_a_site_and_whole_names_are_passed_on(name: str) -> None:
+    assert problems(resources={"sbatch": {name: "1"}}) == []
+
+
+@pytest.mark.parametrize("given", ["Job-name", "job_name", "job-name=x", "job-name ", "-job-name", "J"])
+def test_a_name_in_another_spelling_is_no_option(given: str) -> None:
+    assert problems(resources={"sbatch": {given: "x"}}) != []
+    assert problems(launcher={"srun": {given: "x"}}) != []
+
+
+def test_every_option_that_a_rule_names_is_known() -> None:
+    assert set(OWNED_SBATCH) | set(BINDS_GPUS) | set(STEP_ONLY) <= SBATCH
+    assert set(OWNED_SRUN) | set(BINDS_GPUS) | set(STEP_ONLY) <= SRUN
+
+
+def test_devices_a_task_are_refused_where_they_are_gpus() -> None:
+    (problem,) = problems(launcher={"srun": {"tres-per-task": "cpu=2,gres/gpu=1"}})
+    assert "binds one GPU to each task" in problem
+    assert problems(launcher={"srun": {"tres-per-task": "license/solver=1"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["gpu:8"], "use resources.gpus_per_node"),
+        (["gpu"], "use resources.gpus_per_node"),
+        (["none"], "is no resource"),
+        (["lscratch:5", "lscratch:6"], "once more"),
+        (["lscratch:0"], "must be a generic resource"),
+        (["lscratch:5,gpu:8"], "must be a generic resource"),
+        (["a\n#SBATCH --job-name=x"], "must be a generic resource"),
+        (["lscratch:500"], None),
+        (["nic:cx7:2", "nic:cx6:1", "lscratch:1T"], None),
+    ],
+)
+def test_generic_resources(given: list[str], words: str | None) -> None:
+    found = problems(resources={"gres": given, "gpus_per_node": 8})
+    assert (len(found) == 1 and words in found[0]) if words else found == []
+
+
 def test_owned_fields_exist() -> None:
     """What a message recommends is in the table."""
     from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
@@ -207,6 +284,10 @@ def test_owned_fields_exist() -> None:
         ("RANK", "is set for each rank when the job runs"),
         ("MASTER_ADDR", "is set for each rank when the job runs"),
         ("SLURM_CPU_BIND", "belongs to Slurm or to this collection"),
+        ("SALLOC_ACCOUNT", "belongs to Slurm or to this collection"),
+        ("SQUEUE_FORMAT", "belongs to Slurm or to this collection"),
+        ("SBCAST_COMPRESS", "belongs to Slurm or to this collection"),
+        ("SCONTROL_ALL", "belongs to Slurm or to this collection"),
         ("SRUN_CPUS_PER_TASK", "belongs to Slurm or to this collection"),
         ("RANKZERO_SEED", "belongs to Slurm or to this collection"),
         ("rankzero_step", "belongs to Slurm or to this collection"),

@@ -116,6 +116,11 @@ def test_what_decides_behind_the_spec_is_refused() -> None:
     assert problems(PYXIS, env={"PYXIS_CONTAINER_NAME": "x"}) == [
         "env.PYXIS_CONTAINER_NAME: decides about the container behind the spec; use container instead"
     ]
+    assert problems(PYXIS, secrets={"PYXIS_CONTAINER_IMAGE": {"from_env": "X"}}) != []
+    for name in ("APPTAINER_BIND", "APPTAINERENV_LD_PRELOAD", "SINGULARITY_CONTAIN"):
+        assert problems(APPTAINER, env={name: "x"}) != []
+        assert problems(PYXIS, env={name: "x"}) == []
+    assert problems(APPTAINER, env={"APPTAINER_CACHEDIR": "/scratch/x"}) == []
 
 
 def test_what_is_mounted_in_a_nodes_tmp_is_brought_into_enroot_and_seen_without_that_elsewhere() -> None:

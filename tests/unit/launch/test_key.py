@@ -88,6 +88,7 @@ OTHER: dict[str, Any] = {
     "resources.spares": 1,
     "resources.gpus_per_node": 1,
     "resources.gpu_type": "a100",
+    "resources.gres": ["lscratch:500"],
     "resources.cpus_per_rank": 2,
     "resources.memory": "4G",
     "resources.time": "02:00:00",

@@ -9,6 +9,7 @@ high has limits of its own, and batch is held to the QOS long (one node for all 
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import admission, associations, knowledge, partitions
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.precheck import Checks
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
@@ -132,6 +134,34 @@ def test_a_request_that_fits_says_under_what_it_runs() -> None:
 )  # fmt: skip
 def test_every_reason_with_its_numbers(asked: dict[str, Any], sentences: list[str]) -> None:
     assert judged(groups=("staff",), **asked).problems == sentences
+
+
+def test_generic_resources_are_compared_with_the_nodes_and_the_limits() -> None:
+    groups = tuple(
+        dataclasses.replace(group, gres=(*group.gres, Gres("lscratch", None, 800), Gres("nic", "cx7", 2)))
+        for partition in LIMITS.partitions
+        if partition.name == "batch"
+        for group in partition.groups
+    )
+    found = dataclasses.replace(
+        LIMITS,
+        partitions=tuple(
+            dataclasses.replace(one, groups=groups) if one.name == "batch" else one for one in LIMITS.partitions
+        ),
+    )
+
+    def of(*gres: str, known: Knowledge = KNOWN, **more: Any) -> list[str]:
+        request = admission.Ask(**{"nodes": 1, "partition": "batch", "gres": gres, **more})
+        return admission.judge(found, known, request, user="nobody", groups=frozenset()).problems
+
+    assert of("lscratch:800", "nic:cx7:2", "nic", gpus_per_node=1) == []
+    (problem,) = of("lscratch:1K")
+    assert problem.startswith("resources.gres: lscratch:1K asked on 1 node, but of partition batch 0 of")
+    assert "most on a node: 800" in problem and "lscratch, nic:cx7" in problem
+    assert len(of("nic:cx6", "nosuch:1")) == 2
+    limited = {**QOS, "normal": {**QOS["normal"], "MaxTRES": "gres/lscratch=1000"}}
+    (problem,) = of("lscratch:600", nodes=2, known=Knowledge(SETTINGS, PLAIN, ROWS, limited))
+    assert problem == "resources.gres: 1200 lscratch asked, QOS normal allows at most 1000 for a job."
 
 
 def test_the_qos_of_a_partition_comes_first_unless_the_jobs_stands_over_it() -> None:

@@ -149,6 +149,19 @@ def test_more_than_the_job_has_is_an_error_with_the_numbers(asked: dict[str, Any
     assert all(part in sentence for part, sentence in zip(problems, found))
 
 
+def test_generic_resources_beside_gpus_are_looked_for() -> None:
+    with_scratch = Held("node01", 4, None, (Gres("gpu", "h100", 4), Gres("lscratch", None, 500)))
+    found = Allocation("2", "inter", None, (held("node02"), with_scratch))
+    assert choose(found, nodes=1, gpus_per_node=4, gres=["lscratch:500"]) == (["node01"], [])
+    nodes, problems = choose(found, nodes=2, gres=["lscratch:501"])
+    assert nodes == [] and problems == [
+        "resources.gres: lscratch:501 asked, job 2 has 0 on node02.",
+        "resources.gres: lscratch:501 asked, job 2 has 500 on node01.",
+    ]
+    # What a job was given of no named type is of the type that is asked, as for GPUs.
+    assert choose(found, nodes=1, gres=["lscratch:ssd:500"])[0] == ["node01"]
+
+
 def test_gpus_of_another_type_do_not_count() -> None:
     _nodes, problems = choose(three(gpu_type="a100"), nodes=3, gpus_per_node=1, gpu_type="h100")
     assert problems[0] == "resources.gpus_per_node: 1 h100 GPUs asked, job 2 has 0 on node01."
@@ -176,7 +189,7 @@ def test_the_place_of_a_launch_is_found_in_one_go() -> None:
     )
     slurm = fake.slurm()
     asked = {"job_id": "1", "nodes": 1, "names": [], "exclude": ["node[01-02]"], "cpus_per_node": 1}
-    asked |= {"gpus_per_node": 0, "gpu_type": None, "memory": None, "time_minutes": 10**9}
+    asked |= {"gpus_per_node": 0, "gpu_type": None, "gres": [], "memory": None, "time_minutes": 10**9}
     found, nodes, problems = place(slurm, asked, lambda: 0.0)
     assert (found.job_id, nodes, problems) == ("1", ["node03"], [])
     assert len(slurm.notes) == 1, "the limit"

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every option that a remedy, an error or a warning names is in the field table, and our own validator takes it."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
+from tests.repository import ROOT
+
+FIELDS = {info.path: info for info in fields_of(LaunchSpec)}
+SECTIONS = {attribute.name for attribute in dataclasses.fields(LaunchSpec)}
+SETTINGS = {attribute.name for attribute in dataclasses.fields(ClusterSettings)}
+#: Fields whose keys are free: what stands behind the dot is a name of the user's or of Slurm's.
+MAPS = ("env", "secrets", "data", "resources.sbatch", "launcher.srun", "artifact.require", "sweep.parameters")
+OPTION = re.compile(r"(?<![\w./{}$<-])([a-z][a-z_]*)\.([A-Za-z_*]+)((?:\.[\w*-]+)*)(?![\w/(-]|\.\w)")
+#: Files of a run or a project whose names begin like a section.
+ENDINGS = {"yml", "json", "py", "sh", "diff", "gz", "tar", "sqsh", "conf", "cfg", "log", "pt", "j2", "made"}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every text in the sources that is no docstring of Python and no documentation of Ansible's."""
+    for path in sorted((ROOT / "plugins").rglob("*.py")):
+        if path.parent.name in ("modules", "doc_fragments", "inventory"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        passed = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef))
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+    for path in sorted((ROOT / "plugins").rglob("*.sh")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if "rankzero_" in line and '"' in line:
+                yield f"{path.relative_to(ROOT)}:{number}", line
+
+
+@cache
+def named() -> dict[str, str]:
+    """Option -> the first place that names it."""
+    found: dict[str, str] = {}
+    for where, text in texts():
+        for match in OPTION.finditer(text):
+            first, second, rest = match.groups()
+            whole = f"{first}.{second}{rest}"
+            if whole.rsplit(".", 1)[-1] in ENDINGS and whole not in FIELDS:
+                continue
+            if (first in SECTIONS and first not in FIELDS) or first in (*MAPS, "launch_cluster"):
+                found.setdefault(whole, where)
+    return found
+
+
+def of_a_map(option: str) -> tuple[str, str] | None:
+    return next(((one, option[len(one) + 1 :]) for one in MAPS if option.startswith(one + ".")), None)
+
+
+def test_there_are_options_to_look_at() -> None:
+    """The pattern finds what it is for, in remedies, f-strings and shell."""
+    assert {"resources.nodes", "resources.sbatch.licenses", "resources.sbatch.nodelist", "resources.gpus_per_node"} <= {
+        *named()
+    }
+    assert len(named()) > 100
+
+
+@pytest.mark.parametrize("option", sorted(named()))
+def test_every_option_that_is_named_exists_and_is_taken(option: str) -> None:
+    where = named()[option]
+    if option.startswith("launch_cluster."):
+        name = option.split(".")[1]
+        assert name in SETTINGS | SECTIONS, where
+        return
+    inside = of_a_map(option)
+    if inside is None:
+        parents = {path.rpartition(".")[0] for path in FIELDS}
+        assert option.removesuffix(".*") in {*FIELDS, *SECTIONS, *parents}, where
+        return
+    of, key = inside
+    if of in ("resources.sbatch", "launcher.srun"):
+        assert refusals(of, key) == [], where
+
+
+def refusals(of: str, key: str) -> list[str]:
+    """What our own validator says about one further option of sbatch or srun."""
+    section, name = of.split(".")
+    data: dict[str, Any] = {"name": "job", "command": ["x"], section: {name: {key: "none"}}}
+    try:
+        validated(merge([Layer("job", data)]))
+    except SpecError as error:
+        return list(error.problems)
+    return []
