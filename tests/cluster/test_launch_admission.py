@@ -9,6 +9,7 @@ What is refused is asked by an ordinary user; what runs is root's, because the l
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ CONF = [
     "PreemptType=preempt/partition_prio",
     "PreemptMode=REQUEUE",
     "JobRequeue=0",
+    "GresTypes=gpu,lscratch",
     "PartitionName=gated Nodes=node01 AllowAccounts=physics AllowQos=high MaxTime=10 MaxNodes=1",
     "PartitionName=staff Nodes=ALL AllowGroups=adm",
     "PartitionName=scavenge Nodes=ALL PreemptMode=CANCEL GraceTime=20",
@@ -47,6 +49,7 @@ def strict() -> Iterator[LabCluster]:
             pytest.skip("another user than the one who boots the lab needs root")
         for words in ACCOUNTS:
             lab.head(["sacctmgr", "--immediate", "--quiet", "add", *words.split()])
+        lab.head(["scontrol", "update", "nodename=node[01-03]", "gres=gpu:8,lscratch:500"])
         # The controller hears of it from slurmdbd.
         shown = ["scontrol", "show", "assoc_mgr", "users=nobody", "flags=assoc"]
         lab.wait_until(lambda: lab.head(shown).stdout.count("UserName=nobody") == 3, what="the accounts are known")
@@ -101,6 +104,14 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "resources.gpus_per_node: 6 GPUs asked, QOS high allows at most 4 for a job.",
             "resources.cpus_per_rank: 18 CPUs asked, QOS high allows at most 8 for a user.",
             "resources.memory: 101376 MiB a node asked on 3 nodes",
+        ),
+    ),
+    "gres": (
+        {"gpus_per_node": 1, "gres": ["lscratch:501", "nosuch"]},
+        (
+            "resources.gres: lscratch:501 asked on 1 node, but of partition batch 0 of 3 nodes have that many ",
+            "(most on a node: 500). Known there: gpu, lscratch.",
+            "resources.gres: nosuch asked on 1 node",
         ),
     ),
     "busy": (
@@ -192,6 +203,31 @@ def test_a_launch_that_fits_runs_warns_of_its_short_window_and_costs_two_command
     assert (warm["launch_state"], warm["generation"], warm["slurm_commands"]) == ("submitted", 2, 3)
     assert "the variables of every rank, and why:" in again.output
     site.outcome(warm)
+
+
+def test_generic_resources_beside_gpus_are_given_to_a_job_and_found_inside_an_allocation(site: Site) -> None:
+    """Of two --gres Slurm takes the last one, and what is only counted it shows in another form than GPUs."""
+    here = ["lscratch:200"]
+    wanted = {"time": "00:05:00", "partition": "scavenge", "gpus_per_node": 2, "gres": here}
+    job = {**site.job("scontrol show -d job $SLURM_JOB_ID", name="gres"), "resources": wanted}
+    done = site.launch(job)
+    outcome = site.outcome(done)
+    assert outcome["success"], log_of(site.run_dir(done), done["job_id"])
+    shown = rank_logs(site.run_dir(done))["rank-0000.log"]
+    assert re.search(r"JOB_GRES=gpu:2,lscratch:200\b", shown), shown
+    held = ["--nodes=1", "--cpus-per-task=2", "--gres=gpu:2,lscratch:300", "--mem=800M", "--time=00:10:00"]
+    given = site.lab.head(["salloc", "--no-shell", "--partition=scavenge", *held]).stderr
+    inside = re.search(r"job allocation (\d+)", given)
+    assert inside, given
+    attached = {**job, "name": "inside", "launcher": {"attach": inside[1]}}
+    much = {**attached, "name": "much", "resources": {**wanted, "gres": ["lscratch:301"]}}
+    jobs = {"inside": attached, "much": much}
+    hosts = {host: {"launch_job": one, "launch_cluster": site.cluster} for host, one in jobs.items()}
+    both = site.play_many(hosts, launch_cluster=None)
+    assert "resources.gres: lscratch:301 asked, job " in both.refused("much")
+    launch = both.launch("inside")
+    assert site.outcome(launch)["success"], log_of(site.run_dir(launch), launch["job_id"])
+    site.lab.head(["scancel", inside[1]])
 
 
 def test_accounting_that_does_not_answer_is_said_and_stops_nobody(site: Site) -> None:

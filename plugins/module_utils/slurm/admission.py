@@ -258,10 +258,10 @@ def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: f
         fit = [g for g in groups if not parse.lacking(g.gres, [text])]
         if _nodes(fit) < wanted:
             alone = True
-            there = sorted({f"{r.name}:{r.type}" if r.type else r.name for g in groups for r in g.gres})
+            present = sorted({f"{r.name}:{r.type}" if r.type else r.name for g in groups for r in g.gres})
             one = parse.parse_gres(text)[0]
             best = max((parse.count_gres(g.gres, one.name, one.type) for g in groups), default=0)
-            yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(there) or 'none'}."
+            yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(present) or 'none'}."
     if not alone and _nodes(all_fit) < wanted:
         parts = [_count(ask.gpus_per_node, kind)] if ask.gpus_per_node else []
         parts += ask.gres

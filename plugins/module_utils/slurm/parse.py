@@ -243,14 +243,17 @@ def parse_count(text: str) -> int | None:
     match = re.match(r"(\d+)([KMGTP]?)\+?$", text.strip())
     if match is None:
         return None
-    return int(match.group(1)) * 1024 ** " KMGTP".index(match.group(2) or " ")
+    return int(match.group(1)) << 10 * " KMGTP".index(match.group(2) or " ")
 
 
-_GRES = re.compile(r"([A-Za-z][\w/-]*)(?::([A-Za-z_][\w.-]*))?(?::(\d+[KMGTP]?))?(?:\([^)]*\))?$")
+_GRES = re.compile(r"([A-Za-z][\w/-]*)(?::([A-Za-z_][\w.-]*))?(?::(\d+[KMGTP]?))?(?:\((?:CNT:(\d+))?[^)]*\))?$")
 
 
 def parse_gres(text: str) -> list[Gres]:
-    """Generic resources of a node: "gpu:h100:8(S:0-1),shard:16" gives name, type and count of each."""
+    """Generic resources of a node: "gpu:h100:8(S:0-1),shard:16" gives name, type and count of each.
+
+    What a job holds of one that is only counted is shown as lscratch(CNT:500).
+    """
     found: list[Gres] = []
     if text.strip().lower() in _UNKNOWN:
         return found
@@ -258,7 +261,8 @@ def parse_gres(text: str) -> list[Gres]:
     for part in re.split(r",(?![^(]*\))", text.strip()):
         match = _GRES.match(part.strip())
         if match:
-            found.append(Gres(match.group(1), match.group(2), parse_count(match.group(3) or "1") or 0))
+            name, kind, count, counted = match.groups()
+            found.append(Gres(name, kind, parse_count(count or counted or "1") or 0))
     return found
 
 

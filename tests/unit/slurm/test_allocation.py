@@ -58,12 +58,13 @@ def test_a_running_job_gives_what_it_holds_on_each_node() -> None:
 def test_nodes_that_hold_different_things_stand_on_lines_of_their_own() -> None:
     text = (
         "   JOB_GRES=gpu:h100:6\n"
-        "     Nodes=node01 CPU_IDs=0-1,4,8-9 Mem=0 GRES=gpu:h100:2(IDX:0,3),shard:4\n"
+        "     Nodes=node01 CPU_IDs=0-1,4,8-9 Mem=0 GRES=gpu:h100:2(IDX:0,3),shard:4,lscratch(CNT:500)\n"
         "     Nodes=node[02-03] CPU_IDs=0 Mem=1024 GRES=\n"
         "     Nodes=node04 CPU_IDs=0 Mem=1024\n"
     )
     (first, one), (second, two), (_third, three_) = parse_held(text)
     assert (first, one.cpus, one.memory, one.gpus("h100"), one.gpus("a100")) == ("node01", 5, None, 2, 0)
+    assert one.gres[1:] == (Gres("shard", None, 4), Gres("lscratch", None, 500))
     assert (second, two.cpus, two.memory, two.gpus(), three_.gpus()) == ("node[02-03]", 1, 1024, 0, 0)
 
 
