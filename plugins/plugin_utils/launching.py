@@ -194,7 +194,7 @@ def prepare(
     )
     made = plan_of(spec, job.merged)
     known: dict[str, Any] = {
-        "code": {**snapshot.facts(), "repository": provenance.repository(snapshot.src)["repository"]},
+        "code": {**snapshot.facts(), "repository": provenance.origin(snapshot.src)},
         "collection": version,
         "submitted_by": f"{getpass.getuser()}@{platform.node()}",
     }

@@ -5,20 +5,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator
+import tempfile
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, git
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import read_entry
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.checkout import (
+    SUBMODULE,
+    address,
+    committed_blobs,
+    contents,
+    head,
+    listing,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.git import find, opened
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot
 
 # The file of the run directory. The snapshot holds the files themselves; a longer diff is cut.
 DIFF_FILE = "code.diff"
 MOST_BYTES = 1_000_000
 _NAMED = 20
-# Paths of one command line.
-_BATCH = 500
-_STYLE = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+# Bytes of a file that is shown, and of all of them.
+_LARGEST, _MOST_COPIED = 1_000_000, 16_000_000
+_TOO_LARGE = b"\0too large"
+_STYLE = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix")
 
 
 def refuse_changes(snapshot: Snapshot) -> None:
@@ -52,36 +64,76 @@ def diff(snapshot: Snapshot) -> str:
 
     Bytes that are no UTF-8 are replaced: it is there to be read.
     """
-    if snapshot.commit is None:
+    tree = find(snapshot.src)
+    if snapshot.commit is None or not snapshot.changed or tree is None:
         return ""
-    total = b""
-    for part in _parts(snapshot):
-        total += part
-        if len(total) > MOST_BYTES:
-            total = total[:MOST_BYTES] + b"\n(cut here: the snapshot holds the files)\n"
-            break
+    with opened(tree) as git, tempfile.TemporaryDirectory(prefix="rankzero-") as work:
+        left_out = _both_sides(snapshot, work)
+        # Outside of any repository, and of nothing but copies.
+        total = git.ask(work, "diff", "--no-index", *_STYLE, "a", "b", allowed=(0, 1)) + left_out
+    if len(total) > MOST_BYTES:
+        total = total[:MOST_BYTES] + b"\n(cut here: the snapshot holds the files)\n"
     return total.decode("utf-8", "replace")
 
 
-def _parts(snapshot: Snapshot) -> Iterator[bytes]:
+def _both_sides(snapshot: Snapshot, work: str) -> bytes:
+    """Write the changed files to `work`: as committed to a, as they are to b. Those that are too large are named."""
     by_repository: dict[str, list[str]] = {}
     for path in snapshot.changed:
         by_repository.setdefault(_repository(snapshot.src, path), []).append(path)
+    for side in ("a", "b"):
+        os.mkdir(os.path.join(work, side))
+    left_out = b""
+    room = _MOST_COPIED
     for inner, paths in sorted(by_repository.items()):
-        root = os.path.join(snapshot.src, inner)
-        below = [path[len(inner) :] for path in paths]
-        shown = [f"--src-prefix=a/{inner}", f"--dst-prefix=b/{inner}"]
-        listed = git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", ".").split(b"\0")
-        new = {os.fsdecode(name) for name in listed}
-        tracked = [f":(literal){path}" for path in below if path not in new]
-        for start in range(0, len(tracked), _BATCH):
-            batch = tracked[start : start + _BATCH]
-            # A repository inside ours may have no commit yet.
-            success = (0, 128) if inner else (0,)
-            yield git(root, "diff", "HEAD", "--relative", *_STYLE, *shown, "--", *batch, allowed=success)
-        for path in below:
-            if path in new and os.path.lexists(os.path.join(root, path)):
-                yield git(root, "diff", "--no-index", *_STYLE, *shown, "--", "/dev/null", path, allowed=(0, 1))
+        before = _committed(os.path.join(snapshot.src, inner), [path[len(inner) :] for path in paths])
+        for path in paths:
+            old, new = before.get(path[len(inner) :]), _present(snapshot.src, path)
+            room -= len(old or b"") + len(new or b"")
+            if room < 0 or _TOO_LARGE in (old, new):
+                left_out += b"(not shown for its size: " + os.fsencode(path) + b")\n"
+                continue
+            for side, content in (("a", old), ("b", new)):
+                if content is not None:
+                    _write(os.path.join(work, side, path), content)
+    return left_out
+
+
+def _committed(root: str, paths: list[str]) -> dict[str, bytes]:
+    """The content of those files in the commit; none of what is new, or of a repository without a commit."""
+    tree = find(root)
+    if tree is None:
+        return {}
+    with opened(tree) as git:
+        commit, _branch = head(git)
+        held = committed_blobs(git, os.path.realpath(root)) if commit else {}
+        blobs = {path: held[path][1] for path in paths if path in held and held[path][0] != SUBMODULE}
+        found = contents(git, blobs.values(), _LARGEST)
+    return {path: found.get(blob, _TOO_LARGE) for path, blob in blobs.items()}
+
+
+def _present(src: str, path: str) -> bytes | None:
+    """The content of a file of the work tree; None where it is gone, or is no file."""
+    full = os.path.join(src, path)
+    try:
+        if read_entry(src, path) is None:
+            return None
+        if os.path.islink(full):
+            return os.fsencode(os.readlink(full))
+        if os.path.getsize(full) > _LARGEST:
+            return _TOO_LARGE
+        with open(full, "rb") as stream:
+            return stream.read(_LARGEST)
+    except OSError:
+        return None
+
+
+def _write(path: str, content: bytes) -> None:
+    # A name that is a file on one side and a folder on the other cannot be both here.
+    with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(content)
 
 
 def _repository(src: str, path: str) -> str:
@@ -106,22 +158,26 @@ def repository(folder: str) -> dict[str, object]:
         "dirty": False,
         "folder": None,
     }
-
-    def said(*arguments: str) -> str:
-        return os.fsdecode(git(folder, *arguments, allowed=(0, 1, 2, 128))).strip()
-
-    try:
-        if said("rev-parse", "--is-inside-work-tree") != "true":
-            return nothing
-    except (RankzeroError, OSError):
+    tree = find(folder) if os.path.isdir(folder) else None
+    known = listing(folder) if tree else None
+    if tree is None or known is None:
         return nothing
     return {
-        "repository": _public(said("remote", "get-url", "origin")) or None,
-        "commit": said("rev-parse", "--verify", "--quiet", "HEAD") or None,
-        "branch": said("symbolic-ref", "--quiet", "--short", "HEAD") or None,
-        "dirty": bool(said("status", "--porcelain", "--", ".")),
-        "folder": said("rev-parse", "--show-prefix").rstrip("/") or ".",
+        "repository": origin(folder),
+        "commit": known.commit,
+        "branch": known.branch,
+        "dirty": bool(known.changed),
+        "folder": os.path.relpath(os.path.realpath(folder), tree.top),
     }
+
+
+def origin(folder: str) -> str | None:
+    """The address of the remote `origin` of the repository that a folder is in, without credentials."""
+    tree = find(folder)
+    if tree is None:
+        return None
+    with opened(tree) as git:
+        return _public(address(git)) or None
 
 
 def _public(address: str) -> str:

@@ -15,7 +15,6 @@ import gzip
 import hashlib
 import os
 import re
-import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import BinaryIO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest, read_entry, walk
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.checkout import Beneath, Listing, listing
 
 # What tools leave behind, and what our own runs write: never part of a program. Tracked files are exempt, because a
 # person decided to track them.
@@ -88,15 +88,6 @@ class Snapshot:
         }
 
 
-@dataclass(frozen=True)
-class _Listing:
-    tracked: tuple[str, ...]
-    untracked: tuple[str, ...]
-    commit: str | None = None
-    branch: str | None = None
-    changed: tuple[str, ...] = ()
-
-
 def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
     """Look at the folder `src`, without the paths that match `exclude` (patterns as in .gitignore, without `!`).
 
@@ -107,27 +98,27 @@ def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
         raise RankzeroError(f"code.src: {src!r} is not a folder on the controller ({root}). Name the program's folder.")
     unwanted = matcher(exclude)
     debris = matcher(DEBRIS)
-    listing = _git_listing(root)
-    if listing is None or not (listing.tracked or listing.untracked):  # git ignores the folder as a whole: so do we git
-        listing = _Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
-    kept = [path for path in listing.tracked if not unwanted(path)]
-    kept += [path for path in listing.untracked if not unwanted(path) and not debris(path)]
+    known = listing(root)
+    if known is None or not (known.tracked or known.untracked):  # git ignores the folder as a whole: so do we git
+        known = Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
+    kept = [path for path in known.tracked if not unwanted(path)]
+    kept += [path for path in known.untracked if not unwanted(path) and not debris(path)]
     entries = sorted(_read(root, kept), key=lambda entry: os.fsencode(entry.path))
     if not entries:
         raise RankzeroError(
             f"code.src: the folder {root} holds no file to ship. "
             "Check that code.src names the program's folder and that code.exclude leaves something."
         )
-    known = set(listing.untracked)
-    changed = sorted(path for path in listing.changed if not unwanted(path) and not (path in known and debris(path)))
+    new = set(known.untracked)
+    changed = sorted(path for path in known.changed if not unwanted(path) and not (path in new and debris(path)))
     return Snapshot(
         src=root,
         digest=digest(entries),
         files=tuple(entries),
-        commit=listing.commit,
-        branch=listing.branch,
+        commit=known.commit,
+        branch=known.branch,
         changed=tuple(changed),
-        diff_digest=_diff_digest(changed, entries) if listing.commit is not None and changed else None,
+        diff_digest=_diff_digest(changed, entries) if known.commit is not None and changed else None,
     )
 
 
@@ -199,7 +190,10 @@ def _translate(pattern: str) -> str:
 
 
 def _read(root: str, paths: Iterable[str]) -> Iterable[Entry]:
+    beneath = Beneath(root)
     for path in dict.fromkeys(paths):
+        if not beneath(path):
+            continue  # tracked in a folder that has become a link: to git, too, the file is gone
         try:
             entry = read_entry(root, path)
         except FileNotFoundError:
@@ -229,96 +223,3 @@ def _diff_digest(changed: Iterable[str], entries: Iterable[Entry]) -> str:
         state = f"{entry.kind} {entry.sha256}" if entry else "deleted"
         total.update(os.fsencode(path) + b"\0" + state.encode("ascii") + b"\0")
     return total.hexdigest()
-
-
-def _git_listing(root: str) -> _Listing | None:
-    """What git knows about the folder `root`, paths relative to it; None when it is not in a work tree."""
-    if not _inside_repository(root):
-        return None
-    prefix = os.fsdecode(git(root, "rev-parse", "--show-prefix").rstrip(b"\n"))
-    status = git(root, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-    commit, branch, changed, untracked = parse_status(status, prefix)
-    tracked = []
-    for record in git(root, "ls-files", "--stage", "-z").split(b"\0"):
-        if not record:
-            continue
-        head, name = record.split(b"\t", 1)
-        if head.startswith(b"160000 "):  # a submodule: its files are its own repository's
-            untracked.append(os.fsdecode(name) + "/")
-        else:
-            tracked.append(os.fsdecode(name))
-    plain = []
-    for path in untracked:
-        if not path.endswith("/"):
-            plain.append(path)
-            continue
-        if not os.path.lexists(os.path.join(root, path, ".git")):
-            continue  # a submodule that was never initialised: an empty folder
-        inner = _git_listing(os.path.join(root, path)) or _Listing((), ())
-        tracked += [path + below for below in inner.tracked]
-        plain += [path + below for below in inner.untracked]
-        changed += [path + below for below in inner.changed]
-    return _Listing(tuple(tracked), tuple(plain), commit, branch, tuple(changed))
-
-
-def parse_status(output: bytes, prefix: str) -> tuple[str | None, str | None, list[str], list[str]]:
-    """(commit, branch, changed paths, untracked paths) from `git status --porcelain=v2 --branch -z --no-renames`.
-
-    Paths come relative to the repository and leave relative to `prefix` (git-status(1), "Porcelain Format Version 2").
-    A repository without a commit has commit None; a detached head has branch None.
-    """
-    commit: str | None = None
-    branch: str | None = None
-    changed: list[str] = []
-    untracked: list[str] = []
-    for record in output.split(b"\0"):
-        kind = record[:2]
-        if record.startswith(b"# branch.oid ") and record[13:] != b"(initial)":
-            commit = record[13:].decode("ascii")
-        elif record.startswith(b"# branch.head ") and record[14:] != b"(detached)":
-            branch = os.fsdecode(record[14:])
-        elif kind == b"? ":
-            untracked.append(os.fsdecode(record[2:])[len(prefix) :])
-            changed.append(untracked[-1])
-        elif kind == b"1 ":
-            changed.append(os.fsdecode(record.split(b" ", 8)[8])[len(prefix) :])
-        elif kind == b"u ":
-            changed.append(os.fsdecode(record.split(b" ", 10)[10])[len(prefix) :])
-    return commit, branch, changed, untracked
-
-
-def _inside_repository(root: str) -> bool:
-    """Whether a folder above `root` (or itself) has a .git; spares the process where there is none."""
-    folder = root
-    while True:
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return True
-        parent = os.path.dirname(folder.rstrip("/")) or "/"
-        if parent == folder:
-            return False
-        folder = parent
-
-
-def git(root: str, *arguments: str, allowed: Sequence[int] = (0,)) -> bytes:
-    """What a git query prints in `root`; `allowed` are the exit codes of success. Raises RankzeroError.
-
-    No optional locks (another git may be at work), no hooks of the repository.
-    """
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        # Set by git itself for hooks and aliases: they would point this query at another repository.
-        if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
-    }
-    environment.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C")
-    command = ["git", "-c", "core.fsmonitor=false", *arguments]
-    try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, check=False)
-    except FileNotFoundError:
-        raise RankzeroError(
-            f"code.src: {root} lies in a git repository, but there is no git command on the controller. Install git."
-        ) from None
-    if done.returncode not in allowed:
-        reason = done.stderr.decode("utf-8", "replace").strip()
-        raise RankzeroError(f"code.src: git cannot read {root}: {reason}")
-    return done.stdout

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 
 import pytest
@@ -167,3 +168,35 @@ def test_a_forbidden_import_is_seen(path: str, source: str, reason: str, monkeyp
     monkeypatch.setattr("tests.repository.read", lambda _path: source)
     (problem,) = forbidden_imports(path)
     assert reason in problem
+
+
+#: The only file that starts git: what git executes is a matter of its environment and configuration.
+GIT = "plugins/plugin_utils/git.py"
+GIT_WORD = re.compile(r"(?:.*/)?git(?:\s+\S.*)?", re.DOTALL)
+GIT_LINE = re.compile(
+    r"(?:^|[;&|(`]|\bthen|\bdo|\bexec|\benv|\bcommand)\s*(?:\S*/)?git\s+[-a-z]|ansible\.builtin\.git\b", re.MULTILINE
+)
+SHELL = [path for path in files() if path.startswith(("plugins/", "roles/", "playbooks/")) and not path.endswith(".py")]
+
+
+def git_calls(path: str) -> list[str]:
+    """Words of a Python file that would start git."""
+    return [
+        f"{path}:{node.lineno}: {node.value[:60]}"
+        for node in ast.walk(ast.parse(read(path), path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and GIT_WORD.fullmatch(node.value)
+    ]
+
+
+def test_one_file_starts_git() -> None:
+    assert git_calls(GIT), "the wrapper itself is not seen: this test would pass on anything"
+    found = [call for path in PLUGIN_FILES + PROGRAMS if path != GIT for call in git_calls(path)]
+    found += [f"{path}: {match[0].strip()}" for path in SHELL for match in GIT_LINE.finditer(read(path))]
+    assert not found, f"only {GIT} starts git:" + bullet_list(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["git status", "x=$(git log)", "  cd a && /usr/bin/git -C x log", "ansible.builtin.git:"]
+)
+def test_a_line_that_starts_git_is_seen(text: str) -> None:
+    assert GIT_LINE.search(text)

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, matcher, pack, parse_status, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, matcher, pack, take
 
 ODD = "a b/ü 'q' \"d\" $(x)\n.py"
 
@@ -248,18 +248,6 @@ def test_git_variables_of_a_hook_do_not_mislead(repository: Path, monkeypatch: p
     monkeypatch.setenv("GIT_DIR", "/nonexistent")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nonexistent")
     assert take(str(repository)) == before
-
-
-def test_parse_status_in_a_subfolder() -> None:
-    output = (
-        b"# branch.oid " + b"a" * 40 + b"\0# branch.head (detached)\0"
-        b"1 .M N... 100644 100644 100644 aaa bbb sub/with space.py\0"
-        b"u UU N... 100644 100644 100644 100644 a b c sub/both.py\0"
-        b"? sub/new.py\0"
-    )
-    assert parse_status(output, "sub/") == (
-        "a" * 40, None, ["with space.py", "both.py", "new.py"], ["new.py"]
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
