@@ -60,12 +60,15 @@ RUNTIME_FILES = (
     "binding.py",
     "binding.sh",
     "chain.sh",
+    "claim.sh",
     "container.sh",
     "data.sh",
     "disk.py",
     "enter.sh",
     "extraction.py",
+    "final.py",
     "formats.py",
+    "guard.py",
     "holding.py",
     "holding.sh",
     "inside.py",
@@ -85,6 +88,7 @@ RUNTIME_FILES = (
     "preflight_judge.py",
     "preflight_network.py",
     "preflight.sh",
+    "processes.sh",
     "rank.sh",
     "restart.sh",
     "rootfs.py",
@@ -96,6 +100,7 @@ RUNTIME_FILES = (
     "spare.sh",
     "stage.py",
     "stage.sh",
+    "step.sh",
 )
 
 

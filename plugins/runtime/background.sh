@@ -4,18 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What runs beside the ranks: one sampler a node, and the time of day in the job's log. Each ends by itself with what it
-# watches: a leftover would keep the allocation, and its bill, alive (R3). Sourced by job.sh and rank.sh.
-
-# Sets rankzero_born to when process $1 began, in clock ticks after boot; fails once it is gone or a zombie. Number and
-# birth together are one process for ever. No process is started for it.
-rankzero_born_at() {
-    local line
-    { read -r line < "/proc/$1/stat"; } 2> /dev/null || return 1
-    # The name in parentheses may hold spaces, and parentheses.
-    read -ra line <<< "${line##*) }"
-    rankzero_born=${line[19]}
-    [ "${line[0]}" != Z ]
-}
+# watches: a leftover would keep the allocation, and its bill, alive (R3). Sourced by job.sh and rank.sh after processes.sh.
 
 # Sets rankzero_busy and rankzero_total to the CPU time of the node since boot, in clock ticks.
 rankzero_cpu_time() {
@@ -50,14 +39,13 @@ rankzero_sample_gpu() {
 # Samples this node into files $2.* until process $1 ends: the node's first rank, which becomes the program. What ends the ranks by a
 # signal must not end their sampler too: the time until they have saved themselves is worth seeing.
 rankzero_sample() {
-    local born host=${RANKZERO_MONITOR_HOST:-0} gpu=${RANKZERO_MONITOR_GPU:-0} host_at=1 gpu_at=1
+    local host=${RANKZERO_MONITOR_HOST:-0} gpu=${RANKZERO_MONITOR_GPU:-0} host_at=1 gpu_at=1
     trap '' TERM INT HUP USR1 USR2
-    rankzero_born_at "$1" || return 0
-    born=$rankzero_born
+    rankzero_note "$1"
     command -v nvidia-smi > /dev/null || gpu=0
     rankzero_cpu_time
     SECONDS=0
-    while sleep 1 && rankzero_born_at "$1" && [ "$rankzero_born" = "$born" ]; do
+    while sleep 1 && rankzero_lives "$1"; do
         if [ "$host" != 0 ] && [ "$SECONDS" -ge "$host_at" ]; then
             rankzero_sample_host "$2.host.csv"
             host_at=$((SECONDS + host))
@@ -83,12 +71,8 @@ rankzero_sampler() {
     (rankzero_sample "$$" "$rankzero_series" < /dev/null > /dev/null 2>&1 &)
 }
 
-# The time of day into the job's log, every $1 seconds, until it is told to end.
+# The time of day into the job's log, every $1 seconds, until it is told to end, or the script ends.
 rankzero_clock() {
-    trap 'kill "$!"; exit' TERM
-    while :; do
-        sleep "$1" > /dev/null 2>&1 &
-        wait "$!"
-        printf '[rankzero] %(%Y-%m-%dT%H:%M:%S%z)T\n' -1
-    done
+    rankzero_note "$$"
+    while rankzero_pause "$1" && rankzero_lives "$$"; do printf '[rankzero] %(%Y-%m-%dT%H:%M:%S%z)T\n' -1; done
 }

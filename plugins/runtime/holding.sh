@@ -5,29 +5,30 @@
 #
 # Steps that hold something on the nodes as long as the job lives: copies, environments, mounts. They end when their
 # standard input does, however the job ends; holding.py is their half. Sourced by job.sh and by an interactive session.
-# shellcheck disable=SC2034,SC2154
-
-# Waits for a process of ours, whatever signals come meanwhile.
-rankzero_wait_for() {
-    while kill -0 "$1" 2> /dev/null; do wait "$1"; done
-}
+# shellcheck disable=SC2034,SC2094,SC2154
 
 # Starts rankzero_words with a standard input that we hold open: rankzero_tied is the process, rankzero_tie our end.
 rankzero_tie() {
-    local folder
+    local folder input
     folder=$(mktemp -d) || return 1
     mkfifo "$folder/pipe" || return 1
-    "${rankzero_words[@]}" < "$folder/pipe" &
+    # Both ends are opened here: whoever opens one end of a pipe waits for the other, for ever where nobody comes.
+    exec {rankzero_tie}<> "$folder/pipe" {input}< "$folder/pipe" || return 1
+    "${rankzero_words[@]}" <&"$input" {input}<&- {rankzero_tie}>&- &
     rankzero_tied=$!
-    exec {rankzero_tie}> "$folder/pipe"
+    rankzero_note "$rankzero_tied"
+    exec {input}<&-
     rm -r "$folder"
 }
 
-# Tells a step that was started so ($1: process, $2: our end of its standard input) that the job is over, and waits.
+# Tells a step that was started so ($1: process, $2: our end of its standard input) that the job is over, and waits: until
+# the moment rankzero_untied_by, which all of them share, or two minutes.
 rankzero_untie() {
-    local end=$2
+    local end=$2 left=120
     exec {end}>&-
-    (trap 'kill "$!"; exit' TERM; sleep 120 & wait "$!"; kill -TERM "$1") > /dev/null 2>&1 &
-    rankzero_wait_for "$1"
-    kill "$!" 2> /dev/null
+    if [ -n "${rankzero_untied_by:-}" ]; then
+        rankzero_clock_now
+        left=$(((rankzero_untied_by - rankzero_now) / 100))
+    fi
+    rankzero_dismiss "$1" "$((left > 1 ? left : 1))"
 }

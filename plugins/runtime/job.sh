@@ -9,14 +9,17 @@
 . "$RANKZERO_RUNTIME/adopt.sh"
 . "$RANKZERO_RUNTIME/background.sh"
 . "$RANKZERO_RUNTIME/chain.sh"
+. "$RANKZERO_RUNTIME/claim.sh"
 . "$RANKZERO_RUNTIME/data.sh"
 . "$RANKZERO_RUNTIME/holding.sh"
 . "$RANKZERO_RUNTIME/install.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"
+. "$RANKZERO_RUNTIME/processes.sh"
 . "$RANKZERO_RUNTIME/restart.sh"
 . "$RANKZERO_RUNTIME/sealed.sh"
 . "$RANKZERO_RUNTIME/spare.sh"
 . "$RANKZERO_RUNTIME/stage.sh"
+. "$RANKZERO_RUNTIME/step.sh"
 
 # The job as Slurm's commands want it named. For a task of an array that is ARRAY_TASK: the last task to start has the
 # array's own number as its job id, and a command on that would mean all of them.
@@ -47,57 +50,6 @@ rankzero_publish() {
 
 # $1 as it may stand between the quotes of a JSON string: what would need an escape is left out.
 rankzero_json_text() { printf '%s' "$1" | tr -d '"\\\000-\037'; }
-
-# One launch runs once: whoever links the claim first owns the generation. A lost reply of link() makes the winner see
-# an error, so the return code is ignored and the file read back by content. Returns 1 where it is another job's, 2 where
-# it can be neither taken nor read.
-rankzero_claim() {
-    local mine owner='' temporary attempt
-    mine="$RANKZERO_GENERATION ${SLURM_CLUSTER_NAME:-cluster} $rankzero_job"
-    temporary="$RANKZERO_RUN_DIR/.claim.$rankzero_job.$$"
-    printf '%s\n' "$mine" > "$temporary" || return 2
-    ln "$temporary" "$RANKZERO_RUN_DIR/claim" 2>/dev/null
-    rm -f "$temporary"
-    # This node may have asked for it before it was there, and be told for up to a minute more that it is missing.
-    for ((attempt = 0; attempt < 14; attempt++)); do
-        read -r owner < "$RANKZERO_RUN_DIR/claim" && [ -n "$owner" ] && break
-        [ "$(find "$RANKZERO_RUN_DIR" -maxdepth 1 -name claim)" ] || break
-        sleep 5
-    done 2> /dev/null
-    [ -n "$owner" ] || return 2
-    [ "$owner" = "$mine" ]
-}
-
-# A script submitted by hand is a new generation beside the one it was taken from, put in place whole, with its claim: a
-# controller that looks meanwhile must not take it for a launch of its own. A requeued one finds its own again.
-rankzero_by_hand() {
-    local runs generation line made
-    runs=$(dirname "$RANKZERO_RUN_DIR")
-    for line in "$runs"/*/claim; do
-        if [ -f "$line" ] && grep -q " ${SLURM_CLUSTER_NAME:-cluster} $rankzero_job\$" "$line"; then
-            RANKZERO_RUN_DIR=$(dirname "$line")
-            RANKZERO_GENERATION=$(basename "$RANKZERO_RUN_DIR")
-            return 0
-        fi
-    done
-    made="$runs/.new-$rankzero_job.$$"
-    mkdir -p "$made/logs" || return 1
-    for line in job.sbatch launch.json contract.json secrets.env; do
-        [ ! -f "$RANKZERO_RUN_DIR/$line" ] || cp -p "$RANKZERO_RUN_DIR/$line" "$made/" || return 1
-    done
-    printf '{"time": %s, "event": "submitted", "job_id": "%s", "message": "submitted by hand"}\n' \
-        "$(date +%s)" "$rankzero_job" > "$made/journal.jsonl" || return 1
-    generation=$RANKZERO_GENERATION
-    while :; do
-        generation=$((generation + 1))
-        printf '%s %s %s\n' "$generation" "${SLURM_CLUSTER_NAME:-cluster}" "$rankzero_job" > "$made/claim" || return 1
-        mv -T "$made" "$runs/$generation" 2>/dev/null && break
-        [ -d "$runs/$generation" ] || { rm -rf "$made"; return 1; }
-    done
-    RANKZERO_RUN_DIR="$runs/$generation"
-    RANKZERO_GENERATION=$generation
-    rankzero_say "submitted by hand: this is generation $generation, in $RANKZERO_RUN_DIR"
-}
 
 # The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in.
 rankzero_work() {
@@ -178,16 +130,20 @@ rankzero_started() {
 # The verdict, written by the one program that also watches the artifact. $1: ended_by, $2: exit code, $3: message; $4:
 # the file's name where it is not the job's last word.
 rankzero_outcome() {
+    local guard=0
     if [ -z "$RANKZERO_RUNTIME_PYTHON" ]; then
         # Nothing has run then, and there is nothing to judge.
-        printf '{"job_id": "%s", "attempt": %s, "started": %s, "time": %(%s)T, "exit_code": %s, "ended_by": "%s", "artifact": null, "success": false, "message": "%s", "unfit_nodes": {"%s": "no python3"}}\n' \
+        printf '{"job_id": "%s", "attempt": %s, "started": %s, "time": %(%s)T, "exit_code": %s, "ended_by": "%s", "artifact": null, "success": false, "message": "%s", "unfit_nodes": {"%s": "no python3"}, "key": "%s", "generation": %s}\n' \
             "$rankzero_job" "$RANKZERO_ATTEMPT" "$rankzero_start" -1 "$2" "$1" "$(rankzero_json_text "$3")" \
-            "${SLURMD_NODENAME:-$(uname -n)}" | rankzero_publish "$RANKZERO_RUN_DIR/outcome.json"
+            "${SLURMD_NODENAME:-$(uname -n)}" "$RANKZERO_KEY" "$RANKZERO_GENERATION" | rankzero_publish "$RANKZERO_RUN_DIR/outcome.json"
         return
     fi
+    # After the last word the script is to end soon.
+    [ -n "${4:-}" ] || guard=$$
     "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" finish "$RANKZERO_RUN_DIR" \
         --job-id "$rankzero_job" --attempt "$RANKZERO_ATTEMPT" --started "$rankzero_start" \
-        --ended-by "$1" --exit-code "$2" --message "$3" --file "${4:-outcome.json}"
+        --ended-by "$1" --exit-code "$2" --message "$3" --key "$RANKZERO_KEY" --generation "$RANKZERO_GENERATION" \
+        --file "${4:-outcome.json}" --guard "$guard"
 }
 
 # The first node cannot even look at the others.
@@ -212,9 +168,6 @@ rankzero_next_attempt() {
     mkdir -p "$RANKZERO_LOGS" || rankzero_refuse setup 73 "cannot create $RANKZERO_LOGS"
 }
 
-# Attempts that Slurm has not counted: started inside the job, or in the job before this one.
-rankzero_uncounted() { cat "$RANKZERO_RUN_DIR/.uncounted" 2> /dev/null || echo 0; }
-
 # $1 is `--submission NONCE` when the collection submitted the script, nothing when a person did.
 rankzero_begin() {
     rankzero_start=$(date +%s)
@@ -227,17 +180,24 @@ rankzero_begin() {
     [ -x "$RANKZERO_RUNTIME_PYTHON" ] || RANKZERO_RUNTIME_PYTHON=''
     # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
     [ -f "$RANKZERO_RUN_DIR/launch.json" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
+    rankzero_distrust
     if [ "${1:-}" != --submission ]; then
         rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
     fi
     rankzero_submission=${2:-}
+    rankzero_distrust
+    rankzero_proven
+    if rankzero_superseded; then
+        rankzero_say "$rankzero_newer"
+        exit 75
+    fi
     rankzero_claim
     case $? in
         0) ;;
         1) rankzero_inherit "$rankzero_submission" || rankzero_refuse claim-lost 0 "generation $RANKZERO_GENERATION belongs to another job ($(cat "$RANKZERO_RUN_DIR/claim")): nothing is run here" ;;
         *) rankzero_say "$RANKZERO_RUN_DIR/claim can be neither taken nor read: nothing is run"; exit 73 ;;
     esac
-    RANKZERO_ATTEMPT=$((RANKZERO_ATTEMPT + $(rankzero_uncounted)))
+    rankzero_count_attempts
     # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself goes on.
     unset SLURM_NO_KILL
     [ -z "${RANKZERO_ARRAY_DIR:-}" ] || rankzero_element_log
@@ -272,93 +232,6 @@ rankzero_begin() {
     rankzero_started || rankzero_refuse setup 73 "cannot write to $RANKZERO_RUN_DIR"
     [ "$RANKZERO_ATTEMPT" = 0 ] || rankzero_say "restarted: SLURM_RESTART_COUNT=${SLURM_RESTART_COUNT:-0}"
     rankzero_say "job $rankzero_job attempt $RANKZERO_ATTEMPT on ${rankzero_nodes[*]}; master $RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
-}
-
-# A signal to the batch script (scancel, the time limit, preemption) goes on to the ranks.
-rankzero_on_signal() {
-    rankzero_interrupted=yes
-    [ "$rankzero_ended_by" = artifact ] || rankzero_ended_by=signal
-    [ -z "$rankzero_step" ] || kill -TERM "$rankzero_step" 2>/dev/null
-}
-
-# A launch inside another job is cancelled by URG: every process of the step gets it, and all but this script ignore it.
-# TERM would have srun kill the ranks at once. They are told by their own step, and have half a minute.
-rankzero_on_cancel() {
-    rankzero_interrupted=yes
-    if [ -z "${rankzero_ended_by:-}" ]; then
-        [ -z "${rankzero_step:-}" ] || kill -TERM "$rankzero_step" 2>/dev/null
-        rankzero_refuse signal 143 "cancelled before its ranks started"
-    fi
-    [ "$rankzero_ended_by" = program ] || return 0
-    rankzero_ended_by=signal rankzero_message=cancelled
-    (trap 'kill "$!"; exit' TERM; sleep 30 & wait "$!"; kill -TERM "$rankzero_step") > /dev/null 2>&1 &
-    rankzero_killer=$!
-}
-
-rankzero_expect_cancel() {
-    trap rankzero_on_cancel URG
-    [ -z "${rankzero_cancelled:-}" ] || rankzero_on_cancel
-}
-
-# The watcher's signal: the artifact is valid. A step that has ended by itself meanwhile keeps its own exit code.
-rankzero_on_artifact() {
-    rankzero_interrupted=yes
-    [ "$rankzero_ended_by" = program ] && kill -TERM "$rankzero_step" 2>/dev/null || return 0
-    rankzero_ended_by=artifact
-    rankzero_say "the artifact has landed: ending the step"
-    # srun cannot forward KILL; once it is gone and this script ends, Slurm itself clears the nodes.
-    (trap 'kill "$!"; exit' TERM; sleep 5 & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
-    rankzero_killer=$!
-}
-
-# Runs the ranks' step ("$@") until it has ended for good: again on spare nodes, where a node of it has failed. None of
-# these have local variables: a local one takes over the export of a job's own variable of that name.
-rankzero_launch() {
-    rankzero_step_words=("$@")
-    while :; do
-        # shellcheck disable=SC2034 # spare.sh reads them
-        rankzero_logs_before=$RANKZERO_LOGS rankzero_nodelist_before=$RANKZERO_NODELIST
-        rankzero_run "${rankzero_step_words[@]}"
-        rankzero_heal || break
-        rankzero_next_step "${rankzero_step_words[@]}"
-    done
-    trap '' TERM INT USR1 USR2 URG
-}
-
-# Runs the ranks' step ("$@") once and waits for its end, the artifact, or a signal.
-rankzero_run() {
-    rankzero_ended_by=program rankzero_step='' rankzero_watcher='' rankzero_killer='' rankzero_ticker=''
-    trap rankzero_on_signal TERM INT
-    trap rankzero_on_artifact USR1
-    "$@" &
-    rankzero_step=$!
-    # A signal that came before there was a step to tell.
-    # shellcheck disable=SC2154 # restart.sh sets it
-    [ "$rankzero_ended_by$rankzero_early" = program ] || kill -TERM "$rankzero_step" 2>/dev/null
-    if [ -n "${RANKZERO_TIMESTAMPS:-}" ]; then
-        rankzero_clock "$RANKZERO_TIMESTAMPS" &
-        rankzero_ticker=$!
-    fi
-    if [ "${RANKZERO_ARTIFACT_THEN:-}" = end ]; then
-        "$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/outcome.py" watch "$RANKZERO_RUN_DIR" --signal-to "$$" &
-        rankzero_watcher=$!
-    fi
-    # A trapped signal interrupts `wait`, whose status is then the signal's: only an undisturbed one is the step's.
-    while :; do
-        rankzero_interrupted=''
-        wait "$rankzero_step"
-        rankzero_exit_code=$?
-        [ -n "$rankzero_interrupted" ] || break
-    done
-    # An artifact that lands from here on is judged with the verdict.
-    trap '' USR1
-    if [ -z "${RANKZERO_SPARES:-}" ] || [ "$rankzero_ended_by" != program ] || [ "$rankzero_exit_code" = 0 ]; then
-        trap '' TERM INT USR2 URG
-    fi
-    for rankzero_helper in $rankzero_watcher $rankzero_killer $rankzero_ticker; do
-        kill "$rankzero_helper" 2>/dev/null
-        wait "$rankzero_helper" 2>/dev/null
-    done
 }
 
 rankzero_end() {

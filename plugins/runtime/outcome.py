@@ -289,6 +289,8 @@ def finish(arguments):
         "success": success,
         "message": message,
         "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
+        "key": arguments.key,
+        "generation": arguments.generation,
     }
     path = os.path.join(arguments.run_dir, arguments.file)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -298,7 +300,11 @@ def finish(arguments):
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(temporary, path)
-    print("[rankzero] {}: {}".format("success" if success else "failure", message))
+    print("[rankzero] {}: {}".format("success" if success else "failure", message), flush=True)
+    if arguments.guard:
+        import guard
+
+        guard.post(arguments.guard)
     return exit_code
 
 
@@ -311,6 +317,9 @@ def main():
     commands.add_parser("proven").add_argument("run_dir")
     finishing = commands.add_parser("finish")
     finishing.add_argument("run_dir")
+    finishing.add_argument("--key", required=True)
+    finishing.add_argument("--generation", type=int, required=True)
+    finishing.add_argument("--guard", type=int, help="the batch script, whose end is to follow")
     finishing.add_argument("--job-id", required=True)
     finishing.add_argument("--attempt", type=int, required=True)
     finishing.add_argument("--started", type=float, required=True)

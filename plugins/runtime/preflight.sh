@@ -6,23 +6,6 @@
 # Looks at every node before the ranks start, and decides which nodes they get. Sourced by job.sh, with which it shares
 # its variables; preflight.py does the looking.
 
-# Runs a step ("${@:2}") that may take $1 seconds.
-rankzero_bounded() {
-    "${@:2}" < /dev/null &
-    rankzero_step=$!
-    (trap 'kill "$!"; exit' TERM; sleep "$1" & wait "$!"; kill -KILL "$rankzero_step") > /dev/null 2>&1 &
-    rankzero_killer=$!
-    while :; do
-        rankzero_interrupted=''
-        wait "$rankzero_step"
-        rankzero_code=$?
-        [ -n "$rankzero_interrupted" ] || break
-    done
-    kill "$rankzero_killer" 2>/dev/null
-    wait "$rankzero_killer" 2>/dev/null
-    return "$rankzero_code"
-}
-
 # preflight.py on this node. $1: its command; the rest: more of its options.
 rankzero_look() {
     "$RANKZERO_RUNTIME_PYTHON" -IB "$RANKZERO_RUNTIME/preflight.py" "$1" "$rankzero_checks" "$rankzero_names" \

@@ -60,6 +60,7 @@ printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s atte
     "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$rankzero_host" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
     "${rankzero_chosen:-unset}"
 if [ "$LOCAL_RANK" = 0 ]; then
+    . "$RANKZERO_RUNTIME/processes.sh"
     . "$RANKZERO_RUNTIME/background.sh"
     rankzero_sampler
 fi

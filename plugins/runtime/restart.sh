@@ -21,8 +21,12 @@ rankzero_on_early() {
     [ "${rankzero_ended_by:-program}" = program ] || return 0
     rankzero_early=yes
     rankzero_say "$RANKZERO_EARLY_SECONDS s or a little more before the time limit: the ranks get $RANKZERO_EARLY_SIGNAL"
-    [ -n "${rankzero_ended_by:-}" ] && [ -n "$rankzero_step" ] || return 0
-    scancel --signal="$RANKZERO_EARLY_SIGNAL" "$rankzero_slurm_job" || kill -TERM "$rankzero_step" 2>/dev/null
+    [ -z "${rankzero_ended_by:-}" ] || rankzero_early_due=yes
+}
+
+# Tells the ranks of it.
+rankzero_tell_early() {
+    rankzero_within 60 scancel --signal="$RANKZERO_EARLY_SIGNAL" "$rankzero_slurm_job" || kill -TERM "$rankzero_step" 2>/dev/null
 }
 
 # After the ranks have ended: what the early signal means for the end. Sets rankzero_ended_by, rankzero_message, and
@@ -184,10 +188,10 @@ rankzero_requeue_without() {
     fi
     [ -z "$why" ] || rankzero_refuse setup 69 "$2; not requeued: $why"
     rankzero_say "$2; requeued without $1"
-    rankzero_unstage
     # Before the requeue: Slurm may end this script at any moment after it.
     rankzero_outcome requeue 69 \
         "$2; requeued without $1: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) follows"
+    rankzero_unstage
     said=$(scontrol requeue "$rankzero_slurm_job" 2>&1) \
         || rankzero_refuse setup 69 "$2; Slurm did not requeue the job: $said"
     if ! said=$(scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$known" 2>&1); then

@@ -61,15 +61,17 @@ rankzero_seal() {
         rankzero_say "sending the environment to $names, where its file is not, from $source"
         rankzero_sealed_step "$RANKZERO_SEALED_BUDGET" receive "$names"
         "${rankzero_words[@]}" < /dev/null &
-        children+=("$!")
+        children=("$!")
+        rankzero_note "$!"
         rankzero_sealed_step "$RANKZERO_SEALED_BUDGET" send "$source" --file "$file"
         "${rankzero_words[@]}" < /dev/null &
         children+=("$!")
-        rankzero_wait_for "$!"
+        rankzero_note "$!"
+        rankzero_dismiss "$!" "$((RANKZERO_SEALED_BUDGET + 10))"
         # Else those who wait for it would do so until the budget is spent.
         [ -e "$rankzero_sealing/sent" ] || printf '{"problem": "the step that sent it from %s was ended"}' "$source" \
             | rankzero_publish "$rankzero_sealing/sent"
-        rankzero_wait_for "${children[0]}"
+        rankzero_dismiss "${children[0]}" "$((RANKZERO_SEALED_BUDGET + 10))"
     done < <(rankzero_sealed_here await --file "$file" --holder "$rankzero_sealer")
     [ "${#children[@]}" = 0 ] || rankzero_sealed_here await --again --holder "$rankzero_sealer"
     export RANKZERO_SEALED RANKZERO_PYTHON="$RANKZERO_SEALED/bin/python" PATH="$RANKZERO_SEALED/bin:$PATH"

@@ -51,6 +51,7 @@ rankzero_stage() {
         rankzero_stage_step "$left" send "${line#* }" --kind "$kind" --seconds "$left"
         "${rankzero_words[@]}" < /dev/null &
         sender=$! receiver=''
+        rankzero_note "$sender"
         targets=$("$RANKZERO_RUNTIME_PYTHON" -I "$RANKZERO_RUNTIME/stage.py" targets "$rankzero_checks" "$rankzero_held" \
             --kind "$kind" --seconds "$left" --holder "$rankzero_holder" --sender "$sender")
         if [ -n "$targets" ]; then
@@ -58,12 +59,13 @@ rankzero_stage() {
                 --imports "$RANKZERO_PREFLIGHT_IMPORTS"
             "${rankzero_words[@]}" < /dev/null &
             receiver=$!
+            rankzero_note "$receiver"
         fi
-        rankzero_wait_for "$sender"
+        rankzero_dismiss "$sender" "$((left + 10))"
         # Else those who wait for it would do so until the budget is spent.
         [ -e "$rankzero_checks/stage/$kind.sent" ] || printf '{"problem": "the step that sent it from %s was ended"}' \
             "${line#* }" | rankzero_publish "$rankzero_checks/stage/$kind.sent"
-        [ -z "$receiver" ] || rankzero_wait_for "$receiver"
+        [ -z "$receiver" ] || rankzero_dismiss "$receiver" "$((left + 10))"
         rankzero_look_through "$kind"
     done
 }
@@ -108,6 +110,7 @@ rankzero_relink() {
 
 # At the end of the job, or before the ranks start again on other nodes: the nodes remove their copies, and the working directory leads to the snapshot again.
 rankzero_unstage() {
+    rankzero_in rankzero_untied_by 120
     rankzero_unhold
     # Last: what was started after them may have inherited the pipe whose end is the word.
     rankzero_uninstall

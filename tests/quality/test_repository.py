@@ -28,6 +28,8 @@ GENERATED_OR_DATA = re.compile(r"^(tests/golden/|tests/.*/recorded/|.*\.(txt|jso
 REGISTRY_HOSTS = re.compile(r"(?:pypi|pythonhosted|galaxy\.ansible|npmjs|\.docker|deb\.debian)[.](?:org|com|io)")
 MACHINE_PATHS = re.compile(r"(?:/[w]ork/(?:main|shared)|/[t]mp/rz|/[o]pt/(?:wheels|pypi)|/[r]oot/[.]pyenv)")
 UNFINISHED = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b|[N]otImplementedError|[a]ssert True\b|pytest[.]skip\(\)")
+#: The builtin of bash as a command: not in a comment, and not as an argument of another program.
+WAIT_COMMAND = re.compile(r"^[^#]*?(?:^|[;&|({!]|\b(?:do|then|else)\b)\s*(?:(?:builtin|command)\s+)?[w]ait(?:\s|$)")
 LOCK_FILES = {"uv.lock", "pylock.toml", "poetry.lock", "package-lock.json", "Pipfile.lock"}
 SPDX = "SPDX-License-Identifier: GPL-3.0-or-later"
 
@@ -71,6 +73,13 @@ def test_nothing_is_left_unfinished() -> None:
     """Tables of other programs' messages may hold such words."""
     found = [line for line in lines_matching(UNFINISHED) if not line.startswith("tests/unit/diagnosis/")]
     assert not found, bullet_list(found)
+
+
+def test_the_runtime_waits_for_a_child_in_one_place_only() -> None:
+    """Bash 5.2 loses the end of a child that comes together with a trapped signal, and would wait for it for ever."""
+    places = lines_matching(WAIT_COMMAND, ("plugins/runtime/", "plugins/plugin_utils/templates/"))
+    places = [place for place in places if place.partition(":")[0].endswith((".sh", ".j2"))]
+    assert [place.partition(":")[0] for place in places] == ["plugins/runtime/processes.sh"], places
 
 
 def test_no_file_outgrows_its_room() -> None:

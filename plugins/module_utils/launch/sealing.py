@@ -21,6 +21,7 @@ PROGRAMS = (
     "holding.py",
     "holding.sh",
     "preflight_files.py",
+    "processes.sh",
     "sealed.py",
     "sealed.sh",
     "sealed_file.py",

@@ -225,6 +225,11 @@ class Job:
         """Run the script to its end; its exit code."""
         return self.start(**how).wait(timeout=60)
 
+    def forget(self) -> None:
+        """Take back what keeps the next start from being the same attempt once more."""
+        for name in ("outcome.json", ".attempt"):
+            (self.run / name).unlink(missing_ok=True)
+
     def log(self, job_id: int = 1) -> str:
         return (self.run / "logs" / f"job.{job_id}.log").read_text(encoding="utf-8")
 

@@ -52,6 +52,11 @@ def test_the_script_runs_as_the_step(site: Site) -> None:
     assert job.started()["job_id"] == job.outcome()["job_id"] == STEP
     assert job.outcome()["success"] is True
     assert f"[rankzero] job {STEP} attempt 0 on localhost localhost" in log(job)
+    # Started again, it finds its proof.
+    before = (job.run / "outcome.json").read_bytes()
+    assert begin(job).wait(timeout=60) == 0
+    assert f"proven already by job {STEP}, attempt 1" in log(job)
+    assert (job.run / "outcome.json").read_bytes() == before
 
 
 def test_a_release_that_does_not_name_the_cluster_is_asked_for_it(site: Site) -> None:

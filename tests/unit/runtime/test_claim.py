@@ -50,15 +50,15 @@ def test_a_claim_that_cannot_be_made_runs_nothing_and_is_no_success(site: Site) 
 
 
 def test_a_requeued_job_keeps_its_claim_and_judges_anew(site: Site) -> None:
-    job = site.job({"artifact": ARTIFACT})
-    assert job.finish(job_id=5) == 0
-    (job.site.code / "probe.py").write_text("", encoding="utf-8")
+    line = '[ "$RANKZERO_ATTEMPT" = 0 ] || exit 0; echo \'{"loss": 1.0}\' > result.json; exit 4'
+    job = site.job({**shell(line), "artifact": ARTIFACT})
+    assert job.finish(job_id=5) == 4
     # The second attempt writes nothing: the artifact of the first does not count.
     assert job.finish(job_id=5, attempt=1) == 65
     assert job.outcome()["artifact"]["errors"] == ["is older than this attempt"]
     assert (job.outcome()["attempt"], job.started()["attempt"]) == (1, 1)
     before = json.loads((job.run / "outcome.before-attempt-1.json").read_text(encoding="utf-8"))
-    assert (before["attempt"], before["success"]) == (0, True)
+    assert (before["attempt"], before["success"]) == (0, False)
     assert sorted(path.name for path in (job.run / "logs").iterdir()) == ["0", "1", "job.5.log"]
 
 
@@ -139,9 +139,9 @@ def test_a_generation_made_by_hand_appears_whole(site: Site) -> None:
 
 
 def test_a_requeued_job_finds_the_generation_that_it_made_by_hand(site: Site) -> None:
-    job = site.job({})
-    assert job.finish(job_id=7, by_hand=True) == 0
-    assert job.finish(job_id=7, by_hand=True, attempt=1) == 0
+    job = site.job(shell("exit 3"))
+    assert job.finish(job_id=7, by_hand=True) == 3
+    assert job.finish(job_id=7, by_hand=True, attempt=1) == 3
     assert sorted(path.name for path in job.run.parent.iterdir()) == ["1", "2"]
     assert Job(site, job.plan, job.run.parent / "2").outcome()["attempt"] == 1
 
@@ -175,9 +175,9 @@ def test_secrets_are_kept_after_a_signal_since_a_requeue_may_follow(site: Site) 
 
 
 def test_a_job_whose_secrets_are_gone_does_not_run_without_them(site: Site) -> None:
-    job = site.job({}, secrets={"TOKEN": "x", "OTHER": "y"})
-    assert job.finish() == 0
-    (job.run / "seen-0.json").unlink()
+    job = site.job(shell('touch "$RANKZERO_RUN_DIR/ran"; exit 3'), secrets={"TOKEN": "x", "OTHER": "y"})
+    assert job.finish() == 3
+    (job.run / "ran").unlink()
     assert job.finish(attempt=1) == 78
     assert "the secrets (OTHER,TOKEN) of this run were removed at its end" in job.outcome()["message"]
-    assert not (job.run / "seen-0.json").exists()
+    assert not (job.run / "ran").exists()

@@ -283,6 +283,7 @@ def test_logs_named_as_slurm_does_and_the_rank_that_is_followed(site: Site) -> N
     job = site.job({"shell": 'echo "I am $RANK"', **spec})
     for attempt in (0, 0, 1):
         assert job.finish(job_id=42, attempt=attempt, SLURMD_NODENAME="node03") == 0, job.log(42)
+        job.forget()
     logs = job.run / "logs" / "0"
     names = {f"ddp.42.node03.{rank}.out" for rank in range(3)}
     assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live"}

@@ -20,6 +20,8 @@ import pytest
 # Imported so that these tests run with the library's, under every Python.
 from ansible_collections.rankzero.slurm.plugins.module_utils import launch
 
+#: Whose verdict it is.
+OWNER = ("--key", "k" * 64, "--generation", "1")
 PROGRAM = Path(launch.__file__).parents[2] / "runtime" / "outcome.py"
 
 
@@ -48,7 +50,7 @@ def finish(run: Path, ended_by: str = "program", exit_code: int = 0, message: st
     """(exit code, outcome.json) of the verdict."""
     ended = subprocess.run(
         [
-            *(sys.executable, "-I", str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0"),
+            *(sys.executable, "-I", str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0", *OWNER),
             *("--started", "1", "--ended-by", ended_by, "--exit-code", str(exit_code), "--message", message),
         ],
         capture_output=True,
@@ -241,7 +243,7 @@ def test_proven_says_whether_the_artifact_is_valid_now(run: Path, artifact: str 
 
 def test_a_verdict_that_the_locale_cannot_print_is_written_all_the_same(run: Path) -> None:
     no_contract(run)
-    words = [str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0", "--started", "1"]
+    words = [str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0", *OWNER, "--started", "1"]
     words += ["--ended-by", "setup", "--exit-code", "3", "--message", "gr\xf6\xdfe"]
     # -I ignores PYTHONIOENCODING: the stream is made what an ASCII locale makes it.
     program = (
@@ -258,7 +260,7 @@ def test_without_a_contract_there_is_no_success(run: Path) -> None:
         (run / "contract.json").write_text(text, encoding="utf-8")
         ended = subprocess.run(
             [
-                *(sys.executable, "-I", str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0"),
+                *(sys.executable, "-I", str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0", *OWNER),
                 *("--started", "1", "--ended-by", "program", "--exit-code", "0"),
             ],
             capture_output=True,

@@ -233,6 +233,7 @@ def test_a_store_that_no_node_sees_comes_from_the_archives(
     assert job.finish() == 0, job.log()
     assert "proj=staged env=staged" in (job.run / "preflight" / "0" / "table").read_text()
     assert of(job) == []
+    job.forget()
     # A damaged archive is not taken for a damaged transfer.
     (archives / f"code-{site.code.name}.tar").write_bytes(
         b"x" * (archives / f"code-{site.code.name}.tar").stat().st_size
