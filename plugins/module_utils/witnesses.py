@@ -17,6 +17,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
     ARTIFACT,
+    DRAINED,
     LAUNCHER,
     PENDING,
     SETUP,
@@ -74,18 +75,21 @@ class Testimony:
 
 def of_pending(launch: Mapping[str, Any], code: str) -> Testimony:
     """Why a launch does not start, and what to change."""
-    reason = reasons.explain(code)
+    reason = reasons.explain(code).of_job(launch["job_id"])
     never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
     known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
     found = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
     text = f"job {launch['job_id']} is {launch['state']}, reason {code.strip('()') or 'None'}"
     found.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
+    _drained(found, launch)
     return found
 
 
 def of_end(slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], signatures: Sequence[Signature]) -> Testimony:
     """What a launch that has failed left besides logs."""
     found = Testimony()
+    # First, since it tells why Slurm has cancelled the job.
+    _drained(found, launch)
     _slurm_and_job(found, launch, run.rejected())
     _preflight(found, run, launch)
     if launch["job_id"] and run.rejected() is None:
@@ -95,6 +99,15 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], signature
     _exit_code(found, launch)
     _monitors(found, run.file(os.path.join("monitor", str(launch["attempt"]))), signatures)
     return found
+
+
+def _drained(found: Testimony, launch: Mapping[str, Any]) -> None:
+    """Nodes that Slurm has taken out of service for the job's sake: of an ended job that left no word, the cause."""
+    found.facts["drained"] = launch.get("drained", [])
+    for one in found.facts["drained"]:
+        text = f"{one['node']} is drained: {one['reason']}"
+        known = (("reason", one["reason"]), ("meaning", one["meaning"]), ("command", one["command"]))
+        found.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=one["node"], captured=known))
 
 
 def _slurm_and_job(found: Testimony, launch: Mapping[str, Any], rejected: str | None) -> None:

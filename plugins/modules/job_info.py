@@ -104,6 +104,13 @@ launches:
     message:
       description: What became of the launch, in a sentence.
       type: str
+    drained:
+      description:
+        - Nodes that Slurm has taken out of service for the job's sake, each with C(node), C(reason) (Slurm's),
+          C(meaning) and C(command), which an administrator needs to bring it back.
+        - Asked only of a job that Slurm holds because it could not start it, or that ended without a word of its own.
+      type: list
+      elements: dict
     nodes:
       description: Host names of its nodes.
       type: list

@@ -149,6 +149,11 @@ reason_code:
   description: Slurm's own code for that. Empty where Slurm no longer knows the job.
   returned: success
   type: str
+drained:
+  description: Nodes that Slurm has taken out of service for the job's sake, as in M(rankzero.slurm.job_info).
+  returned: success
+  type: list
+  elements: dict
 active:
   description: Whether the job waits, runs or may be requeued.
   returned: success

@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY, Cause
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
     ARTIFACT,
+    DRAINED,
     LAUNCHER,
     PENDING,
     SETUP,
@@ -62,6 +63,15 @@ _OF_THE_JOB = {
     UNEXPLAINED: _OWN,
     LAUNCHER: _NOTHING,
     PENDING: Signature(family=PENDING, what="{meaning}", remedy="{remedy}", matches=(), examples=()),
+    DRAINED: Signature(
+        family=DRAINED,
+        what="Slurm took the node out of service: {meaning}",
+        remedy="An administrator brings it back, once it is in order, with `{command}`. Launch again.",
+        matches=(),
+        examples=(),
+        retry=True,
+        blames_node=True,
+    ),
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",

@@ -43,6 +43,8 @@ SETUP = "setup"
 ARTIFACT = "artifact"
 # What the scheduler says of a job that does not start.
 PENDING = "pending"
+# What Slurm has done to a node for the job's sake.
+DRAINED = "node_drained"
 
 
 def _one_of(words: tuple[str, ...], text: str) -> bool:

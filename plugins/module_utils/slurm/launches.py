@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts, reasons, states, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts, drained, reasons, states, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import MAY_FOLLOW, RunDirectory
@@ -97,14 +97,16 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         job_id = launch_id(record.job_id)
     started, outcome = run.started(), run.outcome()
     attempt = _attempt(run, record)
-    if outcome is not None and int(outcome.get("attempt") or 0) < attempt:
-        outcome = None
     success = bool(outcome and outcome.get("success"))
+    # A proof is final: a job that Slurm starts again after it ends at once.
+    if outcome is not None and not success and int(outcome.get("attempt") or 0) < attempt:
+        outcome = None
     ended = record.final if record is not None else _gone(slurm, answer, job_id, outcome)
     completed = run.rejected() is not None or success or ended
     state = _state(run, record, outcome)
     begun, finished = _times(record, started, outcome, completed)
     nodes = _nodes(slurm, record, started)
+    lost = drained.of(slurm, record, verdict=outcome is not None)
     newest = {
         "attempt": attempt,
         "job_id": job_id,
@@ -128,7 +130,10 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "exit_code": _exit_code(record, outcome),
         "reason": _reason(record),
         "reason_code": record.reason if record is not None else "",
-        "message": _message(slurm, run, answer, record, outcome, completed),
+        "message": "; ".join(
+            filter(None, [_message(slurm, run, answer, record, outcome, completed), drained.sentences(lost)])
+        ),
+        "drained": [node.as_dict() for node in lost],
         "nodes": nodes,
         "attempt": attempt,
         "attempts": [*attempts.earlier(attempt, run.before(), record), newest],
@@ -191,7 +196,7 @@ def _reason(record: JobRecord | None) -> str:
     if record is None:
         return ""
     if record.pending:
-        return reasons.explain(record.reason).sentence
+        return reasons.explain(record.reason).of_job(launch_id(record.job_id)).sentence
     if record.final:
         return steps.describe_end(record)
     return ""
@@ -210,7 +215,7 @@ def _message(
         return f"Slurm refused the job: {run.rejected()}"
     said = str(outcome.get("message") or "") if outcome else ""
     if outcome and outcome.get("success"):
-        return said or "the artifact is proven"
+        return (said or "the artifact is proven") + _left_in_queue(record)
     job = f"{'step' if steps.is_step(run.job_id()) else 'job'} {run.job_id()}"
     if outcome:
         end = _reason(record) if record is not None and record.final else ""
@@ -228,6 +233,18 @@ def _message(
     if record.pending:
         return f"pending: {_reason(record)}"
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"
+
+
+def _left_in_queue(record: JobRecord | None) -> str:
+    """What is left of a proven launch where Slurm, after a crash, has put its job back into the queue."""
+    if record is None or not record.pending:
+        return ""
+    job_id = launch_id(record.job_id)
+    why = reasons.explain(record.reason).of_job(job_id)
+    return (
+        f"; Slurm has put its job {job_id} back into the queue all the same ({why.meaning}): it would end at once "
+        f"without running anything; remove it with: scancel {job_id}"
+    )
 
 
 def _nodes(slurm: Slurm, record: JobRecord | None, started: Mapping[str, Any] | None) -> list[str]:

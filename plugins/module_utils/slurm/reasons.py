@@ -9,7 +9,7 @@ Source: JOB REASON CODES of squeue(1), and what job_state_reason_string() of Slu
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,17 @@ class Reason:
         """True when nobody but an administrator could make it start: not held, and no node that may come back."""
         return self.code in _HOPELESS
 
+    @property
+    def launch_failed(self) -> bool:
+        """True when Slurm holds the job because it could not start it."""
+        return self.code in _LAUNCH_FAILED
 
+    def of_job(self, job_id: str | None) -> Reason:
+        """The same with the job's id in its commands."""
+        return replace(self, remedy=self.remedy.replace("JOBID", job_id)) if job_id else self
+
+
+_LAUNCH_FAILED = frozenset({"launch_failed_requeued_held", "user_env_retrieval_failed_requeued_held"})
 _HOPELESS = frozenset(
     {
         "DependencyNeverSatisfied",
@@ -70,7 +80,11 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "BeginTime": ("its earliest start time has not come", "a requeued job waits for up to two minutes", False),
     "JobHeldUser": ("held by its owner", "release it with: scontrol release JOBID", True),
-    "JobHeldAdmin": ("held by an administrator", "ask the administrators of the cluster", True),
+    "JobHeldAdmin": (
+        "held by an administrator",
+        "ask the administrators of the cluster: one of them releases it with: scontrol release JOBID",
+        True,
+    ),
     "JobHoldMaxRequeue": (
         "held because it was requeued too often",
         "find out why it keeps failing, then: scontrol release JOBID",
@@ -82,8 +96,16 @@ REASONS: dict[str, tuple[str, str, bool]] = {
         True,
     ),
     "launch_failed_requeued_held": (
-        "the job could not be started on its nodes and is held",
-        "look at the node's slurmd log or ask the administrators, then: scontrol release JOBID",
+        "the job could not be started on its nodes, as after a crash of slurmctld, and Slurm holds it",
+        (
+            "it goes on after: scontrol release JOBID; an administrator looks at the node that could not start it "
+            "(sinfo --list-reasons), and brings a drained one back with: scontrol update NodeName=NODE State=RESUME"
+        ),
+        True,
+    ),
+    "user_env_retrieval_failed_requeued_held": (
+        "the user's environment could not be read on the job's first node, and Slurm holds the job",
+        "find out what hangs in the login files there, then: scontrol release JOBID",
         True,
     ),
     "ReqNodeNotAvail": (

@@ -182,7 +182,7 @@ class Watch:
         events: list[Event] = []
         if before is not None and before.running:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
-        reason = reasons.explain(record.reason)
+        reason = reasons.explain(record.reason).of_job(self.job_id)
         if record.reason != self._pending_reason:
             self._pending_reason = record.reason
             kind = "stuck" if reason.stuck else "pending"

@@ -133,6 +133,15 @@ def test_a_requeued_job_is_active_whatever_its_last_attempt_wrote(tmp_path: Path
     assert found["started_at"] is None
 
 
+def test_a_proof_stands_where_slurm_has_requeued_the_job_after_a_crash(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome())
+    fake = queue("PENDING", Reason="launch failed requeued held", restartcnt="1", NodeList="")
+    fake.answers["sinfo"] = said("node02|Duplicate jobid\n")
+    found = look(fake, run)
+    assert (found["success"], found["completed"], found["active"]) == (True, True, False)
+    assert "scancel 7" in found["message"] and "NodeName=node02 State=RESUME" in found["message"]
+
+
 @pytest.mark.parametrize(("success", "state"), [(True, "COMPLETED"), (False, "FAILED")])
 def test_gone_from_slurm_the_run_directory_tells(tmp_path: Path, success: bool, state: str) -> None:
     run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(success))

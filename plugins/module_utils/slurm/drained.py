@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes that Slurm itself has taken out of service for a job's sake, which it undoes for nobody but an administrator.
+
+What Slurm writes as the reason of such a node: drain_nodes() in slurmctld's agent.c, proc_req.c and job_mgr.c, and
+slurmd's own words (22.05 to 26.05).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+
+#: Slurm's reason, in small letters -> what it means.
+REASONS = {
+    "duplicate jobid": (
+        "it still ran the job when slurmctld, which had been restarted and had forgotten that, sent it once more"
+    ),
+    "batch job complete failure": "slurmd could not start the job's script, or could not clean up after it",
+    "kill task failed": "processes of a job did not end when Slurm killed them",
+    "epilog error": "the site's epilog failed after a job",
+    "prolog error": "the site's prolog failed before a job",
+    "prolog/epilog failure": "the site's prolog failed before a job, or its epilog after one",
+}
+#: Ends of a job for which the node, and not the program, may be the cause.
+_ENDS = ("CANCELLED", "FAILED", "NODE_FAIL")
+
+
+@dataclass(frozen=True)
+class Drained:
+    """A node that takes no jobs: Slurm's `reason`, and its `meaning`."""
+
+    node: str
+    reason: str
+    meaning: str
+
+    @property
+    def sentence(self) -> str:
+        """What it is, and the command that an administrator needs."""
+        return (
+            f"Slurm has drained {self.node} ({self.reason}: {self.meaning}); once it is in order an administrator "
+            f"brings it back with: {self.command}"
+        )
+
+    @property
+    def command(self) -> str:
+        return f"scontrol update NodeName={self.node} State=RESUME"
+
+    def as_dict(self) -> dict[str, str]:
+        return {**asdict(self), "command": self.command}
+
+
+def parse(text: str) -> list[Drained]:
+    """The nodes of `sinfo --Node --format=%N|%E` that Slurm has drained by itself, each once, in its order."""
+    found: dict[str, Drained] = {}
+    for line in text.splitlines():
+        node, _bar, reason = line.strip().partition("|")
+        meaning = REASONS.get(reason.strip().lower())
+        if node and meaning:
+            found[node] = Drained(node, reason.strip(), meaning)
+    return list(found.values())
+
+
+def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained]:
+    """The nodes that were drained for a job: asked only where that may be, a job that Slurm holds because it could not
+    start it, or one that ended without a `verdict` of its own. A Slurm that does not say is no failure.
+    """
+    if record is None:
+        return []
+    held = record.pending and reasons.explain(record.reason).launch_failed
+    ended = record.final and record.state in _ENDS and bool(record.node_list) and not verdict
+    if not held and not ended:
+        return []
+    # A job that waits again has no nodes any more: all are shown then.
+    where = [] if held else [f"--nodes={record.node_list}"]
+    result = slurm.attempt("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E", *where)
+    return parse(result.stdout) if result.rc == 0 else []
+
+
+def sentences(nodes: Sequence[Drained]) -> str:
+    return "; ".join(node.sentence for node in nodes)
