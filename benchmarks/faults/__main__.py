@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, release
+from benchmarks.faults import at_random
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import STOP, Run, run_matrix
 from benchmarks.launch import table
@@ -33,8 +34,12 @@ LABS: dict[str, dict[str, object]] = {
 }
 
 
+#: At random several nodes are off at a time.
+NODES_AT_RANDOM = 5
+
+
 @contextmanager
-def booted(name: str, slurm: str) -> Iterator[layout.Lab]:
+def booted(name: str, slurm: str, **more: object) -> Iterator[layout.Lab]:
     """A lab of its own with that release of Slurm, removed at the end."""
     usual: dict[str, object] = {
         "name": f"faults-{name}", "directory": "", "way": "auto", "nodes": 4, "cpus": 16, "memory": 64000, "gpus": 0,
@@ -42,7 +47,7 @@ def booted(name: str, slurm: str) -> Iterator[layout.Lab]:
         "partitions": [{"name": "batch", "default": True}], "slurm_conf": [], "binds": [], "slurm": slurm,
         "profile": "friendly", "gpu_type": "",
     }  # fmt: skip
-    lab = layout.from_options({**usual, **LABS[name]})
+    lab = layout.from_options({**usual, **LABS[name], **more})
     cluster.apply(lab, "absent")
     cluster.apply(lab, "present")
     try:
@@ -70,9 +75,55 @@ def report(runs: Sequence[Run], labs: Sequence[str], seconds: float) -> str:
 
 
 def main() -> int:
+    options, labs = _options()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    begun = time.monotonic()
+    out = ROOT / "build" / "benchmarks"
+    out.mkdir(parents=True, exist_ok=True)
+    if options.table:
+        print(at_random.report(at_random.saved(out / "faults-random", labs), labs))
+        return 0
+    kind = ("faults-random" if options.random else "faults") + ("" if options.slurm == "host" else f"-{options.slurm}")
+    with tempfile.TemporaryDirectory(prefix="rankzero-faults-") as scratch:
+        each = [options.count // len(labs) + (number < options.count % len(labs)) for number in range(len(labs))]
+
+        def matrix(name: str, count: int) -> list[Run]:
+            with booted(name, options.slurm) as lab:
+                return run_matrix(lab, name, Path(scratch), count, workers=options.workers)
+
+        def at_instants(name: str, count: int) -> list[at_random.Row]:
+            with booted(name, options.slurm, nodes=NODES_AT_RANDOM) as lab:
+                return at_random.run_at_random(lab, name, Path(scratch), count, seed=str(options.seed), out=out / kind)
+
+        # Most of a run is waiting: the labs do it at the same time.
+        with ThreadPoolExecutor(len(labs)) as pool:
+            if options.random:
+                rows = [row for found in pool.map(at_instants, labs, each) for row in found]
+                text = f"Seed {options.seed}: {at_random.report(rows, labs)}"
+                entries, good = [asdict(row) for row in rows], at_random.good(rows)
+            else:
+                runs = [run for found in pool.map(matrix, labs, each) for run in found]
+                text = report(runs, labs, time.monotonic() - begun)
+                entries, good = [asdict(run) for run in runs], all(run.good for run in runs)
+    text = f"{datetime.date.today().isoformat()}. {text}"
+    (out / f"{kind}.md").write_text(text)
+    (out / f"{kind}.json").write_text(json.dumps(entries, indent=1) + "\n")
+    print(text)
+    return 0 if good and not STOP.is_set() else 1
+
+
+def _options() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="benchmarks/run faults", description=__doc__)
     parser.add_argument(
         "--count", type=int, default=300, help="runs, all labs together; each fault at least once (300)"
+    )
+    parser.add_argument(
+        "--random", action="store_true", help="instead of the matrix: so many injections at any instant"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="which instants --random takes (1)")
+    parser.add_argument(
+        "--table", action="store_true", help="no run: the table of what the last --random on each lab has left"
     )
     parser.add_argument("--labs", default=",".join(LABS), help=f"which of {', '.join(LABS)} (all)")
     parser.add_argument("--workers", type=int, default=4, help="faults under way at once on each lab (4)")
@@ -85,28 +136,7 @@ def main() -> int:
         parser.error("--labs: a lab of profile site needs root; leave it out: --labs friendly,bare")
     if options.slurm != "host" and os.getuid() != 0:
         parser.error("--slurm: another Slurm than the host's needs root")
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: STOP.set())
-    begun = time.monotonic()
-    runs: list[Run] = []
-    with tempfile.TemporaryDirectory(prefix="rankzero-faults-") as scratch:
-
-        def of_lab(name: str) -> list[Run]:
-            with booted(name, options.slurm) as lab:
-                return run_matrix(lab, name, Path(scratch), options.count // len(labs), workers=options.workers)
-
-        # Most of a run is waiting: the labs do it at the same time.
-        with ThreadPoolExecutor(len(labs)) as pool:
-            for found in pool.map(of_lab, labs):
-                runs += found
-    text = f"{datetime.date.today().isoformat()}. {report(runs, labs, time.monotonic() - begun)}"
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
-    kind = "faults" if options.slurm == "host" else f"faults-{options.slurm}"
-    (out / f"{kind}.md").write_text(text)
-    (out / f"{kind}.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
-    print(text)
-    return 0 if all(run.good for run in runs) and not STOP.is_set() else 1
+    return options, labs
 
 
 if __name__ == "__main__":

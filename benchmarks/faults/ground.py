@@ -101,7 +101,8 @@ class Ground:
         package = self.outside / "lib" / "ansible_collections" / "rankzero" / "slurm" / "plugins"
         ignored = shutil.ignore_patterns("__pycache__", "lab", "diagnosis")
         shutil.copytree(ROOT / "plugins" / "module_utils", package / "module_utils", ignore=ignored)
-        shutil.copy(Path(__file__).with_name("driver.py"), self.outside / "driver.py")
+        for name in ("driver.py", "many.py"):
+            shutil.copy(Path(__file__).with_name(name), self.outside / name)
         for name in ("state", "store", "ran", "fakes", "requests"):
             (self.outside / name).mkdir()
         if self.become:
@@ -150,29 +151,85 @@ class Ground:
                 raise Broken(f"did not happen within {patience:.0f} s: {what}")
             time.sleep(0.2)
 
-    def case(self, name: str, *, hold: bool = False, **spec: Any) -> Case:
-        """A launch that nobody has launched yet. With `hold` its program runs until `Case.go`."""
-        return Case(self, name, hold, spec)
+    def case(
+        self, name: str, *, hold: bool = False, program: Callable[[str], Sequence[str]] | None = None, **spec: Any
+    ) -> Case:
+        """A launch that nobody has launched yet. With `hold` its program runs until `Case.go`.
+
+        `program`: the command, from the path of the ledger as a node sees it, in the place of the usual one.
+        """
+        return Case(self, name, (program or untimed(hold)), spec)
+
+    def many(self, host: str, entries: Sequence[Mapping[str, Any]], together: int = 1000) -> list[dict[str, Any]]:
+        """Many launches on a host, see many.py."""
+        path = self.outside / "requests" / f"many-{secrets.token_hex(4)}.json"
+        path.write_text(json.dumps(list(entries)), encoding="utf-8")
+        inside = f"{self.inside}/requests/{path.name}"
+        done = self.on(
+            host, *self.settings(), PYTHON, f"{self.inside}/many.py", inside, "--together", str(together), timeout=900
+        )
+        if done.returncode != 0:
+            raise Broken(f"many.py ended with {done.returncode}: {done.stderr.strip()[-800:]}")
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+    def settings(self, path: str = "") -> list[str]:
+        """What a launch on a host of the lab is started with. No line of this machine's PATH: the lab's user may not
+        have it.
+        """
+        return [
+            "/usr/bin/env",
+            f"PYTHONPATH={self.inside}/lib",
+            "PYTHONDONTWRITEBYTECODE=1",
+            f"PATH={path + ':' if path else ''}/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        ]
+
+
+def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
+    """The usual program: it leaves its mark, and ends at once or when it is told to."""
+
+    def program(ledger: str) -> Sequence[str]:
+        # A share that caches remembers that a name was missing: the folder is listed, and nothing asked for.
+        wait = f"until ls {ledger} | grep -qx go; do sleep 0.3; done; " if hold else ""
+        return [
+            "sh",
+            "-c",
+            f": > {ledger}/job.$SLURM_JOB_ID.$RANKZERO_ATTEMPT; {wait}echo '{{\"ok\": 1}}' > result.json",
+        ]
+
+    return program
+
+
+def timed(seconds: float) -> Callable[[str], Sequence[str]]:
+    """A program of so many seconds; its first rank says when it begins and when it ends, see `ledger.parse`."""
+
+    def program(ledger: str) -> Sequence[str]:
+        mark = f"{ledger}/run.$SLURM_JOB_ID.$RANKZERO_ATTEMPT.$me.$EPOCHREALTIME.$RANK"
+        first = '[ "$RANK" != 0 ] ||'
+        begin, end = f"{first} : > {mark}.begun", f"{first} : > {mark}.ended"
+        proof = f"{first} echo '{{\"ok\": 1}}' > result.json"
+        return ["bash", "-c", f"me=$$-$RANDOM; {begin}; sleep {seconds}; {end}; {proof}"]
+
+    return program
 
 
 class Case:
-    """One launch of the matrix: its request, its ledger, and what its launches said."""
+    """One launch: its request, its ledger, and what its launches said."""
 
-    def __init__(self, ground: Ground, name: str, hold: bool, spec: Mapping[str, Any]) -> None:
+    def __init__(
+        self, ground: Ground, name: str, program: Callable[[str], Sequence[str]], spec: Mapping[str, Any]
+    ) -> None:
         self.ground = ground
         self.name = f"{name}-{secrets.token_hex(3)}"
         self.begun = time.monotonic()
+        self.seconds = 0.0
         self.replies: list[Reply] = []
         self.ledger = ground.outside / "ran" / self.name
         self.ledger.mkdir(mode=0o777)
         self.ledger.chmod(0o777)
-        inside = f"{ground.inside}/ran/{self.name}"
-        # A share that caches remembers that a name was missing: the folder is listed, and nothing asked for.
-        wait = f"until ls {inside} | grep -qx go; do sleep 0.3; done; " if hold else ""
-        program = f": > {inside}/job.$SLURM_JOB_ID.$RANKZERO_ATTEMPT; {wait}echo '{{\"ok\": 1}}' > result.json"
-        job = {
+        self.job = {
             "name": self.name,
-            "command": ["sh", "-c", program],
+            "command": list(program(f"{ground.inside}/ran/{self.name}")),
             "code": {"src": str(ground.code)},
             "resources": {**ground.resources, **spec.get("resources", {})},
             "preflight": {"enabled": False},
@@ -181,7 +238,7 @@ class Case:
         }
         state, store = f"{ground.inside}/state", f"{ground.inside}/store"
         prepared = prepare(
-            read_job(job, {"state_root": state, "store_root": store}, None, None, str(ground.code)),
+            read_job(self.job, {"state_root": state, "store_root": store}, None, None, str(ground.code)),
             state_root=state,
             store_root=store,
             relaunch="on_failure",
@@ -202,12 +259,9 @@ class Case:
 
     def launch(self, host: str = "head", *, kill: str = "", at: int = 0, path: str = "") -> Reply:
         """The launch, once. `path`: a folder of fakes, first in the PATH."""
-        settings = [f"PYTHONPATH={self.ground.inside}/lib", "PYTHONDONTWRITEBYTECODE=1"]
-        # No line of this machine's PATH: the lab's user may not have it.
-        settings.append(f"PATH={path + ':' if path else ''}/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
         words = ["--kill", kill, "--at", str(at)] if kill else []
         done = self.ground.on(
-            host, "/usr/bin/env", *settings, PYTHON, f"{self.ground.inside}/driver.py", self.request, *words
+            host, *self.ground.settings(path), PYTHON, f"{self.ground.inside}/driver.py", self.request, *words
         )
         if done.returncode in (-9, 137):
             reply = Reply(True)
@@ -272,6 +326,17 @@ class Case:
         except (OSError, ValueError, Broken):
             return {}
         return document if isinstance(document, dict) else {}
+
+    def proofs(self) -> list[float]:
+        """When each proof of this launch was written, of any attempt and generation: epoch seconds."""
+        found = []
+        for path in self.runs.glob("*/outcome*.json"):
+            try:
+                if json.loads(path.read_text(encoding="utf-8")).get("success") is True:
+                    found.append(path.stat().st_mtime)
+            except (OSError, ValueError, AttributeError):
+                continue
+        return found
 
     def started(self, attempt: int = 0) -> str:
         """Wait until an attempt's program runs; its job."""

@@ -1,15 +1,22 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exactly once under injected faults: each quick fault of the matrix (benchmarks/faults) once.
+"""Exactly once under injected faults: each quick fault of the matrix (benchmarks/faults) once, and a few at instants
+that nobody chose.
 
-`benchmarks/run faults --count N` runs them all, also the slow ones, on three labs and as often as one likes.
+`benchmarks/run faults --count N` runs them all, also the slow ones, on three labs and as often as one likes; so does
+`benchmarks/run faults --random`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from benchmarks.faults import instants, ledger
+from benchmarks.faults.at_random import good, run_at_random
+from benchmarks.faults.ledger import Run
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import run_matrix, shares
 from tests.cluster.conftest import LabCluster
@@ -18,6 +25,18 @@ from tests.cluster.conftest import LabCluster
 QUICK = [
     fault for fault in FAULTS if (not fault.slow and not fault.alone) or fault.name.startswith("slurmctld crashes")
 ]
+#: Those at random instants that take long: they wait for nodes, or for Ansible.
+SLOW_AT_RANDOM = frozenset(
+    {
+        instants.ANSIBLE,
+        instants.TREE,
+        instants.NODE,
+        instants.REBOOT,
+        instants.SLURMDBD,
+        instants.PAIR,
+        instants.SLURMCTLD,
+    }
+)
 
 
 def test_no_fault_loses_or_doubles_a_launch(lab: LabCluster, tmp_path: Path) -> None:
@@ -26,7 +45,73 @@ def test_no_fault_loses_or_doubles_a_launch(lab: LabCluster, tmp_path: Path) -> 
     assert len({run.fault for run in runs}) >= 20
 
 
+def test_no_fault_at_a_random_instant_loses_or_doubles_a_launch(lab: LabCluster, tmp_path: Path) -> None:
+    rows = run_at_random(
+        lab.lab, lab.name, tmp_path, 10, seed="tests", out=tmp_path / "out",
+        look_again=2, scale=instants.QUICK, without=SLOW_AT_RANDOM,
+    )  # fmt: skip
+    assert good(rows), rows
+    assert {row.kind for row in rows} == {instants.MODULE, instants.TWO}
+    assert sum(row.injections for row in rows) >= 5
+    assert all(row.broken == [] for row in rows), rows
+
+
 def test_every_fault_is_run_at_least_once() -> None:
     each = shares(FAULTS, 1)
     assert set(each) == {fault.name for fault in FAULTS} and min(each.values()) == 1
     assert sum(shares(FAULTS, 300).values()) >= 290
+
+
+def test_a_seed_says_all_that_is_injected() -> None:
+    first = instants.batches("1-site", 333, 5)
+    assert first == instants.batches("1-site", 333, 5) != instants.batches("2-site", 333, 5)
+    injected = [one.kind for batch in first for one in batch.injections]
+    assert len(injected) == 333 and set(injected) == set(instants.KINDS)
+    assert all(0 <= half.at < 1 for batch in first for one in batch.injections for half in one.single)
+    # Faults that share what they hit are never in one batch with another kind, and a launch has one fault of its own.
+    for batch in first:
+        kinds = {one.kind for one in batch.injections}
+        assert kinds == {batch.kind} or kinds <= set(instants.OF_A_LAUNCH)
+        hit = [number for one in batch.injections for half in one.single for number in half.launches]
+        assert len(hit) == len(set(hit)) and set(hit) <= set(range(len(batch.jobs)))
+    bare = instants.batches("1-bare", 50, 5, without=frozenset({instants.SLURMDBD}))
+    assert all(half.kind != instants.SLURMDBD for batch in bare for one in batch.injections for half in one.single)
+
+
+def test_a_pair_is_two_kinds_of_faults_one_of_them_shared() -> None:
+    pairs = [one for batch in instants.batches("3", 333, 5) for one in batch.injections if one.halves]
+    assert len(pairs) > 10
+    for pair in pairs:
+        first, second = (half.kind for half in pair.halves)
+        assert first != second and first in instants.GONE
+
+
+@pytest.mark.parametrize(
+    ("runs", "proofs", "word"),
+    [
+        ([Run("7", "0", 10, 20)], [21], ""),
+        # The node died, and the job was started again.
+        ([Run("7", "0", 10), Run("7", "1", 30, 40)], [41], ""),
+        ([Run("7", "0", 10, 20), Run("7", "1", 30, 40)], [21, 41], "attempt 1 ran 9.0 s after the proof"),
+        ([Run("7", "0", 10, 20), Run("8", "0", 15)], [21], "job 8 attempt 0 ran beside job 7"),
+        # It came to its end, and died before its proof was written down.
+        ([Run("7", "0", 10, 20), Run("8", "0", 25, 35)], [36], ""),
+        ([], [], ""),
+    ],
+)
+def test_a_launch_is_doubled_by_a_run_after_its_proof_or_beside_a_living_one(
+    runs: list[Run], proofs: list[float], word: str
+) -> None:
+    found = ledger.doubled(runs, proofs)
+    assert word in found and bool(word) == bool(found)
+
+
+def test_the_names_of_a_ledger_tell_its_runs() -> None:
+    names = [
+        "run.7.0.12-99.100.250.0.begun",
+        "run.7.0.12-99.103.5.0.ended",
+        "run.7.1.4-5.110.0.0.begun",
+        "go",
+        "job.7.0",
+    ]
+    assert ledger.parse(names) == [Run("7", "0", 100.25, 103.5), Run("7", "1", 110.0)]

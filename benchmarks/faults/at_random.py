@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""benchmarks/run faults --random: all batches of one lab, another look when everything has been at rest for a while,
+and the table. What a batch came to is written down at once: an interrupted run loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from benchmarks.faults import instants
+from benchmarks.faults.batch import Came, Launched, Storm
+from benchmarks.faults.ground import Ground
+from benchmarks.faults.run import STOP
+from benchmarks.launch import table
+
+#: A repeat of a proven launch may come late: so many seconds after the last one has settled all are looked at again.
+LOOK_AGAIN = 120.0
+
+
+@dataclass
+class Row:
+    """What is known of one kind of fault on one lab, in one batch."""
+
+    lab: str
+    batch: int
+    kind: str
+    injections: int
+    launches: int
+    seconds: list[float]
+    lost: list[str]
+    doubled: list[str]
+    helped: list[str]
+    broken: list[str]
+    #: How long the batch took, in seconds.
+    took: float
+
+
+def rows_of(lab: str, came: Came) -> list[Row]:
+    """A batch as rows: one for its kind, or for each kind of fault of its launches."""
+    rows: list[Row] = []
+    for kind in dict.fromkeys(one.kind for one in came.launched):
+        of = [one for one in came.launched if one.kind == kind]
+        rows.append(
+            Row(
+                lab,
+                came.batch.number,
+                kind,
+                came.injected.get(kind, 0),
+                len(of),
+                [round(one.seconds, 1) for one in of if one.proven],
+                [f"{one.case.name}: {','.join(one.states)}: {one.said}" for one in of if one.lost],
+                [f"{one.case.name}: {word}" for one in of for word in [one.doubled()] if word],
+                [] if rows else came.helped,
+                [] if rows else came.broken,
+                0.0 if rows else round(came.seconds, 1),
+            )
+        )
+    return rows
+
+
+def run_at_random(
+    lab: Lab,
+    label: str,
+    scratch: Path,
+    count: int,
+    *,
+    seed: str,
+    out: Path,
+    look_again: float = LOOK_AGAIN,
+    scale: instants.Scale | None = None,
+    without: frozenset[str] = frozenset(),
+) -> list[Row]:
+    """`count` injections on a running lab. What is known goes to OUT/LABEL/rows.json after each
+    batch; what went wrong is kept beside it.
+
+    `without`: kinds that are left out, besides those that the lab cannot have.
+    """
+    ground = Ground(lab, scratch)
+    storm = Storm(ground, f"{seed}-{label}")
+    if lab.accounting != "slurmdbd":
+        without |= {instants.SLURMDBD}
+    if not lab.realistic:
+        without |= {instants.NODE, instants.REBOOT}
+    shutil.rmtree(out / label, ignore_errors=True)
+    (out / label).mkdir(parents=True)
+    rows: list[Row] = []
+    launched: list[Launched] = []
+    for batch in instants.batches(f"{seed}-{label}", count, lab.nodes, without=without, scale=scale):
+        if STOP.is_set():
+            break
+        came = storm.carry_out(batch)
+        launched += came.launched
+        new = rows_of(label, came)
+        rows += new
+        write(out / label, rows)
+        for one in came.launched:
+            if one.lost or one.doubled():
+                keep(ground, one, out / label)
+        _tell(label, came, new)
+    _later(ground, rows, launched, 0.0 if STOP.is_set() else look_again, out / label)
+    write(out / label, rows)
+    return rows
+
+
+def write(folder: Path, rows: Sequence[Row]) -> None:
+    (folder / "rows.new").write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+    (folder / "rows.new").rename(folder / "rows.json")
+
+
+def saved(folder: Path, labs: Sequence[str]) -> list[Row]:
+    """The rows that the last run on each lab has left, also one that was interrupted."""
+    rows: list[Row] = []
+    for lab in labs:
+        path = folder / lab / "rows.json"
+        if path.exists():
+            rows += [Row(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+    return rows
+
+
+def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], seconds: float, kept: Path) -> None:
+    """Looks at every launch again, and adds to its row what has gone wrong since."""
+    STOP.wait(seconds)
+    for one in launched:
+        number = int(one.case.name.partition("-")[0].removeprefix("r"))
+        row = next(row for row in rows if row.batch == number and row.kind == one.kind)
+        word = one.doubled()
+        if word and not any(text.startswith(f"{one.case.name}:") for text in row.doubled):
+            row.doubled.append(f"{one.case.name}: later: {word}")
+            keep(ground, one, kept)
+        if one.proven and one.case.outcome().get("success") is not True:
+            row.lost.append(f"{one.case.name}: its proof is gone")
+            keep(ground, one, kept)
+
+
+def keep(ground: Ground, one: Launched, folder: Path) -> None:
+    """What is needed to find the cause: the launch's folders, its ledger, and the daemons' logs."""
+    target = folder / one.case.name
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(one.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
+    names = sorted(path.name for path in one.case.ledger.iterdir())
+    (target / "ledger").write_text("\n".join(names) + "\n", encoding="utf-8")
+    for log in Path(ground.lab.path("log")).glob("*/slurm*.log"):
+        shutil.copy(log, target / f"{log.parent.name}-{log.name}")
+
+
+def _tell(label: str, came: Came, rows: Iterable[Row]) -> None:
+    for row in rows:
+        word = "good" if not row.lost and not row.doubled else f"LOST {row.lost} DOUBLED {row.doubled}"
+        rest = f"; {row.helped}" if row.helped else ""
+        rest += f"; {row.broken}" if row.broken else ""
+        print(
+            f"[faults] {label} {row.batch}: {row.kind}: {row.injections} on {row.launches} launches: {word}"
+            f" ({came.seconds:.0f} s){rest}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def good(rows: Iterable[Row]) -> bool:
+    return not any(row.lost or row.doubled for row in rows)
+
+
+def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
+    """The table: a row a kind of fault, with the injections on each lab, and what was lost or doubled."""
+    lines: list[Sequence[object]] = []
+    for kind, name in instants.KINDS.items():
+        of = [row for row in rows if row.kind == kind]
+        lines.append([name, *_counts(of, labs), table.spread([value for row in of for value in row.seconds], 0)])
+    lines.append(["**all**", *_counts(rows, labs), None])
+    head = ["fault at a random instant", *labs, "launches", "lost", "doubled", "seconds until it is proven"]
+    helped = [text for row in rows for text in row.helped]
+    told = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
+    count = sum(row.injections for row in rows)
+    seconds = max((sum(row.took for row in rows if row.lab == lab) for lab in labs), default=0.0)
+    return (
+        f"{count} injections on {sum(row.launches for row in rows)} launches in {seconds / 60:.0f} min.\n\n"
+        f"{table.markdown(head, lines)}" + (f"\nLeft to an administrator by Slurm:\n{told}\n" if told else "")
+    )
+
+
+def _counts(rows: Sequence[Row], labs: Sequence[str]) -> list[object]:
+    each: list[object] = [sum(row.injections for row in rows if row.lab == lab) or None for lab in labs]
+    return [*each, sum(row.launches for row in rows), sum(len(row.lost) for row in rows), _doubled(rows)]
+
+
+def _doubled(rows: Sequence[Row]) -> int:
+    return sum(len(row.doubled) for row in rows)

@@ -1,0 +1,261 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One batch of --random on a lab: launches, what hits them, and how they come to rest."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.faults import instants, ledger, playing
+from benchmarks.faults.ground import OVER, Case, Ground, timed
+from benchmarks.faults.instants import Batch, Injection
+
+#: A job's time limit: what hangs is over then.
+LIMIT = "00:03:00"
+#: Seconds within which everything has to be proven after the last fault of a batch, and after which somebody looks
+#: whether a job is held or a node drained, which Slurm does not undo by itself.
+SETTLE, ADMINISTRATOR = 420.0, 30.0
+#: Seconds between two looks of one launch whose job is not to be seen.
+AGAIN = 3.0
+#: A launch that has failed is submitted anew, which is right after a fault, and not right for ever.
+GENERATIONS = 8
+
+
+@dataclass
+class Launched:
+    """One launch of a batch and what is known of it. `kind`: the row of the table that it belongs to."""
+
+    case: Case
+    kind: str
+    states: list[str] = field(default_factory=list)
+    proven: bool = False
+    seconds: float = 0.0
+    said: str = ""
+    asked_at: float = 0.0
+
+    def doubled(self) -> str:
+        runs = ledger.parse(path.name for path in self.case.ledger.iterdir())
+        return ledger.doubled(runs, self.case.proofs())
+
+    @property
+    def lost(self) -> bool:
+        return not self.proven or not any(self.case.ledger.glob("run.*.begun"))
+
+
+@dataclass
+class Came:
+    """What came of a batch. `injected`: how many faults of a kind came about. `helped`: what an administrator did."""
+
+    batch: Batch
+    launched: list[Launched]
+    injected: dict[str, int] = field(default_factory=dict)
+    missed: int = 0
+    broken: list[str] = field(default_factory=list)
+    helped: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Storm:
+    """Carries batches out on one lab, one after the other."""
+
+    def __init__(self, ground: Ground, seed: str) -> None:
+        self.ground = ground
+        self.chance = random.Random(seed)
+        # How long a launch takes on this machine, from one that nothing ends.
+        case = ground.case("usual", program=timed(0.0))
+        (reply,) = ground.many("head", [{"request": case.request}])
+        self.took = [float(reply["seconds"] or 1.0)]
+        self.locks = {kind: threading.Lock() for kind in instants.GONE}
+        self.nodes = {name: threading.Lock() for name in ground.lab.node_names}
+        self.injecting = threading.Lock()
+
+    @property
+    def usual(self) -> float:
+        """Seconds that a launch takes which nothing ends."""
+        return statistics.median(self.took[-50:])
+
+    def carry_out(self, batch: Batch) -> Came:
+        """The launches with their faults, until all of it is settled."""
+        begun = time.monotonic()
+        came = Came(batch, [self._launched(batch, number) for number in range(len(batch.jobs))])
+        tasks = [lambda one=one: self._inject(came, one) for one in batch.injections]
+        with ThreadPoolExecutor(len(tasks) + 2) as pool:
+            for future in [pool.submit(task) for task in (lambda: self._launch(came), *tasks)]:
+                try:
+                    future.result()
+                except Exception as error:
+                    came.broken.append(f"{type(error).__name__}: {error}")
+        self._mend(came)
+        self.settle(came)
+        came.seconds = time.monotonic() - begun
+        return came
+
+    def _launched(self, batch: Batch, number: int) -> Launched:
+        job = batch.jobs[number]
+        kind = next((one.kind for one in batch.injections if number in one.launches), batch.kind)
+        case = self.ground.case(
+            f"r{batch.number}",
+            program=timed(job.seconds),
+            resources={"time": LIMIT, "nodes": job.nodes},
+            artifact={
+                "path": "result.json",
+                "require": {"ok": {"eq": 1}},
+                "then": "end" if job.then_end else "let_run",
+            },
+        )
+        case.seconds = job.seconds
+        return Launched(case, kind)
+
+    # --- launches, and the faults that are theirs
+
+    def _launch(self, came: Came) -> None:
+        """Every launch once by module, those of playbooks left out. A module that is to be killed has its time."""
+        hits: dict[int, Injection] = {}
+        for one in came.batch.injections:
+            hits.update({number: half for half in one.single for number in half.launches})
+        entries: list[dict[str, Any]] = []
+        twice: list[dict[str, Any]] = []
+        whose: list[int] = []
+        for number, job in enumerate(came.batch.jobs):
+            hit = hits.get(number)
+            if hit and hit.kind in instants.OF_A_PLAYBOOK:
+                continue
+            entry: dict[str, Any] = {"request": came.launched[number].case.request, "after": job.start}
+            if hit and hit.kind == instants.MODULE:
+                entry["kill"] = hit.at * self.usual * 1.1
+            elif hit and hit.kind == instants.TWO:
+                twice.append({**entry, "after": job.start + hit.at * self.usual})
+            entries.append(entry)
+            whose.append(number)
+        host = self.ground.lab.node_names[0] if self.ground.lab.realistic and came.batch.kind == "launches" else "head"
+        with ThreadPoolExecutor(2) as pool:
+            other = pool.submit(self.ground.many, host, twice) if twice else None
+            replies = self.ground.many("head", entries)
+            if other:
+                other.result()
+        for number, reply in zip(whose, replies):
+            launched = came.launched[number]
+            launched.states.append(_said(reply))
+            if reply["seconds"] is not None:
+                self.took.append(reply["seconds"])
+            hit = hits.get(number)
+            if hit and hit.kind == instants.MODULE and launched.kind == instants.MODULE:
+                self._count(came, hit, reply["killed"])
+            elif hit and hit.kind == instants.TWO and launched.kind == instants.TWO:
+                self._count(came, hit, True)
+
+    def _count(self, came: Came, injection: Injection, hit: bool) -> None:
+        with self.injecting:
+            came.injected[injection.kind] = came.injected.get(injection.kind, 0) + hit
+            came.missed += not hit
+
+    def _inject(self, came: Came, injection: Injection) -> None:
+        """A fault at its instant; the ones of a module, and of two launchers, come with the launches."""
+        if injection.kind in (instants.MODULE, instants.TWO):
+            return
+        begun = time.monotonic()
+        if injection.kind in instants.OF_A_PLAYBOOK:
+            cases = [came.launched[number].case for number in injection.launches]
+            playing.pause_until(begun, came.batch.jobs[injection.launches[0]].start)
+            after = injection.at * playing.usual_seconds(cases, self.usual)
+            self._count(
+                came, injection, playing.killed(self.ground, cases, after, tree=injection.kind == instants.TREE)
+            )
+            return
+        shared = [half for half in injection.single if half.kind in instants.GONE]
+        with ThreadPoolExecutor(len(shared)) as pool:
+            for future in [pool.submit(self._shared, half, begun, came.batch.window) for half in shared]:
+                future.result()
+        self._count(came, injection, True)
+
+    def _shared(self, injection: Injection, begun: float, window: float) -> None:
+        """A daemon, or a node, is gone for a while."""
+        node = self.ground.lab.node_names[injection.node]
+        lock = self.nodes[node] if injection.kind in (instants.NODE, instants.REBOOT) else self.locks[injection.kind]
+        playing.pause_until(begun, injection.at * window)
+        with lock:
+            if injection.kind in (instants.NODE, instants.REBOOT):
+                self.ground.switches.power_off(node)
+                time.sleep(injection.gone)
+                self.ground.switches.power_on(node)
+            else:
+                self.ground.switches.crash(injection.kind)
+                time.sleep(injection.gone)
+                self.ground.switches.start(injection.kind)
+
+    def _mend(self, came: Came) -> None:
+        """Whatever a fault that went wrong has left off."""
+        switches = self.ground.switches
+        daemons = ["slurmctld"] + (["slurmdbd"] if self.ground.lab.accounting == "slurmdbd" else [])
+        nodes = self.ground.lab.node_names if self.ground.lab.realistic else []
+        steps: list[tuple[Callable[[str], None], str]] = [(switches.start, name) for name in reversed(daemons)]
+        for start, name in [*steps, *((switches.power_on, name) for name in nodes)]:
+            try:
+                start(name)
+            except Exception as error:
+                came.broken.append(f"{type(error).__name__}: {error}")
+
+    # --- until it is settled
+
+    def settle(self, came: Came) -> None:
+        """Launch what is not settled, once nothing of it is to be seen in Slurm, until everything is proven."""
+        begun = time.monotonic()
+        helped_at = begun
+        left = [one for one in came.launched if not one.proven]
+        while left and time.monotonic() - begun < SETTLE:
+            active = self.active()
+            now = time.monotonic()
+            due = [one for one in left if one.case.name not in active and now - one.asked_at > AGAIN]
+            if due:
+                replies = self.ground.many("head", [{"request": one.case.request} for one in due], together=3)
+                for one, reply in zip(due, replies):
+                    one.asked_at = time.monotonic()
+                    one.states.append(_said(reply))
+                    one.said = str(reply["result"].get("message") or reply["result"].get("msg") or "")
+                    one.proven = one.states[-1] == "unchanged" and one.case.outcome().get("success") is True
+                    one.seconds = time.monotonic() - one.case.begun
+                left = [one for one in left if not one.proven and one.states.count("submitted") < GENERATIONS]
+            if now - helped_at > ADMINISTRATOR:
+                helped_at = now
+                came.helped += self.administrator()
+            if left:
+                time.sleep(1.0)
+        came.helped += self.administrator()
+
+    def active(self) -> set[str]:
+        """The names of the launches that have a job which waits, runs or closes."""
+        done = self.ground.on("head", "squeue", "--noheader", "--states=all", "--Format=State:20,Name:200")
+        rows = [line.split() for line in done.stdout.splitlines()]
+        return {row[1].split(".")[0] for row in rows if len(row) == 2 and row[0] not in OVER}
+
+    def administrator(self) -> list[str]:
+        """What Slurm leaves to an administrator after a crash: jobs that it holds, and nodes that it has drained."""
+        helped = []
+        jobs = self.ground.on("head", "squeue", "--noheader", "--states=PENDING", "--Format=JobID:20,Reason:80").stdout
+        for line in jobs.splitlines():
+            job, _space, reason = line.strip().partition(" ")
+            if "held" in reason.lower():
+                self.root("scontrol", "release", job)
+                helped.append(f"release: {reason.strip()}")
+        nodes = self.ground.on("head", "sinfo", "--noheader", "--Node", "--format=%N|%T|%E").stdout
+        for line in sorted(set(nodes.splitlines())):
+            name, state, reason = [*line.split("|"), "", ""][:3]
+            if state.startswith(("drain", "down")):
+                self.root("scontrol", "update", f"NodeName={name}", "State=RESUME")
+                helped.append(f"resume {state}: {reason}")
+        return helped
+
+    def root(self, *argv: str) -> None:
+        self.ground.root_on("head", " ".join(argv) + " || true")
+
+
+def _said(reply: Mapping[str, Any]) -> str:
+    return "killed" if reply["killed"] else str(reply["result"].get("launch_state") or "refused")

@@ -1,0 +1,162 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What --random injects, and when: batches of launches, each with the faults that hit it. Pure: the seed decides.
+
+Every instant is uniform in time. That of a shared fault (a daemon, a node) is a number of seconds in the batch. That
+of a killed command is a share of how long the command usually takes, which only the lab can tell.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+MODULE, TWO, ANSIBLE, TREE = "module", "two", "ansible", "tree"
+SLURMCTLD, SLURMDBD, NODE, REBOOT, PAIR = "slurmctld", "slurmdbd", "node", "reboot", "pair"
+#: A row of the table each.
+KINDS = {
+    MODULE: "the module is killed",
+    TWO: "two launchers at once",
+    ANSIBLE: "ansible-playbook is killed",
+    TREE: "ansible-playbook and all its processes are killed",
+    SLURMCTLD: "slurmctld is killed and started again",
+    SLURMDBD: "slurmdbd is killed and started again",
+    NODE: "a node is off for 2 s to 60 s",
+    REBOOT: "a node reboots within seconds",
+    PAIR: "two of these",
+}
+#: Of 1,000 injections so many are of a kind, roughly: those of one launch's own are cheap and have many places.
+WEIGHTS = {MODULE: 33, TWO: 18, ANSIBLE: 5, TREE: 5, SLURMCTLD: 15, SLURMDBD: 5, NODE: 5, REBOOT: 7, PAIR: 7}
+#: They hit one launch, or one playbook's. All of them may be in one batch: no launch feels another one's fault.
+OF_A_LAUNCH = (MODULE, TWO, ANSIBLE, TREE)
+OF_A_PLAYBOOK = (ANSIBLE, TREE)
+#: How many injections a batch has. The others share what they hit, so a batch has one kind of them.
+PER_BATCH = {SLURMCTLD: 10, SLURMDBD: 8, NODE: 4, REBOOT: 6, PAIR: 6}
+PER_BATCH_OF_LAUNCHES = 30
+#: How many launches a playbook makes.
+OF_ONE_PLAYBOOK = 2
+#: For how long, in seconds, what is hit is gone.
+GONE = {SLURMCTLD: (0.0, 2.0), SLURMDBD: (0.0, 5.0), NODE: (2.0, 60.0), REBOOT: (0.0, 0.0)}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How wide a batch is. In seconds: within how many its launches begin, and its shared faults come; how long a
+    program runs. `launches`: how many a batch of a shared fault has.
+    """
+
+    launches: int = 10
+    begin: float = 22.0
+    window: float = 30.0
+    program: tuple[float, float] = (0.5, 20.0)
+
+
+#: For the tests: as quick as it can be.
+QUICK = Scale(launches=4, begin=2.0, window=3.0, program=(0.5, 2.0))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One launch: when it is made, how long its program runs, on how many nodes, whether its artifact ends it."""
+
+    start: float
+    seconds: float
+    nodes: int
+    then_end: bool
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One fault. `at`: uniform in 0 to 1, see the module. `launches`: those that it hits, none for a shared fault.
+
+    `node` counts from 0. A pair has its two faults in `halves`.
+    """
+
+    kind: str
+    at: float
+    gone: float = 0.0
+    node: int = 0
+    launches: tuple[int, ...] = ()
+    halves: tuple[Injection, ...] = ()
+
+    @property
+    def single(self) -> tuple[Injection, ...]:
+        return self.halves or (self,)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Launches under way together, and what hits them."""
+
+    number: int
+    kind: str
+    jobs: tuple[Job, ...]
+    injections: tuple[Injection, ...]
+    window: float
+
+
+def shares(count: int, kinds: Mapping[str, int]) -> dict[str, int]:
+    """How many of `count` injections are of each kind: exactly `count` together, at least one of each."""
+    whole = sum(kinds.values())
+    exact = {kind: count * weight / whole for kind, weight in kinds.items()}
+    found = {kind: max(1, int(value)) for kind, value in exact.items()}
+    for kind in sorted(exact, key=lambda kind: int(exact[kind]) - exact[kind]):
+        if sum(found.values()) < count:
+            found[kind] += 1
+    return found
+
+
+def batches(
+    seed: str, count: int, nodes: int, *, without: frozenset[str] = frozenset(), scale: Scale | None = None
+) -> list[Batch]:
+    """The batches of one lab with `nodes` nodes, in the order in which they are carried out."""
+    plan = _Plan(random.Random(seed), nodes, without, scale or Scale())
+    each = shares(count, {kind: weight for kind, weight in WEIGHTS.items() if kind not in without})
+    launched = [kind for kind in OF_A_LAUNCH for _number in range(each.get(kind, 0))]
+    plan.chance.shuffle(launched)
+    rows = [launched[first : first + PER_BATCH_OF_LAUNCHES] for first in range(0, len(launched), PER_BATCH_OF_LAUNCHES)]
+    for kind, most in PER_BATCH.items():
+        left = each.get(kind, 0)
+        rows += [[kind] * min(most, left - first) for first in range(0, left, most)]
+    plan.chance.shuffle(rows)
+    return [plan.batch(number, kinds) for number, kinds in enumerate(rows)]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything that is left to chance."""
+
+    chance: random.Random
+    nodes: int
+    without: frozenset[str]
+    scale: Scale
+
+    def batch(self, number: int, kinds: list[str]) -> Batch:
+        own = kinds[0] in OF_A_LAUNCH
+        sizes = [OF_ONE_PLAYBOOK if kind in OF_A_PLAYBOOK else 1 for kind in kinds]
+        jobs = tuple(self.job() for _job_number in range(sum(sizes) if own else self.scale.launches))
+        free = iter(range(len(jobs)))
+        if own:
+            hit = [self.one(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
+        else:
+            hit = [self.pair(free) if kind == PAIR else self.one(kind) for kind in kinds]
+        return Batch(number, "launches" if own else kinds[0], jobs, tuple(hit), self.scale.window)
+
+    def job(self) -> Job:
+        seconds = round(self.chance.uniform(*self.scale.program), 2)
+        nodes = 2 if self.chance.random() < 0.3 else 1
+        return Job(round(self.chance.uniform(0, self.scale.begin), 2), seconds, nodes, self.chance.random() < 0.5)
+
+    def one(self, kind: str, launches: Sequence[int] = ()) -> Injection:
+        gone = round(self.chance.uniform(*GONE[kind]), 2) if kind in GONE else 0.0
+        return Injection(kind, self.chance.random(), gone, self.chance.randrange(self.nodes), tuple(launches))
+
+    def pair(self, free: Iterator[int]) -> Injection:
+        """Two faults of different kinds, at least one of them shared. Each has an instant of its own."""
+        shared = [kind for kind in GONE if kind not in self.without]
+        first = self.chance.choice(shared)
+        second = self.chance.choice([kind for kind in (MODULE, TWO, *shared) if kind != first])
+        halves = [self.one(kind, [next(free)] if kind in OF_A_LAUNCH else ()) for kind in (first, second)]
+        return Injection(PAIR, 0.0, halves=tuple(halves))

@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many launches on a host of the lab, each as the module `job` does it there: one process a launch, forked from this
+one, which has loaded the library once.
+
+    many.py REQUESTS [--together N]
+
+REQUESTS is a JSON list of {request: PATH, after: SECONDS, kill: SECONDS or null}. A launch begins so long after this
+program and is ended by SIGKILL so long after its own beginning, unless it has ended by then. Prints a JSON list of
+{killed, result, seconds} in the same order.
+Standard library and the collection's module_utils only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+
+
+def launch(path: str) -> dict[str, Any]:
+    """The result of the module for the request in a file."""
+    with open(path, encoding="utf-8") as stream:
+        request = json.load(stream)
+    try:
+        result = Launcher(Request(**request, submitter=f"{socket.gethostname()}:{os.getpid()}"), Slurm()).launch()
+    except RankzeroError as error:
+        return {"failed": True, "kind": type(error).__name__, "msg": error.message}
+    return {name: result.get(name) for name in ("launch_state", "job_id", "message", "run_dir", "generation")}
+
+
+def killer(seconds: float) -> None:
+    """A process that ends its parent after so many seconds, and does nothing where the parent has ended before."""
+    parent = os.getpid()
+    if os.fork() == 0:
+        # Whoever reads what this program prints must not wait for this one.
+        os.closerange(0, 3)
+        time.sleep(seconds)
+        if os.getppid() == parent:
+            os.kill(parent, signal.SIGKILL)
+        os._exit(0)
+
+
+def child(entry: dict[str, Any], answer: str) -> int:
+    """The pid of a process that makes one launch and leaves its result in a file."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        if entry.get("kill") is not None:
+            killer(float(entry["kill"]))
+        begun = time.monotonic()
+        result = launch(entry["request"])
+        with open(f"{answer}.new", "w", encoding="utf-8") as stream:
+            json.dump({"killed": False, "result": result, "seconds": time.monotonic() - begun}, stream)
+        os.rename(f"{answer}.new", answer)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def carry_out(entries: list[dict[str, Any]], together: int, folder: str) -> list[dict[str, Any]]:
+    """All launches, each at its time, and no more than `together` at once."""
+    begun = time.monotonic()
+    waiting = sorted(range(len(entries)), key=lambda number: float(entries[number].get("after") or 0))
+    running: dict[int, int] = {}
+    signalled: set[int] = set()
+    while waiting or running:
+        due = waiting and time.monotonic() - begun >= float(entries[waiting[0]].get("after") or 0)
+        if due and len(running) < together:
+            number = waiting.pop(0)
+            running[child(entries[number], os.path.join(folder, str(number)))] = number
+            continue
+        pid, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
+        if pid == 0:
+            time.sleep(0.01)
+        elif pid in running:
+            number = running.pop(pid)
+            if os.WIFSIGNALED(status):
+                signalled.add(number)
+    replies = []
+    for number in range(len(entries)):
+        answer = os.path.join(folder, str(number))
+        if os.path.exists(answer):
+            with open(answer, encoding="utf-8") as stream:
+                replies.append(json.load(stream))
+        else:
+            replies.append({"killed": number in signalled, "result": {}, "seconds": None})
+    return replies
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("requests")
+    parser.add_argument("--together", type=int, default=1000)
+    options = parser.parse_args()
+    with open(options.requests, encoding="utf-8") as stream:
+        entries = json.load(stream)
+    with tempfile.TemporaryDirectory(prefix="rankzero-many-") as folder:
+        print(json.dumps(carry_out(entries, options.together, folder)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

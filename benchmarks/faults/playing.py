@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches by a real ansible-playbook, which a fault ends: alone, or with every process that it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from benchmarks.faults.ground import PATIENCE, Case, Ground
+
+_PLAY = [
+    {
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [
+            {
+                "rankzero.slurm.job": {"job": "{{ job }}", "cluster": "{{ launch_cluster }}"},
+                "register": "launch",
+            },
+            {"rankzero.slurm.job_wait": {"run_dir": "{{ launch.run_dir }}"}},
+        ],
+    }
+]
+
+
+def files(ground: Ground, cases: Sequence[Case]) -> tuple[Path, Path]:
+    """A playbook that launches these cases and waits for them, and its inventory: the lab's head once for each."""
+    folder = ground.code.parent / f"play-{cases[0].name}"
+    folder.mkdir()
+    usual = yaml.safe_load(Path(ground.lab.path("inventory.yml")).read_text(encoding="utf-8"))
+    (head,) = usual["slurm_login"]["hosts"].values()
+    cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}
+    # Braces in a program are the shell's.
+    hosts = {case.name: {**head, "job": case.job, "launch_cluster": cluster} for case in cases}
+    playbook, inventory = folder / "play.yml", folder / "inventory.json"
+    playbook.write_text(json.dumps(_PLAY), encoding="utf-8")
+    inventory.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
+    return playbook, inventory
+
+
+def killed(ground: Ground, cases: Sequence[Case], after: float, *, tree: bool) -> bool:
+    """Runs the playbook and ends it by SIGKILL after so many seconds; False where it had ended before."""
+    playbook, inventory = files(ground, cases)
+    log = playbook.with_name("log")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(playbook.parent),
+        "LANG": "C.UTF-8",
+        "ANSIBLE_CONFIG": str(Path(__file__).resolve().parents[1] / "launch" / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"],
+    }
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            ["ansible-playbook", "-i", str(inventory), str(playbook)],
+            env=environment,
+            cwd=playbook.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(after)
+    if process.poll() is not None:
+        return False
+    for pid in [process.pid, *(descendants(process.pid) if tree else [])]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    return True
+
+
+def finished(ground: Ground, cases: Sequence[Case]) -> str:
+    """The whole of what an undisturbed playbook says, for those who want to know whether it works."""
+    killed(ground, cases, PATIENCE, tree=True)
+    return (ground.code.parent / f"play-{cases[0].name}" / "log").read_text(encoding="utf-8")
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below another one, also in the namespaces of a lab."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                text = Path("/proc", entry, "stat").read_text(encoding="utf-8", errors="replace")
+                children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def usual_seconds(cases: Sequence[Case], launch: float) -> float:
+    """How long such a playbook takes, about: to start, to launch, and until the longest program has ended."""
+    return 3.0 + launch + max(case.seconds for case in cases)
+
+
+def pause_until(begun: float, seconds: float) -> None:
+    time.sleep(max(0.0, begun + seconds - time.monotonic()))
