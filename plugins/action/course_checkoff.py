@@ -9,17 +9,13 @@ import json
 import os
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 
-display = Display()
 
-
-class ActionModule(ActionBase):
+class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
 

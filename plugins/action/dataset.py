@@ -10,8 +10,6 @@ import tempfile
 import time
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
 from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET
@@ -19,7 +17,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils import dataset_sour
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.transfer import amount, event, screen
 
-display = Display()
 #: How long (seconds) a question waits for the answer: a second at first, and longer for what takes longer.
 FIRST_WAIT, LONGEST_WAIT = 1, 5
 #: Seconds that a piece may take before the next one is no larger.
@@ -37,7 +34,7 @@ class ActionModule(Producer):
     def produce(self, options: Result) -> Result:
         check(options)
         hosts = self._variables.get("ansible_play_hosts_all") or []
-        self._screen = screen(self.host(), f"dataset {options['name']}", len(hosts) == 1, display)
+        self._screen = screen(self.host(), f"dataset {options['name']}", len(hosts) == 1)
         if options["state"] == "absent" or options["source"] != "controller":
             return self._follow(options, {})
         return self._from_here(options)

@@ -9,15 +9,12 @@ import os
 import tempfile
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.options import IMAGE
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import BuildInput, read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack
-
-display = Display()
 
 
 class ActionModule(Producer):

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.explain import table
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
-
-display = Display()
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 
 
 class ActionModule(LaunchAction):

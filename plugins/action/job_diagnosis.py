@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.post_mortem import DIAGNOSIS_SPEC
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action
 
 
-class ActionModule(ActionBase):
+class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = True
     TRANSFERS_FILES = False

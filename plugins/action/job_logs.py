@@ -14,9 +14,6 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
     ROUND_BYTES,
@@ -29,8 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.merged import Tail, merge
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 
-display = Display()
 # Following: seconds between two fetches, growing while nothing comes; and how often Slurm is asked whether it is over.
 FOLLOW_MIN, FOLLOW_MAX = 1.0, 10.0
 ASK_SECONDS = 60.0
@@ -38,7 +35,7 @@ ASK_SECONDS = 60.0
 BECOME_ROUND_BYTES = 16 * 1024 * 1024
 
 
-class ActionModule(ActionBase):
+class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
     TRANSFERS_FILES = True

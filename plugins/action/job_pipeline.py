@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless, stages
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 
-display = Display()
 STATES = ("present", "absent")
 
 

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import card, last_words, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 
-display = Display()
 
-
-class ActionModule(ActionBase):
+class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec(

@@ -9,8 +9,6 @@ import os
 import shlex
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import (
@@ -25,9 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_shell
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.terminal import hand_over, terminal_of
-
-display = Display()
 
 
 def ssh_argv(option: Any, command: str) -> list[str]:

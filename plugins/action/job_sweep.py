@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-
-display = Display()
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 
 
 class ActionModule(LaunchAction):

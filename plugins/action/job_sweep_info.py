@@ -9,18 +9,15 @@ import os
 import time
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweep_table import screen, tally, write
 
-display = Display()
 FIRST_DELAY = 1.0
 
 
-class ActionModule(ActionBase):
+class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
 

@@ -13,9 +13,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import parse_poll, poll_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC
@@ -23,8 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.waits import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import PACE, Progress
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 
-display = Display()
 # Slurm needs a moment to close a job whose outcome is there already.
 SETTLE = 3.0
 # With many launches: at most one line on how many are over in so many seconds, and step lines far apart.
@@ -37,7 +34,7 @@ WIDTH = shutil.get_terminal_size().columns
 Record = dict[str, Any]
 
 
-class ActionModule(ActionBase):
+class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
 
@@ -124,11 +121,11 @@ class ActionModule(ActionBase):
     def _screen(self, job_id: str, count: int) -> Progress:
         alone = count == 1 and AT_TERMINAL and len(self._task_vars.get("ansible_play_hosts_all") or [self._host]) == 1
         made = Progress(
-            lambda line, color: display.display(line, color=color),
+            display.display,
             self._host,
             time.monotonic,
             pace=PACE if count == 1 else MANY_PACE,
-            bar=(lambda text: display.display(f"\r{text}", newline=False)) if alone else None,
+            bar=display.bar if alone else None,
             width=WIDTH,
         )
         made.job_id = job_id

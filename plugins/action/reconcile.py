@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import CHANGED, RELAUNCH, REMOVED
@@ -27,8 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 
-display = Display()
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
 OPTIONS: dict[str, Any] = {
     "jobs": {"type": "str", "required": True},

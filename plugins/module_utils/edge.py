@@ -15,6 +15,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.floor import OLDEST_PYTHON, newer_pythons, python_too_old
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable_lines, printable_result
 
 # Before anything else is imported, which on an older Python may not even be possible.
 if sys.version_info[:2] < OLDEST_PYTHON:
@@ -25,15 +26,22 @@ if sys.version_info[:2] < OLDEST_PYTHON:
     raise SystemExit(1)
 
 
+class Module(AnsibleModule):  # type: ignore[misc]  # ansible-core ships no types
+    """A module whose warnings may be printed, whatever they quote."""
+
+    def warn(self, warning: str, **options: Any) -> None:
+        super().warn(printable_lines(warning), **options)
+
+
 def run_module(
     argument_spec: dict[str, Any],
     logic: Callable[[AnsibleModule], dict[str, Any]],
     **module_options: Any,
 ) -> None:
     """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known."""
-    module = AnsibleModule(argument_spec=argument_spec, **module_options)
+    module = Module(argument_spec=argument_spec, **module_options)
     try:
         result = logic(module)
     except RankzeroError as error:
-        module.fail_json(msg=error.message, **error.partial)
-    module.exit_json(**result)
+        module.fail_json(msg=error.message, **printable_result(error.partial))
+    module.exit_json(**printable_result(result))

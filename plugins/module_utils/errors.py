@@ -9,13 +9,18 @@ failed result. An error carries what is already known (`partial`), so that a fai
 
 from __future__ import annotations
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable_lines
+
 
 class RankzeroError(Exception):
-    """Something a user can act on. `message` names the option, the value, what is allowed and what to do."""
+    """Something a user can act on. `message` names the option, the value, what is allowed and what to do.
+
+    It quotes what files and other programs say, and it is printed: so it is made printable here, for all of them.
+    """
 
     def __init__(self, message: str, **partial: object) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = printable_lines(message)
+        super().__init__(self.message)
         self.partial = partial
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import checklist
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import rank_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import parse_metrics, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import parse_metrics
 
 LOSSES_SHOWN = 5
 
@@ -50,5 +51,5 @@ def _losses(tails: Mapping[int, str]) -> list[tuple[str, str]]:
         lines = [line for line in tail.splitlines() if (found := parse_metrics(line)) and found.loss is not None]
         if len(lines) > len(best):
             best = lines
-    shown = [printable(line, 120) for line in best[-LOSSES_SHOWN:]]
+    shown = [printable(line.strip(), 120) for line in best[-LOSSES_SHOWN:]]
     return [("" if index else "losses", line) for index, line in enumerate(shown)]

@@ -13,8 +13,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleError
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
@@ -26,10 +24,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adop
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, Stage
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
-display = Display()
 RELAUNCH = ("on_failure", "always", "never")
 
 
@@ -44,7 +42,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-class LaunchAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
+class LaunchAction(Action):
     """Base of the actions that render a launch."""
 
     def given(self, *allowed: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import rank_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import printable
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.evidence import attempts
 
 MERGED = "merged.log"

@@ -10,12 +10,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action
 
 
-class Producer(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
+class Producer(Action):
     """Makes something of the controller's files on the cluster: look first, then bring what is missing."""
 
     # A warm run transfers nothing: the folder on the host is made when there is something to send.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Event
 
 #: At most one step line in this many seconds: people read them, logs keep them all.
@@ -51,7 +52,7 @@ class Progress:
             self._bar(" " * self._drawn)
             self._bar("")
             self._drawn = 0
-        self._show(f"{self._host}: {self._subject()}{text}", color)
+        self._show(printable(f"{self._host}: {self._subject()}{text}"), color)
 
     def events(self, events: Iterable[Event]) -> None:
         """Show what a poll brought. Of step lines that come too fast the newest is held back, never lost."""

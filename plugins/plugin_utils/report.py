@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.evidence import attempts, evidence, rank_logs
 
@@ -26,8 +27,7 @@ def shown_value(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.4g}"
-    text = str(value)
-    return text if len(text) <= 24 else text[:21] + "..."
+    return printable(value, 24)
 
 
 def verdict(result: Mapping[str, Any]) -> str:
@@ -53,7 +53,7 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
     artifact = result.get("artifact") or {}
     if artifact:
         values = list((artifact.get("values") or {}).items())
-        shown = [f"{name} {shown_value(value)}" for name, value in values[:VALUES_SHOWN]]
+        shown = [f"{printable(name, 40)} {shown_value(value)}" for name, value in values[:VALUES_SHOWN]]
         path = os.path.relpath(str(artifact.get("path")), str(launch.get("run_dir")))
         rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))
         rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
@@ -66,7 +66,7 @@ def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str
     rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
     lines = [f"{launch.get('name')} {verdict(result)}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
-    return lines
+    return [printable(line) for line in lines]
 
 
 def last_words(logs_dir: str) -> list[str]:
@@ -86,7 +86,7 @@ def last_words(logs_dir: str) -> list[str]:
 
 
 def _titled(path: str, logs_dir: str, lines: Sequence[str]) -> list[str]:
-    return [f"from {os.path.relpath(path, logs_dir)}:", *(f"  {line}" for line in lines)]
+    return [f"from {os.path.relpath(path, logs_dir)}:", *(f"  {printable(line)}" for line in lines)]
 
 
 def _named(logs_dir: str, start: str) -> list[str]:

@@ -11,15 +11,12 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import make_elsewhere, wanted_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import own_uv
-
-display = Display()
 
 
 def supply(producer: Producer, options: Mapping[str, Any]) -> dict[str, Any]:

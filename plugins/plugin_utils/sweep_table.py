@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import shown_value
 
@@ -63,7 +64,7 @@ def screen(result: Mapping[str, Any]) -> list[str]:
     for row in [row for row in rows if row["standing"] == "failed"][:5]:
         lines.append(f"{row['number']} failed: {row['message']}")
     lines.append(f"{result['name']}: {tally(result)}")
-    return lines
+    return [printable(line) for line in lines]
 
 
 def tally(result: Mapping[str, Any]) -> str:
@@ -79,8 +80,7 @@ def tally(result: Mapping[str, Any]) -> str:
 
 
 def _cell(value: str) -> str:
-    text = value if value.isprintable() else repr(value)[1:-1]
-    return text if len(text) <= 24 else text[:21] + "..."
+    return printable(value, 24)
 
 
 def as_csv(result: Mapping[str, Any]) -> str:

@@ -11,10 +11,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import Progress
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
 
 #: Seconds between two lines.
 PACE = 5.0
@@ -23,14 +22,14 @@ AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
 
 
-def screen(host: str, subject: str, alone: bool, display: Display) -> Progress:
+def screen(host: str, subject: str, alone: bool) -> Progress:
     """`alone`: no other host writes lines between."""
     made = Progress(
-        lambda line, color: display.display(line, color=color),
+        display.display,
         host,
         time.monotonic,
         pace=1.0 if alone and AT_TERMINAL else PACE,
-        bar=(lambda text: display.display(f"\r{text}", newline=False)) if alone and AT_TERMINAL else None,
+        bar=display.bar if alone and AT_TERMINAL else None,
         width=WIDTH,
     )
     made.subject = subject

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.claims import Claims
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import Unknowable, code_of, key_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 
 PASSED, FAILED, UNPROVEN = "passed", "failed", "unproven"
@@ -370,9 +371,8 @@ def _count(value: object) -> int:
 
 
 def _short(value: Any, most: int = 80) -> str:
-    """A foreign value for a line: no control characters (a terminal obeys them), and short."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in str(value))
-    return text if len(text) <= most else text[: most - 3] + "..."
+    """A foreign value for a line."""
+    return printable(value, most)
 
 
 def _some(names: Iterable[str]) -> str:

@@ -27,6 +27,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import topology
 
+# What a shell would take for a variable, as $NAME or ${NAME}.
+_EXPANDED = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 # A rule yields the paths it looked at and a sentence. It is dropped where one of the paths is already wrong.
 Finding = tuple[Sequence[str], str]
 
@@ -122,7 +124,7 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
             if reason:
                 yield [f"{where}.{name}"], f"{where}.{name}: may not be set: it {reason}"
     for name, value in spec.env.items():
-        if re.search(rf"\$({name}\b|\{{{name}\}})", value):
+        if any(name in both for both in _EXPANDED.findall(value)):
             yield (
                 [f"env.{name}"],
                 (

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sealing import COPIES
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 
 ON_NODE = "(on the node)"
 HIDDEN = "(hidden)"
@@ -80,11 +81,7 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
 def table(found: Sequence[Mapping[str, str]]) -> list[str]:
     """Aligned lines: NAME  value  reason (source; set by whom)."""
 
-    def shown(value: str) -> str:
-        text = "".join(char if char.isprintable() else "?" for char in value)
-        return text if len(text) <= VALUE_WIDTH else text[: VALUE_WIDTH - 3] + "..."
-
-    values = [shown(row["value"]) for row in found]
+    values = [printable(row["value"], VALUE_WIDTH) for row in found]
     wide = max((len(row["name"]) for row in found), default=0)
     across = max((len(value) for value in values), default=0)
     lines = []

@@ -238,6 +238,8 @@ OPTION = Type("option value: text, or true for a switch", _parse_option, {"type"
 
 def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | None:
     """The most similar of some names, or None where none is as similar as that (0 to 1)."""
+    if len(word) > 100:  # no misspelling, and its time grows with the square of it
+        return None
     # difflib costs 10 ms to import and is only needed on the way to an error.
     import difflib
 

@@ -50,10 +50,3 @@ def parse_metrics(line: str) -> Metrics | None:
         loss=_number(loss.group(1)) if loss else None,
         tokens_per_second=_number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
     )
-
-
-def printable(line: str, width: int = 200) -> str:
-    """A line of a log as it may go to a terminal: no control sequences, no endless lines."""
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
-    text = "".join(character if character.isprintable() else " " for character in text).strip()
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -13,10 +13,11 @@ import re
 import time
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LOG_BYTES, Poll, Target, View
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import is_step
@@ -32,6 +33,8 @@ CLOSING = 60
 ABSENT = 3
 # Where this minute's questions are used up: when (seconds) to try again.
 SPENT = 5.0
+# The longest line of a log on the screen.
+LINE_WIDTH = 200
 # A new expectation of the start is told when it moved by this much (seconds), or by a quarter of the time left.
 MOVED = 300.0
 # How long (seconds) steps are watched before their pace says anything about the end.
@@ -244,7 +247,7 @@ class Watch:
             return events
         line, self.metrics = newest
         left, fraction = self._progress(self.metrics, now)
-        return [Event("metrics", printable(line) + left, fraction), *events]
+        return [Event("metrics", printable(line.strip(), LINE_WIDTH) + left, fraction), *events]
 
     def _match(self, lines: list[str]) -> list[Event]:
         if self.pattern is None or self.matched is not None:
@@ -252,7 +255,7 @@ class Watch:
         hit = next((line for line in lines if self.pattern.search(line)), None)
         if hit is None:
             return []
-        self.matched = printable(hit)
+        self.matched = printable(hit.strip(), LINE_WIDTH)
         return [Event("matched", f"the log says: {self.matched}")]
 
     def _progress(self, metrics: Metrics, now: float) -> tuple[str, float | None]:

@@ -89,6 +89,7 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
         "time_minutes": 90.0,
         "gpus_per_node": 0,
         "gpu_type": None,
+        "gres": [],
         "cpus_per_node": 1,
         "memory": None,
         "account": None,

@@ -41,7 +41,7 @@ class Bench:
         check_mode = options.pop("check_mode", False)
         self.action._task = SimpleNamespace(args={"name": "lr", **options}, check_mode=check_mode)
         defaults = {name: spec.get("default") for name, spec in ACTION_ARGUMENTS.items()}
-        monkeypatch.setattr(job_sweep_info.ActionBase, "run", lambda *_args: {})
+        monkeypatch.setattr(job_sweep_info.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
         monkeypatch.setattr(self.action, "_execute_module", self.module)
         clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)

@@ -53,12 +53,12 @@ def test_the_best_come_first_and_what_failed_says_why() -> None:
     lines = sweep_table.screen(found)
     assert lines[0].split() == ["lr", "tag", "loss", "job", "took"]
     assert [line.split()[0] for line in lines[1:6]] == ["2", "0", "1", "3", "4"]
-    assert lines[1].split() == ["2", "2", "it's\\nlong", "0.1235", "succeeded", "7_2", "3", "s"]
+    assert lines[1].split() == ["2", "2", "it's", "long", "0.1235", "succeeded", "7_2", "3", "s"]
     assert "pending" in lines[4]
     assert lines[6] == "1 failed: so it ended"
     assert (
         lines[7]
-        == "lr: 2 succeeded, 1 active, 1 failed, 1 missing; best loss 0.1235 by element 2 (lr=2, tag=it's\\nlong)"
+        == "lr: 2 succeeded, 1 active, 1 failed, 1 missing; best loss 0.1235 by element 2 (lr=2, tag=it's long)"
     )
     up = sweep_table.screen({**found, "goal": "max"})
     assert [line.split()[0] for line in up[1:3]] == ["0", "2"]

@@ -74,7 +74,7 @@ def test_the_lines_are_aligned_and_short() -> None:
     ]
     assert explain.table(rows) == [
         f"A       1{' ' * 39}  so (E4; set by policy)",
-        f"LONGER  {'x' * 37}...  so (E4; set by policy; workaround for NCCL 2.19, until 2027-06-30)",
+        f"LONGER  {'x' * 39}…  so (E4; set by policy; workaround for NCCL 2.19, until 2027-06-30)",
     ]
     assert explain.table([]) == []
 

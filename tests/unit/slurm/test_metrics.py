@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import short_list
 
 
@@ -51,8 +52,8 @@ def test_any_line_is_read(line: str) -> None:
 
 
 def test_what_goes_to_the_screen_is_harmless_and_short() -> None:
-    assert printable("\x1b[31mstep 1\x1b[0m\a\x00 loss\t2\r") == "step 1   loss 2"
-    assert len(printable("x" * 10000)) == 200
+    assert printable("\x1b[31mstep 1\x1b[0m\a\x00 loss\t2\r") == r"step 1\x07\x00 loss 2"
+    assert len(printable("x" * 10000, 200)) == 200
     assert short_list(["a", "b", "c", "d"]) == "a, b, c, d"
     assert short_list([f"n{i}" for i in range(8)]) == "n0, n1, n2 and 5 more"
     assert short_list([]) == "none"

@@ -51,7 +51,7 @@ class Bench:
         self.action._connection = SimpleNamespace(transport="local")
         self.action._task = SimpleNamespace(args={"run_dir": RUN, **options}, check_mode=False)
         defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
-        monkeypatch.setattr(job_wait.ActionBase, "run", lambda *_args: {})
+        monkeypatch.setattr(job_wait.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
         monkeypatch.setattr(self.action, "_execute_module", self.module)
         monkeypatch.setattr(self.action, "_low_level_execute_command", self.poll)
