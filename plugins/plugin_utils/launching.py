@@ -79,6 +79,7 @@ RUNTIME_FILES = (
     "node.sh",
     "oci.py",
     "outcome.py",
+    "own.py",
     "owner.py",
     "pack.py",
     "preflight.py",

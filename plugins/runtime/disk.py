@@ -15,10 +15,15 @@ import fcntl
 import glob
 import os
 import shutil
-import stat
 import subprocess
+import sys
 import time
 import zlib
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import own  # noqa: E402
 
 # The one folder that has the same name on every node: links in it lead to wherever the node has room.
 COMMON = "/tmp"
@@ -46,9 +51,10 @@ def view():
     return os.path.join(COMMON, name())
 
 
-def candidates(own="", slurm=""):
-    """Folders that may lie on the node's disk, best first. `own`: the one a site names; `slurm`: slurm.conf's TmpFS."""
-    asked = [own] if own else [os.environ.get("SLURM_TMPDIR"), os.environ.get("TMPDIR"), slurm, "/tmp", "/var/tmp"]
+def candidates(local="", slurm=""):
+    """Folders that may lie on the node's disk, best first. `local`: a site's choice; `slurm`: slurm.conf's TmpFS."""
+    usual = [os.environ.get("SLURM_TMPDIR"), os.environ.get("TMPDIR"), slurm, "/tmp", "/var/tmp"]
+    asked = [local] if local else usual
     return list(dict.fromkeys(os.path.normpath(path) for path in asked if path))
 
 
@@ -80,6 +86,10 @@ def room(path, limit):
     """(bytes, files, what it is) that a folder has left for us. A negative number of files: it does not count them."""
     if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
         return 0, -1, "no folder that may be written"
+    try:
+        own.check_place(path)
+    except own.Foreign as error:
+        return 0, -1, str(error)
     kind, free = file_system(path), os.statvfs(path)
     size, files = free.f_bavail * free.f_frsize, free.f_favail if free.f_files else -1
     if on_network(path):
@@ -121,44 +131,50 @@ class Home:
     def __init__(self, place):
         self.path = os.path.join(place, name())
         self.lock = None
-        while self.lock is None:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self.path, 0o700)
-            status = os.lstat(self.path)
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-                raise Trouble(f"{self.path} is somebody else's")
-            os.chmod(self.path, 0o700)
-            self.lock = self._locked()
+        try:
+            own.check_place(place)
+            while self.lock is None:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(self.path, 0o700)
+                with contextlib.suppress(FileNotFoundError):
+                    self.lock = self._locked(own.opened(self.path))
+        except own.Foreign as error:
+            raise Trouble(f"{self.path} cannot be this job's folder: {error}") from error
 
-    def _locked(self):
+    def _locked(self, folder):
         """The lock, or None where a sweeper took the folder away meanwhile. What it finds alone is a leftover."""
-        file = os.path.join(self.path, "lock")
         try:
-            lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = lock_in(folder)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with contextlib.suppress(OSError):
+                    unmount(self.path)
+                    own.clear(folder, keep=("lock",))
+            except OSError:
+                pass
+            fcntl.flock(lock, fcntl.LOCK_SH)
             with contextlib.suppress(OSError):
-                empty(self.path)
-        except OSError:
-            pass
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        with contextlib.suppress(OSError):
-            if os.stat(file).st_ino == os.fstat(lock).st_ino:
-                return lock
-        os.close(lock)
-        return None
+                if os.stat(os.path.join(self.path, "lock"), follow_symlinks=False).st_ino == os.fstat(lock).st_ino:
+                    return lock
+            os.close(lock)
+            return None
+        finally:
+            os.close(folder)
 
     def leave(self):
         """Let go; the last one takes the folder with it."""
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove(self.path)
-        except OSError:
+        except (OSError, own.Foreign):
             pass
         finally:
             os.close(self.lock)
+
+
+def lock_in(folder):
+    """The open lock file of an open folder."""
+    return os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 
 def link(target, path):
@@ -193,45 +209,46 @@ def unmount(folder):
                     break
 
 
-def empty(folder):
-    """Remove what lies in a folder, all but its lock."""
-    unmount(folder)
-    for entry in os.scandir(folder):
-        if entry.name == "lock":
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            remove(entry.path)
-        else:
-            os.unlink(entry.path)
-
-
 def remove(folder):
-    """Remove a folder, also one in which a program has taken the right to write away. Never through a mount."""
-    unmount(folder)
-    if mounts(folder):
-        raise OSError(f"{folder}: something is mounted there")
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        for below, _folders, _files in os.walk(folder):
-            os.chmod(below, 0o700)
-        shutil.rmtree(folder)
+    """Remove a folder of this user's, also one in which a program has taken the right to write away. Never through a
+    mount or a link. Raises OSError and own.Foreign."""
+    if not os.path.lexists(folder):
+        return
+    descriptor = own.opened(folder)
+    try:
+        unmount(folder)
+        if mounts(folder):
+            raise OSError(f"{folder}: something is mounted there")
+        own.clear(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rmdir(folder)
 
 
 def sweep(places):
-    """Remove what dead jobs of this user have left at these places; the paths."""
+    """Remove what dead jobs of this user have left at these places; the paths. What others have made there stays."""
     swept = []
     for place in places:
-        for folder in glob.glob(os.path.join(glob.escape(place), f"rankzero-{os.getuid()}-*")):
-            if os.path.islink(folder):
-                continue
-            with contextlib.suppress(OSError):
-                age = time.time() - os.lstat(folder).st_mtime
-                lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if age > YOUNG_SECONDS or os.listdir(folder) != ["lock"]:
-                        remove(folder)
-                        swept.append(folder)
-                finally:
-                    os.close(lock)
+        for path in glob.glob(os.path.join(glob.escape(place), f"rankzero-{os.getuid()}-*")):
+            with contextlib.suppress(OSError, own.Foreign):
+                own.check_place(place)
+                if _swept(path):
+                    swept.append(path)
     return swept
+
+
+def _swept(path):
+    folder = own.opened(path)
+    try:
+        age = time.time() - os.fstat(folder).st_mtime
+        lock = lock_in(folder)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if age <= YOUNG_SECONDS and os.listdir(folder) == ["lock"]:
+                return False
+            remove(path)
+            return True
+        finally:
+            os.close(lock)
+    finally:
+        os.close(folder)

@@ -30,7 +30,8 @@ rankzero_install() {
     [ -z "$problems" ] || [ -n "${RANKZERO_PREFLIGHT_POLICY:-}" ] || rankzero_refuse setup 78 "$problems"
     environment="$("$RANKZERO_RUNTIME_PYTHON" -IBc 'import sys; sys.path.insert(0, sys.argv[1]); import disk; print(disk.view())' \
         "$RANKZERO_RUNTIME")/environment"
-    export RANKZERO_PYTHON="$environment/bin/python" PATH="$environment/bin:$PATH"
+    # As in sealed.sh: the PATH is the ranks' alone.
+    export RANKZERO_PYTHON="$environment/bin/python" RANKZERO_BIN="$environment/bin"
     export VIRTUAL_ENV="${VIRTUAL_ENV:-$environment}"
 }
 

@@ -32,11 +32,12 @@ rankzero_preflight() {
     rankzero_names=$RANKZERO_NODELIST rankzero_budget=$1 rankzero_srun=("${@:2}") rankzero_tasks=1
     [ "$RANKZERO_LAUNCHER" != srun ] || rankzero_tasks=$RANKZERO_RANKS_PER_NODE
     mkdir -p "$rankzero_checks" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
-    # A node without python3 may still have the environment's. The node's own last words are in its own file.
+    # A node without python3 may still have the environment's, but not one in a folder that it should have made itself:
+    # somebody else may have. The node's own last words are in its own file.
     # shellcheck disable=SC2016
     rankzero_bounded "$1" "${@:2}" --output="$rankzero_checks/%N.log" --open-mode=append \
         /bin/bash "$RANKZERO_RUNTIME/binding.sh" /bin/bash -c '
-        for python in "$(command -v python3)" "$(command -v "$RANKZERO_PYTHON")"; do
+        for python in "$(command -v python3)" "$([ -n "${RANKZERO_BIN:-}" ] || command -v "$RANKZERO_PYTHON")"; do
             [ ! -x "$python" ] || exec "$python" -IB "$RANKZERO_RUNTIME/preflight.py" "$@"
         done
         # Nobody need wait for what this node would have said of its interfaces.

@@ -43,17 +43,36 @@ if [ -n "$rankzero_chosen" ]; then
     export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$rankzero_chosen}"
 fi
 
+# The environment that this node has in a folder of its own. A node where that is another user's runs no rank.
+[ -z "${RANKZERO_BIN:-}" ] || export PATH="$RANKZERO_BIN:$PATH"
+
 rankzero_host=$(uname -n 2> /dev/null || printf '%s' "${SLURMD_NODENAME:-unknown}")
 # Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
 { set +x; } 2> /dev/null
 if [ -n "${RANKZERO_SECRETS:-}" ]; then
     command -v base64 > /dev/null || { printf '[rankzero] the image has no base64, which secrets need\n'; exit 78; }
+    # A pipe in its place would be waited for.
+    if [ ! -f "$RANKZERO_RUN_DIR/secrets.env" ] || ! exec {rankzero_secrets}< "$RANKZERO_RUN_DIR/secrets.env"; then
+        printf '[rankzero] %s sees no secrets.env\n' "$rankzero_host"
+        exit 78
+    fi
+    # Of what is open, not of a name: this user's own file, no link, for nobody else. A minimal image has no stat.
+    rankzero_mode=600
+    command -v stat > /dev/null && rankzero_mode=$(stat -L -c %a "/proc/self/fd/$rankzero_secrets" 2> /dev/null)
+    if [ -L "$RANKZERO_RUN_DIR/secrets.env" ] || [ ! -f "/proc/self/fd/$rankzero_secrets" ] \
+        || [ ! -O "/proc/self/fd/$rankzero_secrets" ] || [ "${rankzero_mode:-600}" != 600 ]; then
+        printf '[rankzero] %s is not read: it must be a file of this user with mode 600, and no link\n' \
+            "$RANKZERO_RUN_DIR/secrets.env"
+        exit 78
+    fi
     # Not split by `read`: it would take the padding at the end of a line for a separator.
     while IFS= read -r rankzero_line; do
+        case ",$RANKZERO_SECRETS," in *",${rankzero_line%%=*},"*) ;; *) continue ;; esac
         rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d; printf x)
         export "${rankzero_line%%=*}=${rankzero_value%x}"
-    done < "$RANKZERO_RUN_DIR/secrets.env" || { printf '[rankzero] %s sees no secrets.env\n' "$rankzero_host"; exit 78; }
-    unset rankzero_line rankzero_value
+    done <&"$rankzero_secrets"
+    exec {rankzero_secrets}<&-
+    unset rankzero_line rankzero_value rankzero_mode rankzero_secrets
 fi
 
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \

@@ -74,10 +74,12 @@ rankzero_seal() {
         rankzero_dismiss "${children[0]}" "$((RANKZERO_SEALED_BUDGET + 10))"
     done < <(rankzero_sealed_here await --file "$file" --holder "$rankzero_sealer")
     [ "${#children[@]}" = 0 ] || rankzero_sealed_here await --again --holder "$rankzero_sealer"
-    export RANKZERO_SEALED RANKZERO_PYTHON="$RANKZERO_SEALED/bin/python" PATH="$RANKZERO_SEALED/bin:$PATH"
+    # Not in the PATH of this script, whose steps reach nodes that have no such folder, or another user's (rank.sh).
+    export RANKZERO_SEALED RANKZERO_PYTHON="$RANKZERO_SEALED/bin/python" RANKZERO_BIN="$RANKZERO_SEALED/bin"
     [ -z "${RANKZERO_PREFLIGHT_POLICY:-}" ] || return 0
     said=$(rankzero_sealed_here problems)
     [ -z "$said" ] || rankzero_refuse setup 69 "environment: ${said//$'\n'/; }"
+    [ -z "${rankzero_sealed_alone:-}" ] || export PATH="$RANKZERO_BIN:$PATH"
 }
 
 # Starts the step that holds the environment as long as we hold its standard input open. $1: the file, $2: an archive.

@@ -88,9 +88,10 @@ rankzero_look_through() {
         [ ! -d "$now" ] || rankzero_link "" || rankzero_refuse setup 66 "cannot lay out $RANKZERO_RUN_DIR/work"
         return
     fi
-    rankzero_unstaged=("$RANKZERO_PYTHON" "$PATH" "${VIRTUAL_ENV:-}")
+    rankzero_unstaged=("$RANKZERO_PYTHON" "${VIRTUAL_ENV:-}")
     before=${RANKZERO_PYTHON%/bin/*}
-    export RANKZERO_PYTHON="$now/bin/python" PATH="${PATH//"$before/bin"/"$now/bin"}"
+    # As in sealed.sh: the PATH is the ranks' alone.
+    export RANKZERO_PYTHON="$now/bin/python" RANKZERO_BIN="$now/bin"
     [ "${VIRTUAL_ENV:-}" != "$before" ] || export VIRTUAL_ENV=$now
 }
 
@@ -127,8 +128,8 @@ rankzero_unhold() {
         RANKZERO_CODE=$rankzero_snapshot rankzero_snapshot=''
     fi
     if [ -n "${rankzero_unstaged:-}" ]; then
-        export RANKZERO_PYTHON=${rankzero_unstaged[0]} PATH=${rankzero_unstaged[1]}
-        [ -z "${VIRTUAL_ENV:-}" ] || export VIRTUAL_ENV=${rankzero_unstaged[2]}
-        unset rankzero_unstaged
+        export RANKZERO_PYTHON=${rankzero_unstaged[0]}
+        [ -z "${VIRTUAL_ENV:-}" ] || export VIRTUAL_ENV=${rankzero_unstaged[1]}
+        unset rankzero_unstaged RANKZERO_BIN
     fi
 }

@@ -18,8 +18,10 @@ COPIES = {
 # Files of the job's runtime that mount the environment for an interactive session.
 PROGRAMS = (
     "disk.py",
+    "extraction.py",
     "holding.py",
     "holding.sh",
+    "own.py",
     "preflight_files.py",
     "processes.sh",
     "sealed.py",

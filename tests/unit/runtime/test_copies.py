@@ -175,6 +175,62 @@ def test_leftovers_of_dead_jobs_are_swept_and_nothing_else(
 
 
 def test_somebody_elses_folder_is_not_used(disk: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / disk.name()).symlink_to("/")
-    with pytest.raises(disk.Trouble, match="somebody else's"):
+    squatted = tmp_path / disk.name()
+    squatted.symlink_to("/")
+    with pytest.raises(disk.Trouble, match=rf"{disk.name()} is a link of .*{os.getuid()}"):
         disk.Home(str(tmp_path))
+    squatted.unlink()
+    squatted.touch()
+    with pytest.raises(disk.Trouble, match=rf"{disk.name()} is no folder of .*{os.getuid()}"):
+        disk.Home(str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder for another user")
+def test_another_users_folder_is_named_with_its_owner(disk: ModuleType, tmp_path: Path) -> None:
+    squatted = tmp_path / disk.name()
+    squatted.mkdir(mode=0o777)
+    (squatted / "kept").touch()
+    os.chown(squatted, 54321, 54321)
+    with pytest.raises(disk.Trouble, match=rf"{disk.name()} is a folder of user 54321"):
+        disk.Home(str(tmp_path))
+    os.utime(squatted, (0, 0))
+    assert disk.sweep([str(tmp_path)]) == [] and (squatted / "kept").exists()
+    os.chown(tmp_path, 54321, 54321)
+    with pytest.raises(disk.Trouble, match="belongs to user 54321, who could replace"):
+        disk.Home(str(tmp_path))
+
+
+def test_a_place_where_others_could_replace_a_folder_is_left_out(disk: ModuleType, tmp_path: Path) -> None:
+    place = tmp_path / "open" / "below"
+    place.mkdir(parents=True)
+    place.parent.chmod(0o777)
+    with pytest.raises(disk.Trouble, match=r"no sticky bit .mode 777"):
+        disk.Home(str(place))
+    assert disk.room(str(place), 0)[0] == 0
+    with pytest.raises(disk.Trouble, match="no sticky bit"):
+        disk.choose([str(place)], 1, 1, 0)
+    (place / f"rankzero-{os.getuid()}-6-00000000").mkdir()
+    assert disk.sweep([str(place)]) == []
+    place.parent.chmod(0o1777)
+    assert disk.room(str(place), 0)[0] > 0
+    disk.Home(str(place)).leave()
+
+
+def test_a_leftover_that_leads_elsewhere(disk: ModuleType, tmp_path: Path) -> None:
+    """Links and second names in a leftover go, and what they lead to stays. A lock that is a link is not opened."""
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "file").write_text("as it was", encoding="utf-8")
+    (outside / "folder").chmod(0o500)
+    place = tmp_path / "place"
+    left = place / f"rankzero-{os.getuid()}-6-00000000" / "tree"
+    left.mkdir(parents=True)
+    (left / "link").symlink_to(outside)
+    os.link(outside / "file", left / "second")
+    (left.parent / "lock").symlink_to(outside / "made")
+    assert disk.sweep([str(place)]) == [], "its lock cannot be taken"
+    (left.parent / "lock").unlink()
+    assert disk.sweep([str(place)]) == [str(left.parent)]
+    assert sorted(os.listdir(outside)) == ["file", "folder"] and list(place.iterdir()) == []
+    assert (outside / "file").read_text(encoding="utf-8") == "as it was"
+    assert (outside / "folder").stat().st_mode & 0o777 == 0o500
