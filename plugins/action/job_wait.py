@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import PACE, Progress
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance, interpreter
 
 # Slurm needs a moment to close a job whose outcome is there already.
 SETTLE = 3.0
@@ -57,7 +58,7 @@ class ActionModule(Action):
         records: list[Record] = first.get("launches", []) if many else [first]
         if first.get("failed"):
             return first
-        proofs = [record.pop("_proof", {}) for record in records]
+        proofs = [record.pop("_proof", "") for record in records]
         open_ = [
             index
             for index, record in enumerate(records)
@@ -104,7 +105,7 @@ class ActionModule(Action):
         timeout = self._options["reconnect_timeout"]
         return retried(command, screen.say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
 
-    def _watch(self, record: Record, pattern: re.Pattern[str] | None, proof: dict[str, str]) -> Watch:
+    def _watch(self, record: Record, pattern: re.Pattern[str] | None, artifact: str) -> Watch:
         options = self._options
         return Watch(
             record["run_dir"],
@@ -115,7 +116,7 @@ class ActionModule(Action):
             outcome_grace=options["outcome_grace"],
             pattern=pattern,
             log=options["log"],
-            **proof,
+            artifact=artifact,
         )
 
     def _screen(self, job_id: str, count: int) -> Progress:
@@ -144,18 +145,28 @@ class ActionModule(Action):
         polls = asked = 0
         told = time.monotonic()
         summary = ""
+        python = interpreter(self, self._task_vars)
         while not waits.done:
             now = time.monotonic()
             ask = waits.ask_queue(now)
             marker = f"@@rankzero-{secrets.token_hex(8)}"
             targets = waits.targets(now)
             script = poll_script(
-                targets, marker=marker, ask_queue=ask, jobs=waits.jobs(), budget=self._options["queue_budget"]
+                targets,
+                marker=marker,
+                program=glance(judges=any(target.artifact for target in targets)),
+                python=python,
+                ask_queue=ask,
+                jobs=waits.jobs(),
+                budget=self._options["queue_budget"],
             )
             answer = self._retried(lambda script=script: self._low_level_execute_command(script), screens[0])
             polls += 1
             seen = parse_poll(answer["stdout"], len(targets), marker)
             asked += seen.asked
+            for view in seen.views:
+                if view.untrusted:
+                    raise RankzeroError(view.untrusted)
             sent, now = now, time.monotonic()
             for index, event in waits.feed(seen, now):
                 screens[index].events([event])

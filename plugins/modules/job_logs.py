@@ -175,7 +175,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     request = module.params["_request"] or LOOK
     # Asked before the logs are looked at: what is written until the end is then still fetched.
     over = is_over(run, Slurm() if request.get("ask") else None)
-    redactor = redactor_of(run.path) if module.params["redact"] else PLAIN
+    redactor = redactor_of(run) if module.params["redact"] else PLAIN
     found = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
     return {"changed": False, "run_dir": run.path, "origin": origin_of(run.path), "over": over, **found}
 

@@ -40,7 +40,7 @@ options:
     description: Why they are left out. People see it whenever a launch does so. Required with O(state=present).
     type: str
   exclude_for:
-    description: For how many seconds.
+    description: For how many seconds, at most a year (31536000).
     type: int
     default: 86400
   state_root:

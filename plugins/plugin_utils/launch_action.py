@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, Stage
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweeping import PreparedSweep, prepare_sweep
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.version import collection_version
 
 RELAUNCH = ("on_failure", "always", "never")
@@ -249,16 +250,13 @@ class LaunchAction(Action):
         # Ansible itself says what it requires, but not what to do.
         unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
         if result.get("failed") and unable:
-            interpreter = str(self._templar.template(task_vars.get("ansible_python_interpreter", "auto")))
-            if interpreter.startswith("auto"):
-                known = task_vars.get("ansible_facts", {}).get("discovered_interpreter_python", "python3")
-                interpreter = str(self._discovered_interpreter or known)
+            python = interpreter(self, task_vars)
             # Python 2 prints this as well.
             asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
-            said = self._low_level_execute_command(f"{interpreter} -c {asked}")["stdout"].strip()
+            said = self._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
             if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", said) and tuple(map(int, said.split(".")))[:2] < OLDEST_PYTHON:
                 host = str(task_vars.get("inventory_hostname", "the host"))
-                raise RankzeroError(python_too_old(host, interpreter, said, []))
+                raise RankzeroError(python_too_old(host, python, said, []))
         return result
 
     def _command_line(self) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.course.beneath import Beneath, File
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import Identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, File
 
 SMALL = 1 << 20
 HEAD = 1 << 16

@@ -8,7 +8,6 @@ One question to Slurm for all launches, however many. While Slurm is silent noth
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,12 +22,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
     SWEEP_PREFIX,
-    SWEEP_RECORD,
     RunDirectory,
     generations,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import KEY_LENGTH, identity, keys_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import own, record_of_sweep
 
 # A cancelled job has this many seconds to leave its nodes before its successor is launched.
 GONE_SECONDS = 90.0
@@ -40,6 +39,7 @@ def look(
     """The newest generation of every key under `names`, and under the names that the set has launched before. Slurm is
     not asked about what has succeeded. `related`: the names of which it matters when they were submitted.
     """
+    own(state_root)
     registered = register.entries(state_root, set_name)
     sweeps = register.elements(registered)
     runs: list[RunDirectory] = []
@@ -87,8 +87,7 @@ def _since(run: RunDirectory) -> float:
     known = {str(event["job_id"]) for event in run.events() if event.get("job_id")}
     claim = run.claim()
     if claim is not None and claim.job_id not in known:
-        with contextlib.suppress(OSError):
-            since = max(since, os.stat(run.file("claim")).st_mtime)
+        since = max(since, run.changed("claim"))
     return since
 
 
@@ -99,8 +98,8 @@ def planned(slurm: Slurm, request: Mapping[str, Any]) -> list[Step]:
     wanted = []
     for one in request["wanted"]:
         key, elements = one["key"][:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in one["elements"])
-        place = os.path.join(request["state_root"], "runs", one["name"], SWEEP_PREFIX + key, SWEEP_RECORD)
-        recorded = not elements or os.path.exists(place)
+        place = os.path.join(request["state_root"], "runs", one["name"], SWEEP_PREFIX + key)
+        recorded = not elements or record_of_sweep(place) is not None
         wanted.append(Wanted(one["name"], key, one["file"], elements, tuple(one["after"]), recorded))
     related = {name for one in wanted if one.after for name in (one.name, *one.after)}
     found = look(slurm, request["state_root"], request["set"], [one.name for one in wanted], related)

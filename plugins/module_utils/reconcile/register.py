@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
 
 PLACE = "sets"
 
@@ -31,19 +32,17 @@ def folder(state_root: str, name: str) -> str:
 
 
 def entries(state_root: str, set_name: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """(name, key) -> entry of every launch of the set. A torn or foreign file is no entry."""
+    """(name, key) -> entry of every launch of the set. A torn file is no entry. Raises `Untrusted` for one that another
+    user could have written.
+    """
     found = {}
-    place = folder(state_root, set_name)
-    for name in _listed(place):
-        for file in _listed(os.path.join(place, name)):
+    root, place = state.own(state_root), folder("", set_name)
+    for name in _shown(root.names(place)):
+        for file in _shown(root.names(os.path.join(place, name))):
             if not file.endswith(".json"):
                 continue
-            try:
-                with open(os.path.join(place, name, file), encoding="utf-8") as stream:
-                    entry = json.load(stream)
-            except (OSError, ValueError):
-                continue
-            if isinstance(entry, dict) and entry.get("set") == set_name:
+            entry = state.document(root, os.path.join(place, name, file))
+            if entry and entry.get("set") == set_name and state.is_time(entry.get("time") or 0):
                 found[name, file[: -len(".json")]] = entry
     return found
 
@@ -61,14 +60,9 @@ def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str
     """Register one launch. Raises `RankzeroError` where that cannot be written: it must precede the launch."""
     place = os.path.join(folder(state_root, set_name), name)
     target = os.path.join(place, f"{key}.json")
-    temporary = os.path.join(place, f".{key}.{os.getpid()}.tmp")
     try:
-        os.makedirs(place, exist_ok=True)
-        with open(temporary, "w", encoding="utf-8") as stream:
-            json.dump({**facts, "set": set_name, "name": name, "key": key}, stream, sort_keys=True)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        entry = {**facts, "set": set_name, "name": name, "key": key}
+        state.write(target, json.dumps(entry, sort_keys=True), durably=True)
     except OSError as error:
         raise RankzeroError(
             f"state_root: cannot write {target}: {error.strerror}. Nothing was launched that would not be found again."
@@ -84,8 +78,5 @@ def forget(state_root: str, set_name: str, name: str, key: str) -> None:
         os.rmdir(place)
 
 
-def _listed(path: str) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(path) if not name.startswith("."))
-    except OSError:
-        return []
+def _shown(names: list[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".")]

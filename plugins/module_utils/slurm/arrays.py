@@ -26,11 +26,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import shown, substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, folders, owners, packing, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
+    exclusions,
+    folders,
+    owners,
+    packing,
+    parse,
+    state,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element, Elements, named
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
-    SWEEP_RECORD,
     RunDirectory,
     generations,
 )
@@ -243,9 +249,9 @@ class SweepLauncher:
         while True:
             path = os.path.join(self.request.array.runs_dir, str(self._next_number()))
             try:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                os.mkdir(path)
-                os.mkdir(os.path.join(path, "logs"))
+                state.make_folder(os.path.dirname(path))
+                os.mkdir(path, 0o755)
+                state.make_folder(os.path.join(path, "logs"))
             except FileExistsError:
                 continue
             except OSError as error:
@@ -305,28 +311,17 @@ class SweepLauncher:
             texts[name] = with_generation(text, self.request.array.token, number)
         texts["job.sbatch"] = texts["job.sbatch"].replace(self.request.tasks_token, tasks)
         for name, text in texts.items():
-            with open(array.file(name), "x", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
+            state.create(array.file(name), text, durably=True)
         os.chmod(array.file(PARAMETERS), 0o444)
 
     def _keep_record(self) -> None:
         """What the readers of the results need, beside the arrays; the newest launch's word counts."""
-        path = os.path.join(self.request.array.runs_dir, SWEEP_RECORD)
+        path = os.path.join(self.request.array.runs_dir, state.SWEEP_RECORD)
         text = json.dumps(self.request.record, indent=1) + "\n"
+        if state.record_of_sweep(self.request.array.runs_dir) == json.loads(text):
+            return
         try:
-            with open(path, encoding="utf-8") as stream:
-                if stream.read() == text:
-                    return
-        except OSError:
-            pass
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(temporary, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(temporary, path)
+            state.write(path, text)
         except OSError as error:
             raise _unwritable(path, error) from error
 

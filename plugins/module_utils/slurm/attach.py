@@ -144,11 +144,8 @@ class Starter:
             self.sleep(LOOK_SECONDS)
 
     def _last_words(self, step_id: str) -> str:
-        try:
-            with open(self.run.file(f"logs/job.{step_id}.log"), encoding="utf-8", errors="replace") as stream:
-                return next((line.strip() for line in reversed(stream.readlines()) if line.strip()), "")
-        except OSError:
-            return ""
+        said = self.run.text(f"logs/job.{step_id}.log").splitlines()
+        return next((line.strip() for line in reversed(said) if line.strip()), "")
 
     def _failed(self, rc: int | None) -> Start:
         lines = [line.strip() for line in self._said().splitlines() if line.strip()]

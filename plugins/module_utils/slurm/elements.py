@@ -31,7 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     find_by_name,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Standing
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, keys_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.standing import settled
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import (
     INTENT_SECONDS,
@@ -107,10 +107,7 @@ class Elements:
     def standings(self, wanted: Sequence[Element]) -> dict[int, Standing | None]:
         """By number: where the newest generation of each element stands; None where there is none."""
         found: dict[int, Standing | None] = {element.number: None for element in wanted}
-        try:
-            present = set(os.listdir(self.runs))
-        except OSError:
-            return found
+        present = set(keys_of(os.path.dirname(os.path.dirname(self.runs)), os.path.basename(self.runs)))
         unsettled = []
         for element in wanted:
             known = generations(os.path.join(self.runs, element.short)) if element.short in present else []

@@ -5,6 +5,7 @@
 
 <state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
     {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}
+No exclusion holds longer than LONGEST after it was made, whatever its file says.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
     SlurmMissing,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, state
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 
 # Letters of sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
 NODE_CODES = ("N", "c", "m", "G", "T", "P", "f")
+# Seconds: a year, as preflight.exclude_for allows. A node that is out of order for longer is drained.
+LONGEST = 31536000.0
+# Clocks of a node and of this host may differ by so much (seconds).
+CLOCK_SLACK = 3600.0
+# A node's name, which is also that of its file.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 # The only form of a constraint that is judged here: features that a node must all have.
 _ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
 
@@ -56,18 +63,10 @@ def cluster_name(slurm: Slurm) -> str:
 
 def any_recorded(state_root: str) -> bool:
     """Whether any cluster under this root has a file: spares the question for the cluster's name where none has."""
-    clusters = os.path.join(state_root, "clusters")
-    for name in _listed(clusters):
-        if any(file.endswith(".json") for file in _listed(os.path.join(clusters, name, "nodes"))):
-            return True
-    return False
-
-
-def _listed(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
+    found = state.own(state_root)
+    return any(
+        file.endswith(".json") for name in found.names("clusters") for file in found.names(f"clusters/{name}/nodes")
+    )
 
 
 def folder(state_root: str, cluster: str) -> str:
@@ -75,37 +74,38 @@ def folder(state_root: str, cluster: str) -> str:
 
 
 def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
-    """The exclusions that hold now, by node. A file that cannot be read counts for nothing."""
+    """The exclusions that hold now, by node. A file that does not say one counts for nothing. Raises `Untrusted` for a
+    file that another user could have written.
+    """
+    root = state.own(state_root)
+    place = os.path.join("clusters", cluster, "nodes")
     found = []
-    place = folder(state_root, cluster)
-    for name in _listed(place):
-        if not name.endswith(".json"):
-            continue
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            with open(os.path.join(place, name), encoding="utf-8") as stream:
-                text = json.load(stream)
-            one = Exclusion(
-                str(text["node"]),
-                str(text["reason"]),
-                str(text.get("job_id", "")),
-                float(text["time"]),
-                float(text["expires"]),
-            )
-            if one.expires > now:
+    for name in root.names(place):
+        if name.endswith(".json"):
+            one = _exclusion(state.document(root, os.path.join(place, name)) or {}, now)
+            if one and one.node == name[: -len(".json")] and one.expires > now:
                 found.append(one)
     return found
 
 
+def _exclusion(said: Mapping[str, Any], now: float) -> Exclusion | None:
+    """What a file says, where its values are those of an exclusion."""
+    node, reason, job_id = said.get("node"), said.get("reason"), said.get("job_id") or ""
+    made, expires = said.get("time"), said.get("expires")
+    if not isinstance(node, str) or not _NODE.fullmatch(node) or not isinstance(reason, str):
+        return None
+    if not isinstance(made, (int, float)) or not isinstance(expires, (int, float)):
+        return None
+    if not state.is_time(made) or made > now + CLOCK_SLACK or (job_id and not state.is_job_id(str(job_id))):
+        return None
+    return Exclusion(node, reason, str(job_id), float(made), min(float(expires), made + LONGEST))
+
+
 def remember(state_root: str, cluster: str, exclusion: Exclusion) -> None:
     """Write one, whole or not at all. Raises `RankzeroError`."""
-    place = folder(state_root, cluster)
-    path = os.path.join(place, exclusion.node + ".json")
-    temporary = f"{path}.{os.getpid()}.tmp"
+    path = os.path.join(folder(state_root, cluster), exclusion.node + ".json")
     try:
-        os.makedirs(place, exist_ok=True)
-        with open(temporary, "w", encoding="utf-8") as stream:
-            json.dump(asdict(exclusion), stream)
-        os.replace(temporary, path)
+        state.write(path, json.dumps(asdict(exclusion)))
     except OSError as error:
         raise RankzeroError(f"state_root: cannot write {path}: {error.strerror or error}") from error
 
@@ -241,6 +241,11 @@ def result(applied: Sequence[Exclusion]) -> list[dict[str, Any]]:
 
 def change(slurm: Slurm, options: Mapping[str, Any], now: float, check_mode: bool) -> dict[str, Any]:
     """The result of module node_exclusion for its options."""
+    if not 0 < options["exclude_for"] <= LONGEST:
+        raise RankzeroError(
+            f"exclude_for: {options['exclude_for']} is not allowed; 1 to {LONGEST:.0f} seconds (a year). A node that "
+            "is out of order for longer is drained by an administrator (scontrol update)."
+        )
     state_root, cluster = os.path.expanduser(options["state_root"]), cluster_name(slurm)
     before = {one.node: one for one in load(state_root, cluster, now)}
     names = expand_nodes(slurm, ",".join(options["nodes"] or ()))

@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, names_of_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_folders
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import is_listed
 
 # What a submitter that was killed left half made is removed by a later one, after this many seconds.
 LEFTOVER_SECONDS = 3600.0
@@ -37,7 +37,7 @@ def create(request: Request, target: RunDirectory, intend: Callable[[RunDirector
     except OSError as error:
         shutil.rmtree(made.path, ignore_errors=True)
         # What a network file system says of a name that it remembers to be missing counts for nothing.
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or fresh.is_listed(target.path):
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or is_listed(target.path):
             return False
         raise _unwritable(target, error) from error
     return True
@@ -47,7 +47,7 @@ def renew(request: Request, target: RunDirectory, intend: Callable[[RunDirectory
     """Write the files of a generation whose submission was lost once more: what is not in the key may be new."""
     made = _made(request, target)
     try:
-        for name in os.listdir(made.path):
+        for name in made.names():
             if os.path.isfile(made.file(name)):
                 os.replace(made.file(name), target.file(name))
         intend(target)
@@ -62,14 +62,14 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
     runs = request.runs_dir
     made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
     try:
-        make_folders(made.file("logs"))
-        for name in os.listdir(runs):
+        state.make_folder(made.file("logs"))
+        # What is written into a folder that others may write could be another thing a moment later.
+        for name in names_of_key(runs):
             # Secrets may lie in it.
             if name.startswith(".new-") and _age(os.path.join(runs, name)) > LEFTOVER_SECONDS:
                 shutil.rmtree(os.path.join(runs, name), ignore_errors=True)
         for name, text in request.files.items():
-            with open(made.file(name), "w", encoding="utf-8") as stream:
-                stream.write(with_generation(text, request.token, target.generation))
+            state.create(made.file(name), with_generation(text, request.token, target.generation))
         _write_secrets(request, made)
     except BaseException as error:
         shutil.rmtree(made.path, ignore_errors=True)

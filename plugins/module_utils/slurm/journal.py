@@ -4,11 +4,13 @@
 """The run directory: <runs>/<name>/<key>/<generation>/ with its journal, claim, started.json and outcome.json.
 
 The journal is append-only, one JSON object a line, each line written with a single write and synced: after a kill at
-any moment it holds whole lines and at most one half line at the end, which readers skip.
+any moment it holds whole lines and at most one half line at the end, which readers skip. What another user could have
+written is not read at all (`Untrusted`), and what is no value of ours counts as missing.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -17,17 +19,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
 
 JOURNAL = "journal.jsonl"
 # What an attempt leaves when the next one begins, which is the number in the name.
 BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
 # Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
 SWEEP_PREFIX = ".sweep-"
-# In there: which elements the sweep has, for those who read its results.
-SWEEP_RECORD = "sweep.json"
+_SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,9}}")
 # How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
 MAY_FOLLOW = ("signal", "requeue")
+# A journal of more events is not ours: it has a few, and a few more where a launch is cancelled again and again.
+MOST_EVENTS = 10_000
+# A claim is one line.
+CLAIM_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -41,17 +48,57 @@ class Claim:
     @classmethod
     def of(cls, text: str) -> Claim | None:
         """What the claim file says ("<generation> <cluster> <job id>"); None for anything else, as a half of it."""
-        words = text.split()
-        if len(words) == 3 and words[0].isascii() and words[0].isdigit():
-            return cls(int(words[0]), words[1], words[2])
+        words = text[:CLAIM_BYTES].split()
+        if len(words) == 3 and words[0].isascii() and words[0].isdigit() and len(words[0]) < 10:
+            return cls(int(words[0]), words[1], words[2]) if state.is_job_id(words[2]) else None
         return None
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """One generation on disk. Reading never fails on what is missing or half there."""
+    """One generation on disk. Reading never fails on what is missing or half there; it raises `Untrusted` for what
+    another user could have written.
+    """
 
     path: str
+
+    @functools.cached_property
+    def _place(self) -> tuple[Beneath, str]:
+        return state.of_run(self.path)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is another user's: then nothing is written there."""
+        return self._place[0].owner != os.geteuid()
+
+    def text(self, name: str, most: int = state.MOST) -> str:
+        """The text of one of its files as it is now; "" where there is none."""
+        found, place = self._place
+        return state.text(found, os.path.join(place, name), most)
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """The JSON object in one of its files; None where there is none."""
+        return json_object(self.text(name))
+
+    def changed(self, name: str) -> float:
+        """When one of its files was last written, in epoch seconds; 0 where there is none."""
+        found, place = self._place
+        try:
+            with found.opened(os.path.join(place, name)) as descriptor:
+                return os.fstat(descriptor).st_mtime
+        except OSError:
+            return 0.0
+
+    def look(self) -> None:
+        """Raises OSError where it cannot be read on this host."""
+        found, place = self._place
+        with found.folder(place):
+            pass
+
+    def names(self, folder: str = "") -> list[str]:
+        """What lies in it, or in a folder of it, sorted."""
+        found, place = self._place
+        return found.names(os.path.join(place, folder))
 
     @property
     def generation(self) -> int:
@@ -70,7 +117,8 @@ class RunDirectory:
 
     def _append(self, event: str, details: Mapping[str, object], *, durable: bool) -> None:
         line = json.dumps({"time": time.time(), "event": event, **details}, sort_keys=True) + "\n"
-        descriptor = os.open(self.file(JOURNAL), os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(self.file(JOURNAL), flags, 0o644)
         try:
             size = os.fstat(descriptor).st_size
             # A half line of somebody who was killed must not swallow this one.
@@ -94,27 +142,24 @@ class RunDirectory:
         return os.path.join(os.path.dirname(os.path.dirname(self.path)), array)
 
     def own_events(self) -> list[dict[str, Any]]:
-        """The journal's whole lines, oldest first."""
+        """The journal's whole lines, oldest first. A line that holds anything else than ours is left out."""
         events = []
-        for line in fresh.text_of(self.file(JOURNAL)).splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict) and "event" in event:
+        for line in self.text(JOURNAL, state.JOURNAL_BYTES).splitlines()[:MOST_EVENTS]:
+            event = json_object(line)
+            if event and is_event(event):
                 events.append(event)
         return events
 
     def claim(self) -> Claim | None:
         """The claim, once a job has taken it."""
-        return Claim.of(fresh.text_of(self.file("claim")))
+        return Claim.of(self.text("claim", CLAIM_BYTES))
 
     def started(self) -> dict[str, Any] | None:
-        return _object(self.file("started.json"))
+        return attempt_of(self.document("started.json"))
 
     def outcome(self) -> dict[str, Any] | None:
         """The verdict of the newest attempt; None while it runs, also when an older attempt left one."""
-        outcome, started = _object(self.file("outcome.json")), self.started()
+        outcome, started = attempt_of(self.document("outcome.json")), self.started()
         if outcome and started and outcome.get("attempt", 0) < started.get("attempt", 0):
             return None
         return outcome
@@ -122,14 +167,10 @@ class RunDirectory:
     def before(self) -> dict[int, dict[str, dict[str, Any]]]:
         """What the attempts before the newest one left, by number: {"started": ..., "outcome": ...} where it exists."""
         left: dict[int, dict[str, dict[str, Any]]] = {}
-        try:
-            names = sorted(os.listdir(self.path))
-        except OSError:
-            return left
-        for name in names:
+        for name in self.names():
             found = BEFORE.fullmatch(name)
-            document = _object(self.file(name)) if found else None
-            if found and document and isinstance(document.get("attempt"), int):
+            document = attempt_of(self.document(name)) if found else None
+            if found and document and "attempt" in document:
                 left.setdefault(document["attempt"], {})[found[1]] = document
         return left
 
@@ -192,26 +233,40 @@ def as_element(events: Sequence[Mapping[str, Any]], task: int) -> list[dict[str,
     return found
 
 
+def names_of_key(runs_dir: str) -> list[str]:
+    """What lies in the folder of one key. Raises `Untrusted` where another user could have put it there."""
+    found, place = state.of_run(os.path.join(runs_dir, "1"))
+    return found.names(os.path.dirname(place))
+
+
 def generations(runs_dir: str) -> list[RunDirectory]:
-    """The generations of one key, oldest first."""
-    try:
-        names = os.listdir(runs_dir)
-    except OSError:
-        return []
-    return [
-        RunDirectory(os.path.join(runs_dir, name))
-        for name in sorted((n for n in names if n.isascii() and n.isdigit()), key=int)
-    ]
+    """The generations of one key, oldest first. Raises `Untrusted` where another user could have made one."""
+    numbers = sorted(int(name) for name in names_of_key(runs_dir) if re.fullmatch("[1-9][0-9]{0,8}", name))
+    return [RunDirectory(os.path.join(runs_dir, str(number))) for number in numbers]
 
 
-def json_object(text: str) -> dict[str, Any] | None:
-    """A JSON object; None for anything else (half written, torn by a connection, or not ours)."""
-    try:
-        document = json.loads(text)
-    except ValueError:
+def is_event(event: Mapping[str, Any]) -> bool:
+    """Whether a line of a journal is one of ours: its name, its time, and of the rest what others rely on."""
+    return (
+        isinstance(event.get("event"), str)
+        and state.is_time(event.get("time"))
+        and (event.get("job_id") is None or state.is_job_id(event["job_id"]))
+        and (event.get("array") is None or bool(_SWEEP_ARRAY.fullmatch(str(event["array"]))))
+        and state.is_count(event.get("task", 0))
+    )
+
+
+def attempt_of(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What an attempt left (started.json, outcome.json), where its values are those of an attempt; else None."""
+    if document is None:
         return None
-    return document if isinstance(document, dict) else None
-
-
-def _object(path: str) -> dict[str, Any] | None:
-    return json_object(fresh.text_of(path))
+    code = document.get("exit_code")
+    right = (
+        state.is_count(document.get("attempt") or 0)
+        and all(document.get(name) is None or state.is_time(document[name]) for name in ("time", "started"))
+        and (document.get("job_id") is None or state.is_job_id(str(document["job_id"])))
+        and (code is None or (isinstance(code, int) and abs(code) < 1 << 31))
+        and isinstance(document.get("artifact") or {}, dict)
+        and isinstance(document.get("nodes") or [], list)
+    )
+    return document if right else None

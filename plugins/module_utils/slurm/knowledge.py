@@ -19,9 +19,8 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, state
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # Seconds for which an answer is good enough to let a launch pass. A refusal is never given from memory.
@@ -175,10 +174,12 @@ def cache_file(folder: str, environment: Mapping[str, str], user: str) -> str:
 
 
 def remembered(path: str, now: float) -> Knowledge | None:
-    """What was learned a short while ago, or None."""
+    """What was learned a short while ago, or None. Raises `Untrusted` where another user could have written it."""
+    folder, name = os.path.split(path)
+    document = state.document(state.own(os.path.dirname(folder)), os.path.join(os.path.basename(folder), name))
+    if document is None:
+        return None
     try:
-        with open(path, encoding="utf-8") as stream:
-            document: dict[str, Any] = json.load(stream)
         if not 0 <= now - float(document["time"]) <= FRESH_SECONDS:
             return None
         kept = document["knowledge"]
@@ -189,19 +190,15 @@ def remembered(path: str, now: float) -> Knowledge | None:
             qos=kept["qos"],
             unknown=tuple(kept["unknown"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return known
 
 
 def remember(path: str, known: Knowledge, now: float) -> None:
     """Keep it for the next launch. A folder that cannot be written is no reason to say anything here."""
-    temporary = f"{path}.{os.getpid()}.tmp"
     with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(temporary, "w", encoding="utf-8") as stream:
-            json.dump({"time": now, "knowledge": asdict(known)}, stream)
-        os.replace(temporary, path)
+        state.write(path, json.dumps({"time": now, "knowledge": asdict(known)}))
 
 
 class Informed:

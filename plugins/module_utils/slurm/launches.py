@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,7 +30,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
     query_sacct,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted
 
+# Of a run directory that another user could have written nothing is reported.
+UNTRUSTED = "UNTRUSTED"
 # What a job says of itself where Slurm no longer knows it, or does not answer.
 UNKNOWN = "UNKNOWN"
 
@@ -82,6 +85,19 @@ def _add_history(slurm: Slurm, answer: SlurmAnswer, since: float | None) -> None
         known = answer.records.get(row.job_id)
         if known is not None and row.name == known.name:
             answer.records[row.job_id] = replace(known, earlier=row.earlier)
+
+
+def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
+    """(those to look at, path -> why not of those that another user could have written): one bad run costs one row."""
+    good, bad = [], {}
+    for run in runs:
+        try:
+            run.events(), run.job_id(), run.outcome(), run.before()
+        except Untrusted as error:
+            bad[run.path] = error.message
+        else:
+            good.append(run)
+    return good, bad
 
 
 def _first_time(run: RunDirectory) -> float | None:
@@ -146,6 +162,31 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "logs_dir": run.file("logs"),
         "journal": run.events(),
         "source": record.source if record else None,
+    }
+
+
+def untrusted(run: RunDirectory, why: str) -> dict[str, Any]:
+    """The row of a launch of which nothing can be believed."""
+    who = identity(run.path)
+    unknown = ("job_id", "exit_code", "started_at", "finished_at", "wall_time", "artifact", "outcome", "source")
+    return {
+        **dict.fromkeys(unknown),
+        "name": who.name,
+        "key": who.key,
+        "generation": who.generation,
+        "state": UNTRUSTED,
+        "message": why,
+        "active": False,
+        "completed": False,
+        "success": False,
+        "reason": "",
+        "reason_code": "",
+        "nodes": [],
+        "attempt": 0,
+        "attempts": [],
+        "run_dir": run.path,
+        "logs_dir": run.file("logs"),
+        "journal": [],
     }
 
 
@@ -276,8 +317,10 @@ def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     runs = select_runs(options)
     if options.get("newest"):
         runs = list({os.path.dirname(run.path): run for run in runs}.values())  # the last of each key is its newest
-    answer = ask_slurm(slurm, runs)
-    launches = [report(slurm, run, answer) for run in runs]
+    good, bad = sound(runs)
+    answer = ask_slurm(slurm, good)
+    reports = {run.path: report(slurm, run, answer) for run in good}
+    launches = [reports.get(run.path) or untrusted(run, bad[run.path]) for run in runs]
     if options.get("active"):
         launches = [one for one in launches if one["active"]]
     if answer.silent:

@@ -26,9 +26,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import JOURNAL, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import Plain, Redactor
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, Untrusted, sync
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
 CHECKED = 1024
@@ -91,13 +93,13 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
     """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
     found: list[tuple[str, int]] = []
     warnings: list[str] = []
-    for folder, folders, names in os.walk(logs_dir):
+    for folder, folders, names in os.walk(logs_dir) if not os.path.islink(logs_dir) else ():
         folders.sort()
         for name in sorted(names):
             full = os.path.join(folder, name)
             path = os.path.relpath(full, logs_dir)
             # A log that was looked at while it grew would end where it ended then.
-            fresh.sync(full)
+            sync(full)
             try:
                 status = os.lstat(full)
             except OSError:
@@ -117,11 +119,11 @@ def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN
     return hashlib.sha256(redactor.read(stream, end - length, length)).hexdigest()
 
 
-def _continues(full: str, size: int, held: Holding, redactor: Redactor) -> bool:
+def _continues(logs_dir: str, path: str, size: int, held: Holding, redactor: Redactor) -> bool:
     """Whether the file on the cluster still begins with what was fetched of it."""
     if not 0 <= held.length <= held.offset <= size:
         return False
-    with open(full, "rb") as stream:
+    with Beneath(logs_dir).stream(path) as stream:
         return _digest(stream, held.offset, held.length, redactor) == held.digest
 
 
@@ -143,14 +145,13 @@ def plan(
     parts: list[Part] = []
     for path, size in files:
         held = have.get(path)
-        full = os.path.join(logs_dir, path)
-        restart = held is None or not _continues(full, size, held, redactor)
+        restart = held is None or not _continues(logs_dir, path, size, held, redactor)
         start = 0 if restart or held is None else held.offset
         if tail_bytes and size - start > tail_bytes:
             start, restart = size - tail_bytes, True
             head = min(head_bytes, start)
             there = have.get(path + HEAD)
-            known = there is not None and there.offset == head and _continues(full, size, there, redactor)
+            known = there is not None and there.offset == head and _continues(logs_dir, path, size, there, redactor)
             if head and not known and budget > 0:
                 parts.append(Part(path + HEAD, 0, min(head, budget), size, True, path))
                 budget -= min(head, budget)
@@ -203,7 +204,7 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
         for part in parts:
             entry = tarfile.TarInfo(part.path)
             entry.size = part.bytes
-            with open(os.path.join(logs_dir, part.origin), "rb") as stream:
+            with Beneath(logs_dir).stream(part.origin) as stream:
                 reader = _Exactly(stream, part.start, part.bytes, redactor)
                 archive.addfile(entry, reader)
                 written.append(replace(part, bytes=part.bytes - reader.missing))
@@ -234,7 +235,7 @@ def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool, redact
             archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request["folder"]), "logs.tar.gz")
             parts = write_archive(logs_dir, parts, archive, redactor)
             size = os.path.getsize(archive)
-    except OSError as error:
+    except (OSError, Untrusted) as error:
         raise RankzeroError(f"the logs in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
     return {
         "parts": [asdict(part) for part in parts],
@@ -249,10 +250,8 @@ def origin_of(run_dir: str) -> str:
     """16 hex digits by which one run directory is told from another of the same name, key and generation: by its path
     and its first record. Another cluster, or another state root, has such a one.
     """
-    first = b""
-    with contextlib.suppress(OSError), open(os.path.join(run_dir, "journal.jsonl"), "rb") as stream:
-        first = stream.readline(BLOCK)
-    return hashlib.sha256(os.fsencode(run_dir) + b"\0" + first).hexdigest()[:16]
+    first, newline, _rest = RunDirectory(run_dir).text(JOURNAL, state.JOURNAL_BYTES).partition("\n")
+    return hashlib.sha256(os.fsencode(f"{run_dir}\0{first}{newline}")).hexdigest()[:16]
 
 
 # -- the controller's half --------------------------------------------------------------------------------------------

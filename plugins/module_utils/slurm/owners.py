@@ -18,13 +18,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
 
 PLACE = ".rankzero"
 SUBMITTED = "submitted."
 OWNER = "owner."
+# A word of a submission or an owner is one small object.
+ENTRY_BYTES = 64 << 10
 
 
 def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
@@ -35,7 +39,7 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
     if directory is None:
         return
     # Imported here: most launches name no folder, and a launch pays for each module that is compiled.
-    from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
+    from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report, sound
     from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
 
     others = {}
@@ -45,7 +49,9 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
             identity(run_dir)
             if os.path.dirname(run_dir) != request.runs_dir:
                 others[run_dir] = (path, entry)
-    runs = [RunDirectory(run_dir) for run_dir in sorted(others)]
+    runs, unsound = sound([RunDirectory(run_dir) for run_dir in sorted(others)])
+    for path, why in unsound.items():
+        slurm.note(f"checkpoint.dir: {directory} names the launch {path}, which counts for nothing: {why}")
     if not runs:
         return
     answer = ask_slurm(slurm, runs)
@@ -79,9 +85,7 @@ def register(slurm: Slurm, request: Request, run: RunDirectory) -> None:
     target = os.path.join(place, SUBMITTED + hashlib.sha256(run.path.encode()).hexdigest()[:16])
     try:
         os.makedirs(place, exist_ok=True)
-        with open(f"{target}.{os.getpid()}.tmp", "w", encoding="utf-8") as stream:
-            json.dump(entry, stream)
-        os.replace(stream.name, target)
+        state.write(target, json.dumps(entry))
     except OSError as error:
         slurm.note(
             f"checkpoint.dir: {directory} cannot be written on this host ({error.strerror}): whether another launch "
@@ -91,17 +95,9 @@ def register(slurm: Slurm, request: Request, run: RunDirectory) -> None:
 
 def _entries(place: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """(path, content) of what submissions and owners have left; nothing where the folder cannot be seen from here."""
-    try:
-        names = sorted(os.listdir(place))
-    except OSError:
-        return
-    for name in names:
+    for name in Beneath(os.path.realpath(place)).names(""):
         if name.startswith((SUBMITTED, OWNER)) and not name.endswith(".tmp"):
-            path = os.path.join(place, name)
-            try:
-                with open(path, encoding="utf-8") as stream:
-                    entry = json.load(stream)
-            except (OSError, ValueError):
-                continue
-            if isinstance(entry, dict):
-                yield path, entry
+            # Several users may share the folder: each file is its writer's word, and read as that.
+            entry = state.json_object(Beneath(os.path.realpath(place)).text(name, ENTRY_BYTES))
+            if entry is not None:
+                yield os.path.join(place, name), entry

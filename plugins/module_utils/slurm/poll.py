@@ -10,9 +10,10 @@ budget of questions to Slurm: a small file on that host counts them.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
@@ -23,15 +24,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
     SCRUBBED_PREFIXES,
     CommandResult,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, attempt_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS, JobRecord, from_squeue
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
 
 LOG_BYTES = 16 * 1024
 # A wait for a line of a log reads all of it, this much at a time.
 WHOLE_LOG_BYTES = 256 * 1024
 SQUEUE_TIMEOUT = 30
-FILES = ("claim", "started.json", "outcome.json")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Target:
 
     `log`: the name of that log in the attempt's folder; empty is the one that the job itself names (rank 0's).
     `whole`: read on from `offset` and skip nothing; else of more new bytes than one poll shows only the newest.
-    `artifact`: an absolute path to look for, and `checker` the program of the runtime that judges it.
+    `artifact`: the path of the artifact, where it is to be judged.
     """
 
     run_dir: str
@@ -50,7 +51,6 @@ class Target:
     log: str = ""
     whole: bool = False
     artifact: str = ""
-    checker: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class View:
-    """What one poll saw of one target."""
+    """What one poll saw of one target. `untrusted`: why nothing in its run directory is believed."""
 
     exists: bool = False
     claim: Claim | None = None
@@ -73,6 +73,7 @@ class View:
     outcome: Mapping[str, Any] | None = None
     log: LogChunk | None = None
     proven: bool = False
+    untrusted: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,35 +100,6 @@ def _scrub_line() -> str:
     return f'for v in $(env | sed -n {" ".join(kept + names)}); do unset "$v"; done'
 
 
-# look INDEX DIR ATTEMPT OFFSET NAME WHOLE ARTIFACT CHECKER: what one run directory shows. The limits are bytes.
-_LOOK = r"""look() {
-i=$1 d=$2
-ls "$d" >/dev/null 2>&1 && printf "%s run $i\n" "$m"
-# Only what the listing names is asked for: a network file system remembers that a name was missing.
-for f in $(ls "$d" 2>/dev/null | grep -xF FILES); do printf "%s file $i %s\n" "$m" "$f"; cat "$d/$f"; echo; done
-if [ -n "$7" ] && ls "${7%/*}" 2>/dev/null | grep -qxF -e "${7##*/}" && python3 -I "$8" proven "$d" >/dev/null 2>&1
-then printf "%s proven $i\n" "$m"; fi
-a=$(ls "$d/logs" 2>/dev/null | grep -x "[0-9][0-9]*" | sort -n | tail -n 1) l=
-if [ -n "$5" ]; then
-  for n in "$d/logs/${a:-none}/$5" "$d/logs/$5"; do [ -n "$l" ] || [ ! -f "$n" ] || l=$n; done
-else
-  # The rank to follow says so itself. One that could not, or an older run, has its name at least.
-  for n in $(ls -A "$d/logs/${a:-none}" 2>/dev/null | grep -xF -e .live -e rank-0000.log | sort -r); do
-  [ ! -f "$d/logs/$a/$n" ] || l="$d/logs/$a/$n"; done
-fi
-[ -n "$l" ] || return 0
-# Its size is asked anew where stat can do that; nobody minds where it cannot.
-stat --dereference --cached=never "$l" >/dev/null 2>&1
-s=$(wc -c < "$l"); s=$((s + 0)); o=$4
-# Another attempt has another log; a log that shrank was written anew.
-[ "$a" = "$3" ] || o=0; [ "$o" -le "$s" ] || o=0
-n=$((s - o))
-if [ -n "$6" ]; then [ "$n" -le WHOLE_LIMIT ] || { n=WHOLE_LIMIT; s=$((o + n)); }
-# A chatty program may write more than one poll shows: then the newest part is what counts.
-elif [ "$n" -gt LIMIT ]; then n=LIMIT; o=$((s - n)); fi
-printf "%s log $i %s %s %s\n" "$m" "${a:-0}" "$o" "$s"; tail -c "+$((o + 1))" "$l" | head -c "$n"; echo
-}"""
-
 # Sets `over` where this minute's questions are used up. The count is one byte a question, in a folder of this user.
 _BUDGET = r"""b=${XDG_RUNTIME_DIR:-/tmp}/rankzero-$(id -u) over=
 mkdir -m 700 "$b" 2>/dev/null
@@ -141,14 +113,17 @@ def poll_script(
     targets: Sequence[Target],
     *,
     marker: str,
+    program: str,
     ask_queue: bool,
+    python: str = "python3",
     log_bytes: int = LOG_BYTES,
     jobs: Sequence[str] | None = None,
     budget: int = 0,
 ) -> str:
     """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output.
 
-    `jobs`: the ids that squeue is asked for, by default those of the targets. `budget`: questions a minute; 0 is any.
+    `program`: the source of glance.py, as it travels; `python` runs it. `jobs`: the ids that squeue is asked for, by
+    default those of the targets. `budget`: questions a minute; 0 is any.
     """
     quote = shlex.quote
     lines = [
@@ -172,16 +147,13 @@ def poll_script(
                 squeue = f"squeue --noheader {selection}={quote(','.join(given))} --Format={shown} 2>&1"
                 lines.append(f'q=$($t {squeue}); r=$?; printf "%s {kind} %s\\n%s\\n" "$m" "$r" "$q"')
         lines.append("fi")
-    names = " ".join(f"-e {name}" for name in FILES)
-    limits = {"FILES": names, "WHOLE_LIMIT": str(max(log_bytes, WHOLE_LOG_BYTES)), "LIMIT": str(log_bytes)}
-    text = _LOOK
-    for name, value in limits.items():
-        text = text.replace(name, value)
-    lines.append(text)
-    for index, target in enumerate(targets):
-        attempt = "none" if target.attempt is None else str(target.attempt)
-        given = [target.run_dir, attempt, str(target.offset), target.log, "1" if target.whole else ""]
-        lines.append(" ".join(["look", str(index), *map(quote, [*given, target.artifact, target.checker])]))
+    request = {
+        "marker": marker,
+        "log_bytes": log_bytes,
+        "whole_bytes": max(log_bytes, WHOLE_LOG_BYTES),
+        "targets": [asdict(target) for target in targets],
+    }
+    lines += [f"{quote(python)} -I - {quote(json.dumps(request))} <<'RANKZERO'", program.rstrip("\n"), "RANKZERO"]
     lines.append('printf "%s end\\n" "$m"')
     return "\n".join(lines)
 
@@ -203,6 +175,8 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             whole = True
         elif words[:1] == ["spent"]:
             spent = True
+        elif words[:1] == ["untrusted"]:
+            views[int(words[1])]["untrusted"] = body
         elif words[:1] == ["proven"]:
             views[int(words[1])]["proven"] = True
         elif words[:1] in (["queue"], ["steps"]):
@@ -218,7 +192,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             if name == "claim":
                 view["claim"] = Claim.of(body)
             else:
-                view[name.removesuffix(".json")] = json_object(body)
+                view[name.removesuffix(".json")] = attempt_of(json_object(body))
         elif words[:1] == ["log"]:
             index, attempt, start, size = map(int, words[1:5])
             views[index]["log"] = LogChunk(attempt, start, size, body)

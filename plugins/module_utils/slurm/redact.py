@@ -11,11 +11,11 @@ or a password in an address. A byte is judged with CONTEXT bytes before and afte
 from __future__ import annotations
 
 import base64
-import binascii
-import os
 import re
 from collections.abc import Iterable
 from typing import IO
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 
 # No pattern spans more.
 CONTEXT = 512
@@ -75,22 +75,17 @@ def _starred(match: re.Match[bytes]) -> bytes:
     return whole[: begin - at] + _STAR * (end - begin) + whole[end - at :]
 
 
-def values_of(secrets_file: str) -> list[bytes]:
-    """The values in a launch's secrets.env (NAME=base64 lines); none where it is gone or not readable."""
+def values_of(secrets: str) -> list[bytes]:
+    """The values in the text of a launch's secrets.env (NAME=base64 lines)."""
     values = []
-    try:
-        with open(secrets_file, "rb") as stream:
-            lines = stream.read().splitlines()
-    except OSError:
-        return []
-    for line in lines:
+    for line in secrets.splitlines():
         try:
-            values.append(base64.b64decode(line.partition(b"=")[2], validate=True))
-        except binascii.Error:
+            values.append(base64.b64decode(line.partition("=")[2], validate=True))
+        except ValueError:
             continue
     return values
 
 
-def redactor_of(run_dir: str) -> Redactor:
+def redactor_of(run: RunDirectory) -> Redactor:
     """For the logs of one launch."""
-    return Redactor(values_of(os.path.join(run_dir, "secrets.env")))
+    return Redactor(values_of(run.text("secrets.env")))

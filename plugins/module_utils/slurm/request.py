@@ -96,11 +96,7 @@ def differences(request: Request, run: RunDirectory, previous: RunDirectory | No
     for name, text in request.files.items():
         before = ""
         if previous:
-            try:
-                with open(previous.file(name), encoding="utf-8") as stream:
-                    before = stream.read()
-            except OSError:
-                pass
+            before = previous.text(name)
         found.append(
             {
                 "before_header": previous.file(name) if previous else "(none)",

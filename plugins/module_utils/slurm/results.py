@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,19 +12,20 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element, Elements
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
     MAY_FOLLOW,
     SWEEP_PREFIX,
-    SWEEP_RECORD,
     RunDirectory,
     generations,
-    json_object,
+    names_of_key,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import DEFAULT_STATE_ROOT, KEY_LENGTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import SWEEP_RECORD, json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted
 
 # A metric below the top of its artifact is read from the file itself, where that is no larger than this (bytes).
 MOST_BYTES = 4 * 1024 * 1024
@@ -57,12 +57,10 @@ def sweep_dir(options: Mapping[str, Any]) -> str:
     if not options.get("name"):
         raise RankzeroError("which sweep? Give sweep_dir, as module rankzero.slurm.job_sweep returns it, or name.")
     runs = os.path.join(os.path.expanduser(options["state_root"]), "runs", options["name"])
-    try:
-        names = [name for name in os.listdir(runs) if name.startswith(SWEEP_PREFIX)]
-    except OSError:
-        names = []
+    root = state.of(os.path.expanduser(options["state_root"]))
+    names = [name for name in root.names(os.path.join("runs", options["name"])) if name.startswith(SWEEP_PREFIX)]
     wanted = SWEEP_PREFIX + (options.get("key") or "")[:KEY_LENGTH]
-    known = [os.path.join(runs, name) for name in names if os.path.exists(os.path.join(runs, name, SWEEP_RECORD))]
+    known = [os.path.join(runs, name) for name in names if SWEEP_RECORD in names_of_key(os.path.join(runs, name))]
     found = [path for path in known if os.path.basename(path).startswith(wanted)]
     if not found:
         there = ", ".join(os.path.basename(path).removeprefix(SWEEP_PREFIX) for path in known) or "none"
@@ -74,7 +72,7 @@ def sweep_dir(options: Mapping[str, Any]) -> str:
 def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     """The result of module job_sweep_info."""
     folder = sweep_dir(options)
-    record = json_object(fresh.text_of(os.path.join(folder, SWEEP_RECORD)))
+    record = state.record_of_sweep(folder)
     if record is None:
         raise RankzeroError(
             f"sweep_dir: {folder} holds no {SWEEP_RECORD} on this host; give what module rankzero.slurm.job_sweep "
@@ -160,20 +158,17 @@ def _row(element: Element, standing: Standing | None, artifact: str | None, metr
 def _metric(run: RunDirectory, values: Mapping[str, Any], artifact: str | None, metric: str) -> float | None:
     value = values.get(metric)
     if value is None and artifact:
-        value = _looked_up(run.file(os.path.join("work", artifact)), metric)
+        value = _looked_up(run, artifact, metric)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return value
 
 
-def _looked_up(path: str, dotted: str) -> Any:
+def _looked_up(run: RunDirectory, artifact: str, dotted: str) -> Any:
     """The value under a dotted key of an artifact; None where there is none."""
     try:
-        if os.stat(path).st_size > MOST_BYTES:
-            return None
-        with open(path, encoding="utf-8") as stream:
-            document = json.load(stream)
-    except (OSError, ValueError, RecursionError):
+        document: Any = json_object(run.text(os.path.join("work", artifact), MOST_BYTES))
+    except Untrusted:
         return None
     if isinstance(document, dict) and dotted in document:
         return document[dotted]

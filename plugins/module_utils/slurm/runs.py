@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
 
 DEFAULT_STATE_ROOT = "~/.rankzero/state"
@@ -89,28 +90,26 @@ def identity(run_dir: str) -> Identity:
 def open_run(run_dir: str) -> RunDirectory:
     """The run directory at a path that a user gave. Raises `RankzeroError` where there is none to read."""
     identity(run_dir)
+    run = RunDirectory(os.path.normpath(run_dir))
     try:
         # Listing makes a network file system look again before a name is believed to be missing.
-        os.listdir(run_dir)
+        run.look()
     except OSError as error:
         raise RankzeroError(
             f"run_dir: {run_dir} cannot be read on this host: {error.strerror}. Module rankzero.slurm.job makes it; "
             "is this the host that launched, is state_root the same, was the file system purged?"
         ) from error
-    return RunDirectory(os.path.normpath(run_dir))
+    return run
 
 
-def _children(path: str) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return []
+def names_of(state_root: str) -> list[str]:
+    """The names under which launches are recorded. Raises `Untrusted`."""
+    return state.of(state_root).folders("runs")
 
 
 def keys_of(state_root: str, name: str) -> list[str]:
-    """The keys (their first 16 digits) under which launches of this name are recorded."""
-    return _children(os.path.join(state_root, "runs", name))
+    """The keys (their first 16 digits) under which launches of this name are recorded. Raises `Untrusted`."""
+    return state.of(state_root).folders(os.path.join("runs", name))
 
 
 def find_runs(
@@ -128,7 +127,7 @@ def find_runs(
     """
     runs = os.path.join(state_root, "runs")
     found, inside = [], []
-    for one_name in _children(runs) if name is None else [name]:
+    for one_name in names_of(state_root) if name is None else [name]:
         for one_key in keys_of(state_root, one_name):
             if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
                 continue
@@ -180,7 +179,7 @@ def one_run(options: Mapping[str, Any]) -> RunDirectory:
     given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
     root = os.path.expanduser(options["state_root"])
     if not found:
-        known = ", ".join(_children(os.path.join(root, "runs"))[:20]) or "none"
+        known = ", ".join(names_of(root)[:20]) or "none"
         raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
     keys = sorted({os.path.dirname(run.path) for run in found})
     if len(keys) > 1:

@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
     owners,
     packing,
     precheck,
+    state,
     steps,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
@@ -78,6 +79,7 @@ class Launcher:
 
     def launch(self) -> dict[str, Any]:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
+        state.own(self.request.state_root)
         while True:
             newest = self._newest()
             standing = self.standing(newest) if newest else None
@@ -118,6 +120,7 @@ class Launcher:
 
     def cancel(self) -> dict[str, Any]:
         """End the newest generation's job where it is active."""
+        state.own(self.request.state_root)
         newest = self._newest()
         standing = self.standing(newest) if newest else None
         if newest is None or standing is None or standing.state != "active" or standing.job_id is None:

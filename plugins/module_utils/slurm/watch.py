@@ -73,7 +73,6 @@ class Watch:
     pattern: re.Pattern[str] | None = None
     log: str = ""
     artifact: str = ""
-    checker: str = ""
     done: bool = False
     ended: bool = False
     matched: str | None = None
@@ -101,9 +100,7 @@ class Watch:
     def target(self) -> Target:
         """What the next poll should look at."""
         whole, looked_for = self.pattern is not None, "" if self.proven else self.artifact
-        return Target(
-            self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, whole, looked_for, self.checker
-        )
+        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, whole, looked_for)
 
     @property
     def rank(self) -> int:

@@ -15,18 +15,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmMissing, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
     MAY_FOLLOW,
     SWEEP_PREFIX,
     RunDirectory,
     generations,
-    json_object,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import is_step, job_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import Names, Run, Thing, named_in
@@ -114,7 +114,7 @@ def sweeps(state_root: str) -> Iterator[Thing]:
         for item in listed:
             key = item.name.removeprefix(SWEEP_PREFIX)
             if item.name.startswith(SWEEP_PREFIX) and _SHORT_KEY.fullmatch(key) and _is_thing(item, folder=True):
-                known = json_object(fresh.text_of(os.path.join(item.path, "sweep.json"))) or {}
+                known = record_of_sweep(item.path) or {}
                 # One that was never launched to its end does not say which they are.
                 elements = {str(one.get("key"))[:16] for one in known.get("elements", [])} or there
                 if not elements & there:

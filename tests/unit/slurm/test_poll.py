@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import (
     poll_script,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance
 
 MARKER = "@@mark"
 RUN = "/state/runs/gpt/0123456789abcdef/1"
@@ -35,8 +38,13 @@ def shell(script: str, path: str = "") -> str:
     )
 
 
+def script_of(targets: list[Target], **options: Any) -> str:
+    program = glance(judges=any(target.artifact for target in targets))
+    return poll_script(targets, marker=MARKER, program=program, **options)
+
+
 def poll(target: Target, *, ask_queue: bool = False, log_bytes: int = 100, path: str = "") -> Poll:
-    script = poll_script([target], marker=MARKER, ask_queue=ask_queue, log_bytes=log_bytes)
+    script = script_of([target], ask_queue=ask_queue, log_bytes=log_bytes)
     return parse_poll(shell(script, path), 1, MARKER)
 
 
@@ -122,7 +130,7 @@ def row(job_id: str = "7", state: str = "RUNNING", **more: str) -> str:
 def test_one_squeue_for_all_targets_in_a_clean_environment(tmp_path: Path) -> None:
     path = fake_squeue(tmp_path, row("7") + row("8", "PENDING", Reason="Priority"))
     targets = [Target("/none/1", "7"), Target("/none/2", "8"), Target("/none/3", "7")]
-    output = shell(poll_script(targets, marker=MARKER, ask_queue=True), path)
+    output = shell(script_of(targets, ask_queue=True), path)
     seen = parse_poll(output, 3, MARKER)
     assert seen.asked and not seen.silent and len(seen.views) == 3
     assert {key: record.state for key, record in seen.queue.items()} == {"7": "RUNNING", "8": "PENDING"}
@@ -159,7 +167,7 @@ def test_all_waits_of_a_user_share_a_budget_of_questions(tmp_path: Path, monkeyp
     place.mkdir()
 
     def ask(budget: int) -> Poll:
-        script = poll_script([Target("/none", "7")], marker=MARKER, ask_queue=True, budget=budget)
+        script = script_of([Target("/none", "7")], ask_queue=True, budget=budget)
         return parse_poll(shell(f"XDG_RUNTIME_DIR={place}\n{script}", path), 1, MARKER)
 
     asked = [ask(3).asked for _number in range(12)]
@@ -174,7 +182,7 @@ def test_all_waits_of_a_user_share_a_budget_of_questions(tmp_path: Path, monkeyp
 
 def test_jobs_can_be_asked_about_whose_folders_are_not_looked_at(tmp_path: Path) -> None:
     path = fake_squeue(tmp_path, row("7") + row("9"))
-    output = shell(poll_script([Target("/none", "7")], marker=MARKER, ask_queue=True, jobs=["7", "9", "7"]), path)
+    output = shell(script_of([Target("/none", "7")], ask_queue=True, jobs=["7", "9", "7"]), path)
     assert set(parse_poll(output, 1, MARKER).queue) == {"7", "9"}
     assert "--jobs=7,9 " in (tmp_path / "args").read_text()
 
@@ -193,21 +201,60 @@ def test_a_log_by_its_name_read_whole(run_dir: Path) -> None:
     assert poll(Target(str(run_dir), "7", log="rank-0009.log")).views[0].log is None
 
 
-def test_an_artifact_is_judged_once_it_is_listed(run_dir: Path) -> None:
-    checker = run_dir / "checker.py"
-    checker.write_text("import os, sys\nsys.exit(sys.argv[1] != 'proven' or os.path.exists(sys.argv[2] + '/bad'))\n")
-    target = Target(str(run_dir), "7", artifact=f"{run_dir}/work/out/x.json", checker=str(checker))
+def test_an_artifact_is_judged_once_it_is_listed_and_nothing_that_the_run_names_is_executed(run_dir: Path) -> None:
+    planted = run_dir / "outcome.py"
+    planted.write_text(f"open({str(run_dir / 'canary')!r}, 'w'); raise SystemExit(0)\n")
+    (run_dir / "job.sbatch").write_text(f"export RANKZERO_RUNTIME={run_dir}\n")
+    contract = {"path": "out/x.json", "format": "json", "require": {"loss": {"lt": 2}}, "then": "end", "grace": 0}
+    (run_dir / "contract.json").write_text(json.dumps({"artifact": contract}))
+    (run_dir / ".attempt").touch()
+    target = Target(str(run_dir), "7", artifact=f"{run_dir}/work/out/x.json")
     assert not poll(target).views[0].proven
-    (run_dir / "work" / "out").mkdir(parents=True)
-    (run_dir / "work" / "out" / "x.json").write_text("{}")
+    place = run_dir / "work" / "out"
+    place.mkdir(parents=True)
+    (place / "x.json").write_text('{"loss": 3}')
+    assert not poll(target).views[0].proven
+    (place / "x.json").write_text('{"loss": 1}')
     assert poll(target).views[0].proven
-    (run_dir / "bad").touch()
+    (place / "x.json").rename(place / "first.json")
+    (place / "x.json").symlink_to("first.json")
+    assert poll(target).views[0].proven, "a link in a run of one's own is followed"
+    (place / "x.json").unlink()
+    os.mkfifo(place / "x.json")
     assert not poll(target).views[0].proven
+    (run_dir / "contract.json").write_text('{"artifact": {"path": "../../x.json", "format": 7}}')
+    assert not poll(target).views[0].proven
+    assert not (run_dir / "canary").exists()
+
+
+@pytest.mark.parametrize("name", ["claim", "started.json", "outcome.json"])
+def test_a_pipe_a_link_and_a_file_that_others_may_write_are_named_and_not_read(run_dir: Path, name: str) -> None:
+    target = Target(str(run_dir), "7")
+    os.mkfifo(run_dir / name)
+    assert str(run_dir / name) in poll(target).views[0].untrusted
+    (run_dir / name).unlink()
+    (run_dir / name).symlink_to("/etc/hostname")
+    assert "is a link" in poll(target).views[0].untrusted
+    (run_dir / name).unlink()
+    (run_dir / name).write_text('{"success": true, "attempt": 0}')
+    (run_dir / name).chmod(0o666)
+    seen = poll(target)
+    assert seen.whole and "can be written by everybody" in seen.views[0].untrusted
+
+
+def test_logs_are_neither_pipes_nor_links_that_lead_away(run_dir: Path, tmp_path: Path) -> None:
+    logs = run_dir / "logs" / "0"
+    os.mkfifo(logs / "rank-0000.log")
+    (tmp_path / "secret").write_text("secret\n")
+    (logs / ".live").symlink_to(tmp_path / "secret")
+    assert poll(Target(str(run_dir), "7")).views[0].log is None
+    (logs / "rank-0001.log").symlink_to(tmp_path / "secret")
+    assert poll(Target(str(run_dir), "7", log="rank-0001.log")).views[0].log is None
 
 
 def test_an_answer_that_was_cut_short_is_not_believed(run_dir: Path) -> None:
     (run_dir / "outcome.json").write_text('{"success": true}')
-    output = shell(poll_script([Target(str(run_dir), "7")], marker=MARKER, ask_queue=False))
+    output = shell(script_of([Target(str(run_dir), "7")], ask_queue=False))
     watch = Watch(RUN, "7")
     cut = parse_poll(output[: output.rindex(MARKER)], 1, MARKER)
     assert not cut.whole
@@ -216,5 +263,5 @@ def test_an_answer_that_was_cut_short_is_not_believed(run_dir: Path) -> None:
 
 def test_a_terminal_between_does_no_harm(run_dir: Path) -> None:
     (run_dir / "started.json").write_text('{"attempt": 0}\n')
-    output = shell(poll_script([Target(str(run_dir), "7")], marker=MARKER, ask_queue=False))
+    output = shell(script_of([Target(str(run_dir), "7")], ask_queue=False))
     assert parse_poll("banner\r\n" + output.replace("\n", "\r\n"), 1, MARKER).views[0].started == {"attempt": 0}

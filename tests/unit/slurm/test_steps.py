@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import Target, parse_poll, poll_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
 from tests.unit.slurm.test_launches import KEY, NOW, entry, make_run, started
 
@@ -170,7 +171,7 @@ def test_a_poll_asks_for_the_step(tmp_path: Path) -> None:
     squeue = tmp_path / "squeue"
     squeue.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> {tmp_path}/asked\nprintf '%s' '{step_row('2.3')}'\n")
     squeue.chmod(0o755)
-    script = poll_script([Target("/none", "2.3")], marker="@@m", ask_queue=True)
+    script = poll_script([Target("/none", "2.3")], marker="@@m", program=glance(judges=False), ask_queue=True)
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, env={"PATH": path}, check=True)
     poll = parse_poll(done.stdout, 1, "@@m")

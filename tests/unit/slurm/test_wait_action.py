@@ -49,6 +49,8 @@ class Bench:
         self.asked = 0
         self.action = job_wait.ActionModule.__new__(job_wait.ActionModule)
         self.action._connection = SimpleNamespace(transport="local")
+        self.action._templar = SimpleNamespace(template=lambda value: value)
+        self.action._discovered_interpreter = None
         self.action._task = SimpleNamespace(args={"run_dir": RUN, **options}, check_mode=False)
         defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
         monkeypatch.setattr(job_wait.Action, "run", lambda *_args: {})

@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.waits import BATCH, IDLE, Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import about, duration, moment, short_list
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance
 
 GOOD = {"attempt": 0, "success": True}
 STARTED = {"attempt": 0, "nodes": ["node01"]}
@@ -63,7 +64,13 @@ def test_a_poll_of_a_thousand_costs_one_question_and_a_bounded_look() -> None:
     assert cluster.looked <= cluster.polls * BATCH
     assert cluster.asked <= 600 / 10 + 10, "about six a minute once it runs, however many there are"
     targets = cluster.waits.targets(cluster.now)
-    script = poll_script(targets, marker="@@rankzero-0123456789abcdef", ask_queue=True, jobs=cluster.waits.jobs())
+    script = poll_script(
+        targets,
+        marker="@@rankzero-0123456789abcdef",
+        program=glance(judges=True),
+        ask_queue=True,
+        jobs=cluster.waits.jobs(),
+    )
     # Ansible quotes the text twice on its way; Linux takes arguments of up to 128 KiB.
     assert len(targets) == BATCH and len(script) + 4 * script.count("'") < 60_000
 
