@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import RUN_ARGUMENTS, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
 
 DIAGNOSIS = "diagnosis.json"
@@ -135,6 +136,8 @@ def _of_end(
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch["success"])
     diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[answer.as_dict() for answer in answers])
     changed = False
+    # What another user may write is not written here.
+    write = write and not run.foreign
     if write:
         text = json.dumps(diagnosis, indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
@@ -153,11 +156,15 @@ def _result(diagnosis: dict[str, Any], found: scan.Scan, *, changed: bool, story
 
 def newest_logs(logs_dir: str, attempt: int) -> list[str]:
     """The logs of one attempt, rank by rank, then those of the whole job, which hold every attempt in a row."""
-    own = scan.find_logs(os.path.join(logs_dir, str(attempt)))
-    own = [path for path in own if os.path.isfile(path)]
-    try:
-        shared = [os.path.join(logs_dir, name) for name in sorted(os.listdir(logs_dir))]
-    except OSError:
-        shared = []
+    newest = os.path.join(logs_dir, str(attempt))
+    # Nothing of ours is a link; what one leads to is no log of this launch.
+    if os.path.islink(logs_dir) or os.path.islink(newest):
+        return []
+    own = [path for path in scan.find_logs(newest) if _is_log(path)]
+    shared = [os.path.join(logs_dir, name) for name in Beneath(logs_dir).names("")]
     ranks = sorted((path for path in own if rank_of(path) is not None), key=lambda path: rank_of(path) or 0)
-    return [*ranks, *(path for path in own if rank_of(path) is None), *(p for p in shared if os.path.isfile(p))]
+    return [*ranks, *(path for path in own if rank_of(path) is None), *(p for p in shared if _is_log(p))]
+
+
+def _is_log(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)

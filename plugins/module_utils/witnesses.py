@@ -131,8 +131,8 @@ def _preflight(found: Testimony, run: RunDirectory, launch: Mapping[str, Any]) -
     """The table's lines of the nodes that were not fit."""
     outcome = launch["outcome"] or {}
     unfit = outcome.get("unfit_nodes") or {}
-    path = run.file(os.path.join("preflight", str(launch["attempt"]), "table"))
-    table = _lines_of(path)
+    name = os.path.join("preflight", str(launch["attempt"]), "table")
+    path, table = run.file(name), enumerate(run.text(name).splitlines(), 1)
     rows = {line.split()[0]: (number, line) for number, line in table if line.split()}
     found.facts["preflight"] = [
         {"node": node, "why": why, "line": rows.get(node, (0, ""))[1]} for node, why in sorted(unfit.items())
@@ -179,13 +179,6 @@ def _monitors(found: Testimony, folder: str, signatures: Sequence[Signature]) ->
         for path, number, text in one.complaints:
             read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])
             found.logs += [FileEvents(path, [advice.with_rank(event, None, node)]) for event in read.events]
-
-
-def _lines_of(path: str) -> list[tuple[int, str]]:
-    if not os.path.isfile(path):
-        return []
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        return list(enumerate(stream.read(1 << 20).splitlines(), 1))
 
 
 def _sentence(text: str) -> str:

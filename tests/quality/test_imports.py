@@ -26,7 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "store": {"slurm", "staging"},
     "reconcile": {"slurm"},
     "lab": set(),
-    "diagnosis": set(),
+    "diagnosis": {"staging"},
     "hub": {"staging"},
     "fabric": {"launch", "slurm"},
     "course": {"launch", "slurm", "staging"},

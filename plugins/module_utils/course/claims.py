@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import Identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, File
 
 SMALL = 1 << 20
@@ -127,10 +128,7 @@ def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: s
 
 
 def _object(text: str) -> dict[str, Any]:
-    try:
-        return json_object(text) or {}
-    except RecursionError:
-        return {}
+    return json_object(text) or {}
 
 
 def _first_time(journal: str) -> float | None:

@@ -24,7 +24,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
 
 RECORD = "class.json"

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
+
 BLOCK = 1 << 20
 LONGEST = 8192
 
@@ -148,7 +150,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     """A log for reading, unpacked where its first bytes say gzip or zstd. Raises `OSError` where it cannot be read."""
     magic = _magic(path)
     # Opened afresh: another process goes on where the descriptor is, not where Python's buffer is.
-    with open(path, "rb") as plain:
+    with regular(path) as plain:
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
                 yield unpacked  # type: ignore[misc]
@@ -168,7 +170,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def _magic(path: str) -> bytes:
-    with open(path, "rb") as stream:
+    with regular(path) as stream:
         return stream.read(4)
 
 

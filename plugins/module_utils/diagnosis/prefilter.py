@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
 
 # At least one of these is on, or within a few lines of, whatever says that something failed in the middle of a log.
 # grep looks for their first bytes: each is one that is rare in logs. One string that begins with a space, and grep
@@ -163,7 +164,7 @@ def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
     line_start = 0
     keep = max(map(len, anchors)) - 1
     carried = b""
-    with open(path, "rb") as stream:
+    with regular(path) as stream:
         while True:
             fresh = stream.read(4 * lines.BLOCK)
             if not fresh:

@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import li
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import FileEvents, Reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
 
 # All logs together are read whole up to MUCH, one log up to BIG where they are more, and none beyond HUGE.
 MUCH = 24 << 20
@@ -127,10 +128,10 @@ def _read_all(share: _Share) -> list[tuple[str, FileEvents | None, str]]:
 
 def _problem(path: str) -> str:
     try:
-        if not os.path.isfile(path):
-            return "is no regular file" if os.path.exists(path) else "does not exist"
-        with open(path, "rb"):
+        with regular(path):
             return ""
+    except FileNotFoundError:
+        return "does not exist"
     except OSError as error:
         return error.strerror or str(error)
 
@@ -149,7 +150,7 @@ def _attempt(reader: Reader, path: str, hits: prefilter.Hits | None) -> tuple[st
 
 def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
     """The events of what stands near the hits, and of both ends of the file."""
-    with open(path, "rb") as stream:
+    with regular(path) as stream:
         stream.seek(0, os.SEEK_END)
         parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))
         found = reader.read(path, parts.lines())

@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import group_vars, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, judge
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 
 RESULT = os.path.join("work", "result.json")
 FORMAT = 1
@@ -37,7 +37,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 def load(run_dir: str) -> dict[str, Any]:
     """The result of a sweep. Raises RankzeroError."""
     path = os.path.join(os.path.expanduser(run_dir), RESULT)
-    text = fresh.text_of(path)
+    text = RunDirectory(os.path.expanduser(run_dir)).text(RESULT)
     if not text:
         raise RankzeroError(
             f"run_dir: {path} is not there: the sweep has not ended, or has failed (ansible-playbook "

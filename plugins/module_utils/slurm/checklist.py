@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
 
 RANKS_NAMED = 8
 # A rank says who it is in its first lines; the last losses are in its last.
@@ -105,11 +106,11 @@ class Stall:
 def read_ends(path: str) -> RankLog:
     """The first and the last bytes of a log; empty where it cannot be read."""
     try:
-        with open(path, "rb") as stream:
+        with regular(path) as stream:
             status = os.fstat(stream.fileno())
             head = stream.read(HEAD_BYTES)
             stream.seek(max(0, status.st_size - TAIL_BYTES))
-            tail = stream.read()
+            tail = stream.read(TAIL_BYTES)
     except OSError:
         return RankLog("", "", 0.0)
     return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), status.st_mtime)

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object, of_run, text
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted
 
 FILES = ("claim", "started.json", "outcome.json")
 # An artifact that is read whole has at most so many bytes, and judging it may take so long (seconds of a CPU).

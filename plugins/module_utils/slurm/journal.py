@@ -268,5 +268,7 @@ def attempt_of(document: dict[str, Any] | None) -> dict[str, Any] | None:
         and (code is None or (isinstance(code, int) and abs(code) < 1 << 31))
         and isinstance(document.get("artifact") or {}, dict)
         and isinstance(document.get("nodes") or [], list)
+        and isinstance(document.get("unfit_nodes") or {}, dict)
+        and state.is_count(document.get("world_size") or 0)
     )
     return document if right else None

@@ -30,7 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import JOURNAL, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import Plain, Redactor
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, Untrusted, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
 CHECKED = 1024

@@ -16,6 +16,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted
+
 TAIL_BYTES = 64 * 1024
 # A node whose memory is that full, per cent, had no room left.
 MEMORY_FULL = 97
@@ -63,31 +66,28 @@ class NodeSamples:
 def read_samples(folder: str) -> dict[str, NodeSamples]:
     """Node -> its samples, for the folder of one attempt. What cannot be read is not there."""
     found: dict[str, NodeSamples] = {}
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return found
-    for name in names:
+    beneath = Beneath(folder)
+    for name in beneath.names(""):
         node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
         if kind not in ("host", "gpu") or not name.endswith(".csv"):
             continue
         path = os.path.join(folder, name)
         samples = found.setdefault(node, NodeSamples(node))
         samples.files.append(path)
-        for number, line in _tail(path):
+        for number, line in _tail(beneath, name):
             (_host if kind == "host" else _gpu)(samples, path, number, line)
     return found
 
 
-def _tail(path: str) -> Iterator[tuple[int, str]]:
+def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:
     """The last lines of a file with their numbers (0 where the beginning was not read)."""
     try:
-        with open(path, "rb") as stream:
+        with beneath.stream(name) as stream:
             size = os.fstat(stream.fileno()).st_size
             whole = size <= TAIL_BYTES
             stream.seek(0 if whole else size - TAIL_BYTES)
             lines = stream.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
+    except (OSError, Untrusted):
         return
     for index, line in enumerate(lines if whole else lines[1:], 1):
         if line.strip():

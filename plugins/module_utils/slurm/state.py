@@ -19,8 +19,8 @@ import re
 import stat
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, Untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import user_name
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted, user_name
 
 # No file of ours has more bytes. A journal grows with its events.
 MOST = 4 << 20

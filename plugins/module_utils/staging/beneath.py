@@ -216,6 +216,18 @@ def _is_link(name: str, folder: int) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def regular(path: str) -> Iterator[IO[bytes]]:
+    """A regular file that somebody names, to read it: links are followed, and a pipe or a device is not waited for.
+    Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(22, "is no regular file")
+        yield stream
+
+
 def is_listed(path: str) -> bool:
     """Whether a file's folder names it."""
     try:

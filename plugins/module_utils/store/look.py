@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, base_id, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import record_of_sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import MOST, of_run, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.steps import is_step, job_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import Names, Run, Thing, named_in
@@ -238,9 +238,9 @@ def names_of(folder: str, files: Sequence[str]) -> Names:
     """What these files name; a file that is not there names nothing."""
     names = Names()
     for name in files:
+        root, place = of_run(folder)
         try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
-                names |= named_in(stream.read())
+            names |= named_in(root.whole(os.path.join(place, name), MOST).decode("utf-8", "replace"))
         except FileNotFoundError:
             continue
         except OSError as error:
