@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on a lab's head as one of its users: looks at state roots with the library, as the modules do, and prints what it
-believes as JSON. Standard input: [[name, look, path], ...]. Each look has a process, ten seconds and a gigabyte of its
-own, so that a reader that hangs or reads without end is an answer, too.
+"""Runs on a lab's head as one of its users: looks at state roots with the library, as the modules do, and prints what
+it believes as JSON. Standard input: [[name, look, path], ...]. Each look has a process, ten seconds and a gigabyte of
+its own, so that a reader that hangs or reads without end is an answer, too.
 """
 
 from __future__ import annotations
