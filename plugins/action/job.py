@@ -75,6 +75,11 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     seen = [f"  looked at: {fact}" for fact in checks.get("facts", [])]
     why = ["  the variables of every rank, and why:", *(f"    {line}" for line in result.get("explain", []))]
     why = why if result.get("explain") and state != "missing" else []
+    plan += [
+        f"  {one['kind']} {one['key'][:12]} from the store {one['store']}"
+        for one in result.get("sources", [])
+        if one["store"] != result.get("store_root")
+    ]
     if state in ("missing", "absent", "unchanged"):
         return [first, *why, f"  {sentences[state]}"]
     left_out = [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]

@@ -65,6 +65,7 @@ class ActionModule(LaunchAction):
                 **{name: prepared.runtime[name] for name in programs(plan)},
             },
             "refs": [ref for ref in prepared.arguments["refs"] if ref["kind"] != "runtime"],
+            "stores": prepared.arguments["stores"],
             "attach": attach.request(plan.spec, plan.topology),
         }
         result = self.call("rankzero.slurm.job_shell", {"job": arguments["job"], "_request": request}, task_vars)

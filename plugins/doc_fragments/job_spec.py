@@ -27,9 +27,9 @@ options:
   cluster:
     description:
       - >-
-        What belongs to the cluster: V(state_root), V(store_root), V(store_shared), V(local_dir), V(caches),
-        V(min_free), V(fabrics), V(templates), V(diagnosis_families). Every other key is a layer of the spec below
-        the job.
+        What belongs to the cluster: V(state_root), V(store_root), V(stores), V(store_group_writable),
+        V(store_shared), V(local_dir), V(caches), V(min_free), V(fabrics), V(templates), V(diagnosis_families).
+        Every other key is a layer of the spec below the job.
     type: dict
     default: {}
   overrides:

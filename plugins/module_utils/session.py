@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent, settle
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
@@ -23,6 +23,7 @@ def prepare(
     folder: str,
     files: Mapping[str, str],
     refs: Sequence[Mapping[str, str]],
+    stores: Mapping[str, Any],
     attach: Mapping[str, Any] | None,
     check_mode: bool = False,
 ) -> dict[str, Any]:
@@ -35,7 +36,12 @@ def prepare(
             raise RankzeroError("\n".join(["the job cannot hold this session:", *(f"  - {one}" for one in problems)]))
         inside = allocation.described(found, nodes, time.time())
     # FOLDER is state_root/shells/NAME/KEY.
-    missing = absent(refs, os.path.normpath(os.path.join(folder, "../../..")), slurm.note, check_mode=check_mode)
+    state_root = os.path.normpath(os.path.join(folder, "../../.."))
+    given, _sources = settle(
+        {"files": files, "refs": refs}, refs, stores, state_root, slurm.note, check_mode=check_mode
+    )
+    files, refs = given["files"], given["refs"]
+    missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
     changed = False
     if not missing:
         code = next((ref["path"] for ref in refs if ref["kind"] == "code"), None)

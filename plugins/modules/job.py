@@ -200,6 +200,24 @@ checks:
       looked at), each a list of sentences.
   returned: in check mode
   type: dict
+sources:
+  description: From which store each thing of the launch comes that is on the cluster.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: V(code), V(environment), V(packages), V(image) or V(dataset).
+      type: str
+    key:
+      description: Key of the inputs.
+      type: str
+    path:
+      description: Where it lies.
+      type: str
+    store:
+      description: The store, one of C(launch_cluster.stores) or C(launch_cluster.store_root).
+      type: str
 store_root:
   description: Where code and environments of this cluster lie, expanded.
   returned: always
@@ -218,6 +236,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import settle
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
@@ -236,14 +255,15 @@ ARGUMENT_SPEC = {
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    request = module.params["_request"]
+    request = dict(module.params["_request"])
     if module.params["_runtime"]:
         runtime = next(ref for ref in request["refs"] if ref["kind"] == "runtime")
         publish_files(runtime["path"], module.params["_runtime"])
     slurm = Slurm()
-    submitter = f"{socket.gethostname()}:{os.getpid()}"
-    launcher = Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
     try:
+        request, sources = _settled(module, request, slurm)
+        submitter = f"{socket.gethostname()}:{os.getpid()}"
+        launcher = Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
         result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
     finally:
         # It came for this call. Who brought it may be gone by now, or told to keep remote files.
@@ -251,7 +271,16 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             os.unlink(request.get("secrets_file") or "")
     for note in slurm.notes:
         module.warn(note)
-    return {**result, "slurm_commands": slurm.commands}
+    return {**result, "sources": sources, "slurm_commands": slurm.commands}
+
+
+def _settled(module: AnsibleModule, given: dict[str, Any], slurm: Slurm) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The request with everything where it lies, and from which store each thing comes."""
+    asked = given.pop("stores")
+    if module.params["state"] == "absent":
+        return given, []
+    state_root = os.path.dirname(os.path.dirname(os.path.dirname(given["runs_dir"])))
+    return settle(given, given["refs"], asked, state_root, slurm.note, check_mode=module.check_mode)
 
 
 def main() -> None:

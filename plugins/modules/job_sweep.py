@@ -179,6 +179,11 @@ checks:
   description: What was looked at before the submission, as M(rankzero.slurm.job) returns it.
   returned: in check mode
   type: dict
+sources:
+  description: From which store each thing of the launches comes, as M(rankzero.slurm.job) returns it.
+  returned: always
+  type: list
+  elements: dict
 store_root:
   description: Where code and environments of this cluster lie, expanded.
   returned: always
@@ -197,6 +202,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import settle
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import SweepLauncher
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
@@ -221,10 +227,17 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         runtime = next(ref for ref in given["array"]["refs"] if ref["kind"] == "runtime")
         publish_files(runtime["path"], module.params["_runtime"])
     slurm = Slurm()
-    submitter = f"{socket.gethostname()}:{os.getpid()}"
-    request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
-    launcher = SweepLauncher(request, slurm, check_mode=module.check_mode)
     try:
+        sources: list[dict[str, str]] = []
+        array = dict(given["array"])
+        asked = array.pop("stores")
+        given = {**given, "array": array}
+        if module.params["state"] == "present":
+            state_root = os.path.dirname(os.path.dirname(os.path.dirname(array["runs_dir"])))
+            given, sources = settle(given, array["refs"], asked, state_root, slurm.note, check_mode=module.check_mode)
+        submitter = f"{socket.gethostname()}:{os.getpid()}"
+        request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
+        launcher = SweepLauncher(request, slurm, check_mode=module.check_mode)
         result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
     finally:
         # It came for this call. Who brought it may be gone by now, or told to keep remote files.
@@ -232,7 +245,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             os.unlink(secrets_file or "")
     for note in slurm.notes:
         module.warn(note)
-    return {**result, "slurm_commands": slurm.commands}
+    return {**result, "sources": sources, "slurm_commands": slurm.commands}
 
 
 def main() -> None:

@@ -230,6 +230,11 @@ def prepare(
         "job_name": f"{made.name}.{short_key(made.key)}.{made.token}",
         "files": files,
         "refs": refs,
+        "stores": {
+            "store_root": store_root,
+            "stores": list(job.settings.stores),
+            "store_group_writable": job.settings.store_group_writable,
+        },
         "relaunch": relaunch,
         "limits": {
             "nodes": made.topology.nodes + spec.resources.spares,

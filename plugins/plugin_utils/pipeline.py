@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
@@ -193,16 +194,3 @@ def hopeless(result: Mapping[str, Any]) -> bool:
     if "elements" in result:
         return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])
     return bool(result["launch_state"] == "unchanged" and result["standing"] == "failed")
-
-
-def text_replaced(value: Any, texts: Mapping[str, str]) -> Any:
-    """Rendered files and lines with the tokens of the launches before replaced by what came of them."""
-    if isinstance(value, str):
-        for token, text in texts.items():
-            value = value.replace(token, text)
-        return value
-    if isinstance(value, Mapping):
-        return {name: text_replaced(item, texts) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [text_replaced(item, texts) for item in value]
-    return value

@@ -20,6 +20,7 @@ import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import container_of, folder_of, values_of
 
@@ -104,6 +105,7 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
     result.filters.update(
         words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
     )
+    result.filters["digest"] = digest_token
     result.filters["tilde"] = _tilde
     return result
 

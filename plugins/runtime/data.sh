@@ -15,14 +15,14 @@ rankzero_data() {
 }
 
 # A packed one. $1: its name, $2: its squashfs file, $3: whether nodes copy it (never, auto, always), $4: the variable that
-# says where it is, $5: seconds. What sealed.sh takes for its own is this dataset's inside of here.
+# says where it is, $5: seconds, $6: the sha256 of the file. What sealed.sh takes for its own is this dataset's inside of here.
 rankzero_data_packed() {
     local rankzero_sealing="$RANKZERO_RUN_DIR/sealed/${RANKZERO_ATTEMPT:-$$}.data-$1" said
     local rankzero_sealed_nodes=$RANKZERO_NODELIST rankzero_sealed_tmp RANKZERO_SEALED_BUDGET=$5
     rm -rf "$rankzero_sealing"
     mkdir -p "$rankzero_sealing" || rankzero_refuse setup 73 "cannot create $rankzero_sealing"
     rankzero_sealed_tmp=$(scontrol show config 2> /dev/null | sed -n 's/^TmpFS *= *//p')
-    rankzero_sealed_step 0 hold "$rankzero_sealed_nodes" --file "$2" --copy "$3" --view "data-$1"
+    rankzero_sealed_step 0 hold "$rankzero_sealed_nodes" --file "$2" --sha256 "${6:-}" --copy "$3" --view "data-$1"
     rankzero_tie >> "$rankzero_sealing/hold.log" 2>&1 || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
     rankzero_data_holders+=("$rankzero_tied" "$rankzero_tie")
     rankzero_sealed_here await --holder "$rankzero_tied"

@@ -19,6 +19,7 @@ import csv
 import fcntl
 import glob
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -55,7 +56,7 @@ def hold(arguments):
         try:
             disk.sweep(places)
             homes.append(disk.Home(disk.COMMON))
-            manifest = known(arguments.packages)
+            manifest = known(arguments.packages, arguments.sha256)
             size = int(manifest["installed"]["bytes"] * HEADROOM)
             homes.append(disk.Home(disk.choose(places, size, manifest["installed"]["files"] * 2, arguments.memory)))
             made = once(arguments.packages, manifest, homes[-1].path)
@@ -71,12 +72,17 @@ def hold(arguments):
             home.leave()
 
 
-def known(packages):
-    """What the set says of itself. Raises Failed."""
-    manifest = read(os.path.join(packages, MANIFEST))
-    if manifest is None:
-        raise Failed(f"the packages {packages} are not on this node")
-    return manifest
+def known(packages, sha256=""):
+    """What the set says of itself, in a file with that digest. Raises Failed."""
+    path = os.path.join(packages, MANIFEST)
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read()
+    except OSError as error:
+        raise Failed(f"the packages {packages} are not on this node ({error.strerror})") from None
+    if sha256 and hashlib.sha256(text).hexdigest() != sha256:
+        raise Failed(f"{path} is not what it was when the job was submitted (sha256 {sha256[:16]}): launch again")
+    return json.loads(text)
 
 
 def once(packages, manifest, home):
@@ -100,7 +106,7 @@ def make(packages, manifest, work):
     python = interpreter(manifest["python"])
     environment = os.path.join(work, "environment")
     uv = os.path.join(work, "uv")
-    shutil.copyfile(checked(packages, manifest, "uv"), uv)
+    taken(packages, manifest, "uv", uv)
     os.chmod(uv, 0o700)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(MISLEADING)}
     clean.update(
@@ -120,7 +126,7 @@ def make(packages, manifest, work):
     run([uv, "venv", "--relocatable", "--python", python, environment], work, clean)
     if manifest["kind"] == "cache":
         run([uv, *from_cache(packages, manifest, work, environment)], work, clean)
-    lines = checked(packages, manifest, "requirements.txt")
+    lines = taken(packages, manifest, "requirements.txt", os.path.join(work, "requirements.txt"))
     if os.path.getsize(lines):
         # uv reads each wheel once, and compares it with its hash on the way.
         words = ["--no-index", "--find-links", os.path.join(packages, "wheels"), "--require-hashes", "-r", lines]
@@ -132,10 +138,10 @@ def make(packages, manifest, work):
 def from_cache(packages, manifest, work, environment):
     """uv's words for what its cache serves: by the project's own lock where there is one."""
     if "uv.lock" not in manifest["files"]:
-        lock = checked(packages, manifest, "pylock.toml")
+        lock = taken(packages, manifest, "pylock.toml", os.path.join(work, "pylock.toml"))
         return ["pip", "install", "--python", f"{environment}/bin/python", "--no-deps", "-r", lock]
     for name in ("pyproject.toml", "uv.lock"):
-        shutil.copyfile(checked(packages, manifest, name), os.path.join(work, name))
+        taken(packages, manifest, name, os.path.join(work, name))
     words = [
         "sync",
         "--frozen",
@@ -168,11 +174,21 @@ def interpreter(wanted):
     )
 
 
-def checked(packages, manifest, name):
-    """The path of a file of the set that is what it was when the set was made. Raises Failed."""
+def taken(packages, manifest, name, target):
+    """A copy of a file of the set, compared once it is the node's own: what is used is what was compared."""
+    path = os.path.join(packages, name)
+    try:
+        shutil.copyfile(path, target)
+    except FileNotFoundError:
+        raise Failed(f"{path} is missing: make the packages anew (uv_cache)") from None
+    return checked(packages, manifest, name, target)
+
+
+def checked(packages, manifest, name, copy=""):
+    """The path of a file of the set, or of a copy, that is what it was when the set was made. Raises Failed."""
     path, wanted = os.path.join(packages, name), manifest["files"][name]
     try:
-        found = pack.file_sha256(path)
+        found = pack.file_sha256(copy or path)
     except FileNotFoundError:
         raise Failed(f"{path} is missing: make the packages anew (uv_cache)") from None
     if found != wanted["sha256"]:
@@ -180,7 +196,7 @@ def checked(packages, manifest, name):
             f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {found[:16]} lies there (sha256). Make "
             "the packages anew (uv_cache)"
         )
-    return path
+    return copy or path
 
 
 def run(words, work, environment):
@@ -245,6 +261,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("nodes")
     parser.add_argument("--packages", default="")
+    parser.add_argument("--sha256", default="")
     parser.add_argument("--local-dir", default="")
     parser.add_argument("--slurm-tmp", default="")
     parser.add_argument("--memory", type=int, default=0)

@@ -16,7 +16,8 @@ rankzero_install() {
     rm -rf "$rankzero_sealing"
     mkdir -p "$rankzero_sealing" || rankzero_refuse setup 73 "cannot create $rankzero_checks"
     rankzero_say "each node makes its environment from $RANKZERO_PACKAGES"
-    rankzero_node_step "$RANKZERO_NODELIST" "$RANKZERO_CPUS_PER_NODE" install.py hold --packages "$RANKZERO_PACKAGES"
+    rankzero_node_step "$RANKZERO_NODELIST" "$RANKZERO_CPUS_PER_NODE" install.py hold --packages "$RANKZERO_PACKAGES" \
+        --sha256 "${RANKZERO_PACKAGES_SHA256:-}"
     rankzero_words=("${rankzero_words[@]:0:2}" --cpu-bind=none "${rankzero_words[@]:2}")
     rankzero_tie || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
     # shellcheck disable=SC2034 # stage.sh lets go of it at the end

@@ -100,6 +100,8 @@ def hold(node, arguments):
 def provide(node, source, arguments, homes, daemons):
     """Check the file, copy it where that pays, mount it, and start the Python of an environment once."""
     began = time.monotonic()
+    if arguments.sha256:
+        source.facts = {**source.facts, "sha256": arguments.sha256}
     # Slurm nodes that share one machine share the environment, too.
     with open(os.path.join(homes[0].path, f"{node.view}.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -244,6 +246,8 @@ def main():
     parser.add_argument("nodes")
     parser.add_argument("--file", default="")
     parser.add_argument("--archive", default="")
+    # As it was recorded when the launch was made; what lies beside the file counts only where there is none.
+    parser.add_argument("--sha256", default="")
     parser.add_argument("--copy", choices=["auto", "always", "never"], default="auto")
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--local-dir", default="")

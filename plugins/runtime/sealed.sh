@@ -42,7 +42,7 @@ rankzero_sealed_here() {
         --seconds "$RANKZERO_SEALED_BUDGET" "${@:2}"
 }
 
-# Mounts the environment in folder $1 of the store on every node of the job. From here on the ranks' Python is the one on
+# Mounts the environment in folder $1 of the store, whose file has the sha256 $2, on every node of the job. From here on the ranks' Python is the one on
 # their node. A node without it is named by the preflight, or here where there is none.
 rankzero_seal() {
     local file="$1/environment.sqsh" archive='' word source names said
@@ -55,7 +55,7 @@ rankzero_seal() {
     mkdir -p "$rankzero_sealing" || rankzero_refuse setup 73 "cannot create $rankzero_sealing"
     rankzero_sealed_tmp=$(scontrol show config 2> /dev/null | sed -n 's/^TmpFS *= *//p')
     RANKZERO_SEALED=$(rankzero_sealed_view sealed) || rankzero_refuse setup 78 "no python3 of at least 3.9 on $(uname -n)"
-    rankzero_sealed_hold "$file" "$archive" || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
+    rankzero_sealed_hold "$file" "$archive" "${2:-}" || rankzero_refuse setup 73 "cannot make a pipe on $(uname -n) in ${TMPDIR:-/tmp}"
     while read -r word source names; do
         [ "$word" = send ] || continue
         rankzero_say "sending the environment to $names, where its file is not, from $source"
@@ -82,9 +82,10 @@ rankzero_seal() {
     [ -z "${rankzero_sealed_alone:-}" ] || export PATH="$RANKZERO_BIN:$PATH"
 }
 
-# Starts the step that holds the environment as long as we hold its standard input open. $1: the file, $2: an archive.
+# Starts the step that holds the environment as long as we hold its standard input open. $1: the file, $2: an archive,
+# $3: the file's sha256.
 rankzero_sealed_hold() {
-    rankzero_sealed_step 0 hold "$rankzero_sealed_nodes" --file "$1" --archive "$2" --copy "$RANKZERO_SEALED_COPY"
+    rankzero_sealed_step 0 hold "$rankzero_sealed_nodes" --file "$1" --archive "$2" --sha256 "$3" --copy "$RANKZERO_SEALED_COPY"
     rankzero_tie >> "$rankzero_sealing/hold.log" 2>&1 || return 1
     rankzero_sealer=$rankzero_tied rankzero_unsealing=$rankzero_tie
 }

@@ -32,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container im
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import Variable, variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.topology import Topology, topology
 
@@ -99,6 +100,15 @@ class Plan:
     @property
     def sealed(self) -> bool:
         return self.spec.environment.mode == "sealed"
+
+    def recorded(self) -> list[dict[str, str]]:
+        """The refs, those of large files with the digest that the nodes compare with."""
+        compared = {one.key for one in self.spec.data.values() if one.file}
+        compared |= {
+            ref.key for ref in self.refs if ref.kind == "packages" or (ref.kind == "environment" and self.sealed)
+        }
+        digests = {key: {"sha256": digest_token(key)} for key in compared}
+        return [{**dataclasses.asdict(ref), **digests.get(ref.key, {})} for ref in self.refs]
 
     def ref(self, kind: str) -> Ref | None:
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -340,7 +350,9 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, Any]) -> dict[str, 
         "spec": merged.data,
         "origins": merged.origins,
         "world_size": plan.topology.world_size,
-        "refs": [dataclasses.asdict(ref) for ref in plan.refs],
+        "refs": plan.recorded(),
+        # The folder's name is the digest of its files.
+        "runtime": plan.runtime_dir,
         "variables": [dataclasses.asdict(variable) for variable in plan.variables],
         **facts,
     }

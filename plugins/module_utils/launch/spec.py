@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.store_settings import STORES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
 
@@ -291,6 +292,23 @@ class ClusterSettings:
         "~/.rankzero/store",
         key=False,
         example="/scratch/ml/rankzero",
+    )
+    stores: tuple[dict[str, Any], ...] = option(
+        STORES,
+        "Stores of trusted owners, which are read before store_root and never written: each with its path and the "
+        "owners whose files count there. What anybody else owns or could write is passed over. See docs/trust.md.",
+        (),
+        key=False,
+        example=[{"path": "/shared/platform/rankzero", "owners": ["platform"]}],
+    )
+    store_group_writable: bool = option(
+        t.BOOLEAN,
+        "Share one writable store_root among the members of its group. Each of them can then run code as any other, "
+        "with that one's files and secrets. Without it, a store that others can write is refused, or closed to them "
+        "where it is the user's own.",
+        False,
+        key=False,
+        example=True,
     )
     store_shared: bool = option(
         t.BOOLEAN,

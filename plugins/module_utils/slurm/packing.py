@@ -13,6 +13,7 @@ import sys
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import described, is_own
 
 
 def keep(request: Request) -> None:
@@ -20,6 +21,11 @@ def keep(request: Request) -> None:
     for wanted in request.archives:
         with contextlib.suppress(OSError):  # where nothing can be written the packing says so
             marks.use(wanted["archive"])
+        if os.path.lexists(wanted["archive"]) and not is_own(wanted["archive"]):
+            raise RankzeroError(
+                f"state_root: {wanted['archive']} can be written by others ({described(wanted['archive'])}), and the "
+                "nodes would run what it holds: remove it, and it is packed anew"
+            )
         runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
         packer = os.path.join(runtime, "pack.py")
         command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import text_replaced
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import stages, text_replaced
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import stages
 
 
 class Folder:

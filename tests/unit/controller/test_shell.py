@@ -63,7 +63,11 @@ class Place:
         files = {name: (Path(RUNTIME) / name).read_text(encoding="utf-8") for name in programs(made)}
         files["shell.sh"] = render_shell(made, templates)
         folder = folder_of(made)
-        return prepare(Slurm(environment={}), folder=folder, files=files, refs=refs, attach=None, **options)
+        # What lies at these paths is not looked at as a store's: its keys are no digests.
+        stores = {"store_root": str(self.root / "other")}
+        return prepare(
+            Slurm(environment={}), folder=folder, files=files, refs=refs, stores=stores, attach=None, **options
+        )
 
     def say(self, made: Plan, line: str, templates: str | None = None, **environment: str) -> list[str]:
         """What the shell prints for a typed line."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -229,7 +230,8 @@ def test_a_misspelt_setting_of_a_cluster_is_reported_as_one() -> None:
     own, below = split_cluster({"state_rot": "/s", "resorces": {}, 7: 8})
     assert (own, below) == ({"state_rot": "/s"}, {"resorces": {}, 7: 8})
     _settings, problems = parse_cluster(merge([Layer("c", own)]))
-    known = "state_root, store_root, store_shared, local_dir, caches, min_free, fabrics, templates, diagnosis_families"
+    known = ", ".join(field.name for field in fields(ClusterSettings))
+    assert known.startswith("state_root, store_root, ")
     assert problems == [f"state_rot: unknown key; did you mean state_root?; known here: {known} (set in c)"]
 
 
@@ -275,3 +277,26 @@ def test_parse_tells_where_the_mistakes_stand() -> None:
     parsed = parse(merge([Layer("x", {"resources": {"nodes": 0}, "zzz": 1})]))
     assert parsed.bad_paths == {"resources.nodes", "zzz", "name"}
     assert parsed.spec.resources.nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([{"path": "/shared/platform", "owners": ["platform", "60011"]}], ""),
+        ([], ""),
+        ([{"path": "/shared/platform"}], "item 1 needs owners"),
+        ([{"owners": ["platform"]}], "item 1 needs path"),
+        ([{"path": "/shared/platform", "owners": []}], "item 1 owners must not be empty"),
+        ([{"path": "/shared/platform", "owner": "platform"}], "item 1 has the key 'owner'; did you mean owners"),
+        ([{"path": "~/platform", "owners": ["platform"]}], "item 1 path must be an absolute path of letters"),
+        ([{"path": "/plat form", "owners": ["platform"]}], "item 1 path must be an absolute path of letters"),
+        ([{"path": "/p", "owners": ["a b"]}], "item 1 owners item 1 must be the name"),
+        (["/shared/platform"], "item 1 must be a map with path and owners"),
+        ("/shared/platform", "must be a list"),
+    ],
+)
+def test_stores_of_others_have_a_path_and_owners(value: object, said: str) -> None:
+    settings, problems = parse_cluster(merge([Layer("c", {"stores": value})]))
+    assert (said in problems[0]) if said else not problems
+    if not said:
+        assert [{**one, "owners": list(one["owners"])} for one in settings.stores] == value

@@ -26,7 +26,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import digest_token, text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import recorded_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, runtime_bundle, secret_lines
@@ -172,6 +174,8 @@ class Site:
         run = Path(made.runs_dir()) / str(generation)
         (run / "logs").mkdir(parents=True)
         script = with_generation(render_script(made), made.token, generation)
+        digests = {digest_token(ref.key): recorded_digest(ref.kind, ref.path) for ref in made.refs}
+        script = text_replaced(script, digests)
         (run / "job.sbatch").write_text(script, encoding="utf-8")
         (run / "contract.json").write_text(json.dumps(contract(read)), encoding="utf-8")
         (run / "launch.json").write_text("{}", encoding="utf-8")

@@ -16,7 +16,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import runtime_bundle
 from tests.unit.submit.bench import NOW, Bench
 
 # --- cancel
@@ -155,7 +156,10 @@ def packing(bench: Bench) -> dict[str, Any]:
     """The parts of a request whose code must be packed (P5)."""
     (bench.store / "train.py").write_text("x = 1\n" * 99, encoding="utf-8")
     archive = bench.store.parent / "state" / "archives" / "code-k.tar"
-    refs = [*bench.request.refs, {"kind": "runtime", "key": "r", "path": RUNTIME}]
+    key, files = runtime_bundle()
+    runtime = str(bench.store.parent / "runtime" / key)
+    publish_files(runtime, files)
+    refs = [*bench.request.refs, {"kind": "runtime", "key": key, "path": runtime}]
     return {"refs": refs, "archives": [{"folder": str(bench.store), "archive": str(archive)}]}
 
 
@@ -171,6 +175,17 @@ def test_what_the_nodes_do_not_see_is_packed_before_the_job_is_submitted(bench: 
     bench.ends(True)
     assert bench.launch(relaunch="always", **changes)["generation"] == 2
     assert archive.stat().st_mtime_ns == known[0].st_mtime_ns, "packed once"
+
+
+def test_what_another_has_packed_is_not_sent(bench: Bench) -> None:
+    changes = packing(bench)
+    archive = Path(changes["archives"][0]["archive"])
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    archive.chmod(0o666)
+    with pytest.raises(RankzeroError, match=r"state_root: \S+code-k.tar can be written by others .*remove it"):
+        bench.launch(**changes)
+    assert "sbatch" not in bench.cluster.commands
 
 
 def test_what_cannot_be_packed_is_not_submitted(bench: Bench) -> None:

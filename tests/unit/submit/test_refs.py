@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import is_present
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent, is_present, settle
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import bundle_key, publish_files
 
 
@@ -40,3 +45,76 @@ def test_an_environment_is_there_only_while_its_python_is(tmp_path: Path) -> Non
     (tmp_path / "bin" / "python").unlink()
     (tmp_path / "bin" / "python").symlink_to("/nowhere/python3.11")
     assert not is_present(ref)
+
+
+# --- where things lie
+
+
+def store(root: Path) -> dict[str, str]:
+    """A store with a sealed environment that nobody runs: its file, and what was recorded of it."""
+    folder = root / "environments" / ("e" * 32)
+    folder.mkdir(parents=True)
+    (folder / "environment.sqsh").write_bytes(b"file")
+    document = {"python": {"path": "/usr/bin/python3"}, "sealed": {"file": "environment.sqsh", "bytes": 4}}
+    document["sealed"]["sha256"] = "5" * 64
+    (folder / "env.json").write_text(json.dumps(document), encoding="utf-8")
+    for path in (root, root / "environments", folder, *folder.iterdir()):
+        path.chmod(0o755)
+    return {"kind": "environment", "key": "e" * 32, "path": str(folder)}
+
+
+def settled(
+    tmp_path: Path, ref: dict[str, str], *trusted: Path
+) -> tuple[dict[str, Any], list[dict[str, str]], list[str]]:
+    script = f"rankzero_seal '{ref['path']}' SHA256-OF-{ref['key']}"
+    asked = {
+        "store_root": str(tmp_path / "own"),
+        "stores": [{"path": str(path), "owners": [str(os.geteuid())]} for path in trusted],
+        "store_group_writable": False,
+    }
+    said: list[str] = []
+    given = {"files": {"job.sbatch": script}, "refs": [ref], "generation": 1}
+    return *settle(given, [ref], asked, str(tmp_path / "state"), said.append), said
+
+
+def test_what_a_trusted_store_has_takes_the_place_of_ones_own(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    own, platform = tmp_path / "own", tmp_path / "platform"
+    ref = store(own)
+    there = store(platform)["path"]
+    request, sources, said = settled(tmp_path, ref, tmp_path / "none", platform)
+    assert request["files"]["job.sbatch"] == f"rankzero_seal '{there}' {'5' * 64}"
+    assert request["refs"] == [{**ref, "path": there}]
+    assert request["generation"] == 1
+    assert sources == [{"kind": "environment", "key": "e" * 32, "path": there, "store": str(platform)}]
+    (platform / "environments" / ("e" * 32) / "environment.sqsh").chmod(0o664)
+    request, sources, said = settled(tmp_path, ref, platform)
+    assert request["files"]["job.sbatch"] == f"rankzero_seal '{ref['path']}' {'5' * 64}"
+    assert [one["store"] for one in sources] == [str(own)]
+    assert len(said) == 1
+
+
+def test_what_is_nowhere_stays_where_it_will_be_made(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    ref = {"kind": "environment", "key": "e" * 32, "path": f"{tmp_path}/own/environments/{'e' * 32}"}
+    request, sources, _said = settled(tmp_path, ref, tmp_path / "platform")
+    assert (request["refs"], sources) == ([ref], [])
+
+
+def test_a_path_that_needs_quotes_is_not_put_in_the_place_of_another(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    platform = tmp_path / "plat form"
+    store(platform)
+    ref = {"kind": "environment", "key": "e" * 32, "path": f"{tmp_path}/own/environments/{'e' * 32}"}
+    with pytest.raises(RankzeroError, match=r"plat form/environments/e+ holds other characters"):
+        settled(tmp_path, ref, platform)
+
+
+def test_nothing_is_marked_in_a_store_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = store(tmp_path / "store")
+    assert absent([ref], None, pytest.fail, check_mode=False) == []
+    assert (tmp_path / "store" / "used" / "environments" / ("e" * 32)).exists()
+    other = store(tmp_path / "other")
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert absent([other], None, pytest.fail, check_mode=False) == []
+    assert not (tmp_path / "other" / "used").exists()
