@@ -27,9 +27,9 @@ class ActionModule(Producer):
     OPTIONS = CODE_SNAPSHOT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
-        where = {"store_root": options["store_root"], "state": options["state"]}
         if options["key"] is not None:
-            return self.without_source(options["key"], options["state"], where)
+            return self.without_source(options["key"], options)
+        where = {name: options[name] for name in self.WHERE}
         snapshot = take(options["src"], options["exclude"])
         if options["dirty"] == "refuse" and options["state"] == "present":
             refuse_changes(snapshot)

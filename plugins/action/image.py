@@ -24,8 +24,7 @@ class ActionModule(Producer):
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")
         if key is not None:
-            where = {"store_root": options["store_root"], "state": options["state"]}
-            return self.without_source(key, options["state"], where)
+            return self.without_source(key, options)
         read = BuildInput("", None)
         request: dict[str, Any] = {}
         containerfile, context = options.pop("containerfile"), options.pop("context")

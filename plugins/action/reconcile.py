@@ -112,7 +112,8 @@ class ActionModule(LaunchAction):
             "set": name,
             "provenance": origin,
             "missing": [],
-            "store_root": os.path.dirname(os.path.dirname(first.first.plan.refs[0].path)),
+            "store_root": first.first.arguments["stores"]["store_root"],
+            "store_group_writable": first.first.arguments["stores"]["store_group_writable"],
             "slurm_commands": found["slurm_commands"],
             "diff": [_standing(steps)],
         }

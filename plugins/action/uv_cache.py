@@ -19,6 +19,5 @@ class ActionModule(Producer):
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")
         if key is not None:
-            where = {"store_root": options["store_root"], "state": options["state"]}
-            return self.without_source(key, options["state"], where)
+            return self.without_source(key, options)
         return supply(self, options)

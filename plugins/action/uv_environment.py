@@ -27,8 +27,7 @@ class ActionModule(Producer):
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         key = options.pop("key")
         if key is not None:
-            where = {"store_root": options["store_root"], "state": options["state"]}
-            return self.without_source(key, options["state"], where)
+            return self.without_source(key, options)
         if options["mode"] != "conda" and options["file"] is not None:
             raise RankzeroError(f"file: goes with mode conda, not with {options['mode']}.")
         if options["mode"] in KINDS:

@@ -10,6 +10,38 @@ from __future__ import annotations
 class ModuleDocFragment:
     """Read by Ansible's documentation loader: one class attribute is one fragment."""
 
+    STORES = r"""
+options:
+  stores:
+    description:
+      - Stores of trusted owners, as C(launch_cluster.stores). What one of them has is taken from there, and nothing is
+        made. They are never written.
+      - A thing counts there only if it and all that is in it belong to one of the owners or to root, nobody else can
+        write it, and its links lead to nothing that others can write. What does not count is passed over, with a
+        warning.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: The store, an absolute path.
+        type: str
+        required: true
+      owners:
+        description: Names or numbers of the users whose files count there.
+        type: list
+        elements: str
+        required: true
+  store_group_writable:
+    description:
+      - As C(launch_cluster.store_group_writable). O(store_root) is shared by the members of its group, who can all
+        write it. Each of them can then run code as any other.
+      - Without it, a O(store_root) of another user is refused. Folders of the user's own that others can write are
+        closed to them.
+    type: bool
+    default: false
+"""
+
     RUN = r"""
 options:
   run_dir:

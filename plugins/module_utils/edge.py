@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -36,9 +37,16 @@ class Module(AnsibleModule):  # type: ignore[misc]  # ansible-core ships no type
 def run_module(
     argument_spec: dict[str, Any],
     logic: Callable[[AnsibleModule], dict[str, Any]],
+    *,
+    publishes: bool = False,
     **module_options: Any,
 ) -> None:
-    """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known."""
+    """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known.
+
+    `publishes`: what it makes is for everybody to read and for its owner to write, whatever the user's umask.
+    """
+    if publishes:
+        os.umask(0o022)
     module = Module(argument_spec=argument_spec, **module_options)
     try:
         result = logic(module)

@@ -13,6 +13,19 @@ from typing import Any
 Options = dict[str, dict[str, Any]]
 REQUEST: Options = {"_request": {"type": "dict"}}
 
+STORES: Options = {
+    "stores": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "path": {"type": "str", "required": True},
+            "owners": {"type": "list", "elements": "str", "required": True},
+        },
+    },
+    "store_group_writable": {"type": "bool", "default": False},
+}
+
 CODE_SNAPSHOT: Options = {
     "src": {"type": "str", "default": "."},
     "exclude": {"type": "list", "elements": "str", "default": []},
@@ -20,6 +33,7 @@ CODE_SNAPSHOT: Options = {
     "key": {"type": "str", "no_log": False},
     "store_root": {"type": "str", "default": "~/.rankzero/store"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORES,
 }
 DATASET: Options = {
     "name": {"type": "str", "required": True},
@@ -46,6 +60,7 @@ DATASET: Options = {
     "verify": {"type": "bool", "default": False},
     "update": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORES,
 }
 HUB_CACHE: Options = {
     "repo": {"type": "str", "required": True},
@@ -85,6 +100,7 @@ IMAGE: Options = {
     "store_root": {"type": "str", "default": "~/.rankzero/store"},
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORES,
 }
 UV_CACHE: Options = {
     "project": {"type": "str", "default": "."},
@@ -100,6 +116,7 @@ UV_CACHE: Options = {
     "uv": {"type": "str"},
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORES,
 }
 UV_ENVIRONMENT: Options = {
     "project": {"type": "str", "default": "."},
@@ -117,4 +134,5 @@ UV_ENVIRONMENT: Options = {
     "uv": {"type": "str"},
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORES,
 }

@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import (
     PLACE,
     Store,
+    check,
     keep_own,
     locate,
     stores_of,
@@ -74,7 +75,10 @@ def settle(
         if ref["kind"] not in PLACE:
             continue
         if ref["path"] != own.place(ref["kind"], ref["key"]):
-            # A dataset that the job file names elsewhere: its owner is the user's choice.
+            # A dataset that the job file names: in one of the stores, or elsewhere, as the user has chosen.
+            for store in stores[:-1]:
+                if ref["path"] == store.place(ref["kind"], ref["key"]) and os.path.lexists(ref["path"]):
+                    check(store, ref["kind"], ref["path"], memory)
             texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], ref["path"])
             continue
         found = locate(

@@ -24,6 +24,7 @@ description:
   - The tree is packed on the controller and unpacked beside its place on the cluster, its digest is computed there
     again, and it gets its name last. A killed run leaves nothing that a later one would take for a snapshot.
 extends_documentation_fragment:
+  - rankzero.slurm.store.stores
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
@@ -196,7 +197,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     if base and "archive" not in request:
         return {"changed": False, "lacking": lacking(store_root, base, tree)}
     result = ensure_snapshot(
-        store_root,
+        module.params,
         module.params["key"] or request.get("digest", ""),
         request.get("archive"),
         base=base,
@@ -213,6 +214,7 @@ def main() -> None:
     run_module(
         {**CODE_SNAPSHOT, **REQUEST},
         logic,
+        publishes=True,
         supports_check_mode=True,
     )
 

@@ -21,6 +21,7 @@ description:
   - The name leads to the dataset by one rename, once all of it is there. A job never sees a part of one, and a job that
     reads the one before goes on reading that.
 extends_documentation_fragment:
+  - rankzero.slurm.store.stores
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
@@ -266,7 +267,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module({**DATASET, **REQUEST}, logic, supports_check_mode=True)
+    run_module({**DATASET, **REQUEST}, logic, publishes=True, supports_check_mode=True)
 
 
 if __name__ == "__main__":

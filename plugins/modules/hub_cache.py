@@ -230,6 +230,7 @@ def main() -> None:
     run_module(
         {**HUB_CACHE, "path": {"type": "path", "default": "~/.cache/huggingface"}, **REQUEST},
         logic,
+        publishes=True,
         supports_check_mode=True,
     )
 

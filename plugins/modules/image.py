@@ -26,6 +26,7 @@ description:
     ordinary user they need a range of user numbers (C(/etc/subuid)). A killed build leaves nothing that a later one
     would take for an image.
 extends_documentation_fragment:
+  - rankzero.slurm.store.stores
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
@@ -264,6 +265,7 @@ def main() -> None:
     run_module(
         {**IMAGE, **REQUEST},
         lambda module: ensure_image(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
+        publishes=True,
         supports_check_mode=True,
     )
 

@@ -218,6 +218,10 @@ sources:
     store:
       description: The store, one of C(launch_cluster.stores) or C(launch_cluster.store_root).
       type: str
+store_group_writable:
+  description: As C(launch_cluster.store_group_writable).
+  returned: always
+  type: bool
 store_root:
   description: Where code and environments of this cluster lie, expanded.
   returned: always

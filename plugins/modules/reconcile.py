@@ -183,6 +183,10 @@ missing:
   returned: success
   type: list
   elements: dict
+store_group_writable:
+  description: As C(launch_cluster.store_group_writable).
+  returned: always
+  type: bool
 store_root:
   description: Where code and environments of this cluster lie, expanded.
   returned: success

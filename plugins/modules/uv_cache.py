@@ -25,6 +25,7 @@ description:
   - Where the host reaches no package source the set is made on the controller for that host, and sent. Where the
     controller has none either, carry a set there and name it with O(source).
 extends_documentation_fragment:
+  - rankzero.slurm.store.stores
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
@@ -213,6 +214,7 @@ def main() -> None:
     run_module(
         {**UV_CACHE, **REQUEST},
         lambda module: ensure_packages(module.params, module.params["_request"] or {}, check_mode=module.check_mode),
+        publishes=True,
         supports_check_mode=True,
     )
 

@@ -26,6 +26,7 @@ description:
     Python and platform and downloaded on the controller. Wheels that the host sees at the controller's paths, checked
     by content, are used where they are; the others are sent.
 extends_documentation_fragment:
+  - rankzero.slurm.store.stores
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
@@ -241,6 +242,7 @@ def main() -> None:
     run_module(
         {**UV_ENVIRONMENT, **REQUEST},
         logic,
+        publishes=True,
         supports_check_mode=True,
     )
 

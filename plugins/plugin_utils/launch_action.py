@@ -241,7 +241,8 @@ class LaunchAction(Action):
             }
         return {
             "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
-            "store_root": os.path.dirname(os.path.dirname(prepared.plan.refs[0].path)),
+            "store_root": prepared.arguments["stores"]["store_root"],
+            "store_group_writable": job.settings.store_group_writable,
         }
 
     def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

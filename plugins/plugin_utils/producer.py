@@ -21,6 +21,8 @@ class Producer(Action):
     TRANSFERS_FILES = False
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}
+    # What a module is told although nothing on the controller is looked at.
+    WHERE = ("store_root", "stores", "store_group_writable", "state")
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -35,11 +37,11 @@ class Producer(Action):
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         """The action's own part: returns the task's result."""
 
-    def without_source(self, key: str, state: str, where: Mapping[str, Any]) -> dict[str, Any]:
+    def without_source(self, key: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Remove what has this key: nothing on the controller needs to be looked at."""
-        if state != "absent":
+        if options["state"] != "absent":
             raise RankzeroError("key: names what is to be removed; it goes with state: absent only.")
-        return self.call(**where, key=key)
+        return self.call(**{name: options[name] for name in self.WHERE}, key=key)
 
     def call(self, **arguments: Any) -> dict[str, Any]:
         """Run the module of this action on the host."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import expose, packing, stage
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.borrow import borrowed
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
     PACKED,
     Manifest,
@@ -39,6 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging import mark
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, listing, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import ready
 
 #: How long another one that stages the same is waited for.
 _WAIT = 3600.0
@@ -61,6 +63,12 @@ def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: b
     try:
         if request.get("entries"):
             return {"changed": False, "taken": take(place, request["piece"], request["entries"])}
+        stores = ready(options, check_mode=check_mode)
+        if options["state"] == "present":
+            files, notes = offered(request), list[str]()
+            there = borrowed(stores, place, options, tree_digest(files) if files is not None else None, notes)
+            if there:
+                return _described(options, request, *there, notes)
         if check_mode or request.get("follow") is None:
             return ensure_dataset(options, request, check_mode=check_mode)
         records = os.path.dirname(place.record)
@@ -276,20 +284,34 @@ class _Run:
             "notes": self.meter.notes,
         }
         if manifest:
-            result["dataset"] = {
-                "name": place.name,
-                "source": str(self.request.get("said") or said(self.options)),
-                "folder": place.data(manifest.digest),
-                "bytes": manifest.size,
-                "files": len(manifest.files),
-                "packed": f"{place.tree(manifest.digest)}/{PACKED}" if self.options["pack"] else None,
-            }
+            result["dataset"] = _described(self.options, self.request, place, manifest, [])["dataset"]
         if self.broken:
             result["repaired"] = dict(self.broken)
         if changed:
             after = manifest.files if manifest else ()
             result["diff"] = _diff(place, self.before.files if self.before else (), after)
         return result
+
+
+def _described(
+    options: Mapping[str, Any], request: Mapping[str, Any], place: Place, manifest: Manifest, notes: list[str]
+) -> dict[str, Any]:
+    """The result for a dataset that is there, whole."""
+    digest = manifest.digest
+    return {
+        "changed": False,
+        "ref": reference(place, None, digest, present=True),
+        "moved": 0,
+        "notes": notes,
+        "dataset": {
+            "name": place.name,
+            "source": str(request.get("said") or said(options)),
+            "folder": place.data(digest),
+            "bytes": manifest.size,
+            "files": len(manifest.files),
+            "packed": f"{place.tree(digest)}/{PACKED}" if options["pack"] else None,
+        },
+    }
 
 
 def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
@@ -37,12 +38,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     fresh_folder,
     publish,
     remove,
-    root_of,
     trouble,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import drop_unshared
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest
 
 
@@ -53,13 +54,22 @@ def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
     `archive` with those files where it was asked for. Returns `changed`, `ref`, `changes`, `files`, and where it is
     there `image`; `needs` where the controller has to bring the context first. Raises RankzeroError.
     """
-    root = root_of(options["store_root"])
+    stores = ready(options, check_mode=check_mode)
+    root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
     wish = _wish(options, request, root, check_mode=check_mode)
     if options["state"] == "absent":
         return _absent(root, wish.key, check_mode=check_mode)
     wanted = [one for one in options.get("formats") or [] if one != "sqsh"]
+    warnings: list[str] = []
+    other = borrowed(stores, "image", wish.key, lambda folder: _has(folder, wanted), warnings)
+    if other:
+        wish = replace(wish, root=os.path.dirname(os.path.dirname(other)))
+        sidecar = present(other)
+        borrowed_result = {"changed": False, "ref": _ref(wish, sidecar), "image": sidecar, "name": wish.name}
+        told = {"warnings": warnings} if warnings else {}
+        return {**borrowed_result, "files": _files(other, wanted), "changes": [], **told}
     found = _use(wish.folder, check_mode=check_mode)
     lacking = [one for one in wanted if not _derived(wish.folder, one)]
     before = _last_of(wish)
@@ -108,7 +118,7 @@ def _wish(options: Mapping[str, Any], request: Mapping[str, Any], root: str, *, 
     context = None
     if made.context:
         entries = [Entry(path, what[0], what[2:], 0) for path, what in made.context]
-        known = ensure_snapshot(options["store_root"], digest(entries), request.get("archive"), check_mode=check_mode)
+        known = ensure_snapshot(options, digest(entries), request.get("archive"), check_mode=check_mode)
         context = known["ref"]["path"] if known["ref"]["present"] else None
     return Wish(
         made=made,
@@ -121,6 +131,10 @@ def _wish(options: Mapping[str, Any], request: Mapping[str, Any], root: str, *, 
         path=path,
         context=context,
     )
+
+
+def _has(folder: str, wanted: Sequence[str]) -> bool:
+    return present(folder) is not None and all(_derived(folder, one) for one in wanted)
 
 
 def _derived(folder: str, kind: str) -> str | None:

@@ -42,6 +42,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     remove,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
 DOWNLOADS = ("auto", "head", "controller")
@@ -146,7 +147,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
     def install(folder: str, work: str) -> dict[str, Any]:
         lock = os.path.join(work, "pylock.toml")
         kept = lock_path(request.store_root, key)
-        if request.recipe.lock is None and os.path.isfile(kept):
+        if request.recipe.lock is None and os.path.isfile(kept) and is_own_below(request.store_root, kept):
             shutil.copyfile(kept, lock)
         else:
             # Another machine may try, so do not insist for long.
@@ -298,8 +299,9 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
         machine = python.markers["platform_machine"]
         key = lock_key(request.recipe, python.minor, python.target(), machine, request.controller_sources)
         try:
-            with open(lock_path(request.store_root, key), encoding="utf-8") as stream:
-                lock = stream.read()
+            kept = lock_path(request.store_root, key)
+            with open(kept, encoding="utf-8") as stream:
+                lock = stream.read() if is_own_below(request.store_root, kept) else None
         except OSError:
             lock = None
     target = python.target()

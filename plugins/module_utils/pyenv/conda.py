@@ -32,10 +32,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     free_space,
     make_read_only,
     remove,
-    root_of,
     trouble,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
 FORMS = ("yml", "explicit", "archive")
@@ -104,9 +104,9 @@ def conda_recipe(path: str) -> CondaRecipe:
 
 def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
     """As `ensure_environment`, for mode conda. `request`: the recipe as a map, `sent`: where its archive lies here."""
-    root = root_of(options["store_root"])
+    stores = ready(options, check_mode=check_mode)
     made = CondaRecipe(**request["conda"])
-    path = environment_path(root, made.key)
+    path = environment_path(stores[-1].path, made.key)
     if options["state"] == "absent":
         there = present(path) is not None
         if not check_mode:
@@ -115,6 +115,12 @@ def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
             except OSError as error:
                 raise trouble(error, path) from error
         return {"changed": there, "ref": _ref(made, path, None)}
+    warnings: list[str] = []
+    other = borrowed(stores, "environment", made.key, lambda path: present(path) is not None, warnings)
+    told = {"warnings": warnings} if warnings else {}
+    if other:
+        found = present(other)
+        return {"changed": False, "ref": _ref(made, other, found), "environment": found, **told}
     if not check_mode:
         with contextlib.suppress(OSError):
             marks.use(path)
@@ -138,7 +144,7 @@ def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
         manifest = _build(made, path, archive)
     with contextlib.suppress(OSError):
         marks.use(path)
-    return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest}
+    return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest, **told}
 
 
 def find_tool(environ: Mapping[str, str]) -> str:

@@ -22,7 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
 
 
 def ensure_environment(
@@ -35,7 +36,8 @@ def ensure_environment(
     Returns `changed`, `ref` and, where it is there, `environment` (its env.json); `needs` where the controller has to
     bring something first. Raises RankzeroError.
     """
-    root = root_of(options["store_root"])
+    stores = ready(options, check_mode=check_mode)
+    root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
     made = recipe(
@@ -49,6 +51,12 @@ def ensure_environment(
     )
     if options["state"] == "absent":
         return _absent(root, made.key, check_mode=check_mode)
+    warnings: list[str] = []
+    other = borrowed(stores, "environment", made.key, lambda path: present(path) is not None, warnings)
+    told = {"warnings": warnings} if warnings else {}
+    if other:
+        found = present(other)
+        return {"changed": False, "ref": _ref(made.key, other, found), "environment": found, **told}
     path = environment_path(root, made.key)
     manifest = present(path)
     if manifest is not None and not check_mode:
@@ -56,7 +64,7 @@ def ensure_environment(
             marks.use(path)
         manifest = present(path)  # a prune may have been faster
     if manifest is not None:
-        return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest}
+        return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest, **told}
     if check_mode:
         buildable(made, root)  # what cannot be built must not be promised
         return {"changed": True, "ref": _ref(made.key, path, None)}
@@ -76,7 +84,7 @@ def ensure_environment(
         return {"changed": False, "ref": _ref(made.key, path, None), "needs": asdict(result)}
     with contextlib.suppress(OSError):
         marks.use(path)
-    return {"changed": True, "ref": _ref(made.key, path, result), "environment": result}
+    return {"changed": True, "ref": _ref(made.key, path, result), "environment": result, **told}
 
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import program_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, pip: sources.PipSettings, sto
     lock, made = os.path.join(work, "pylock.toml"), wanted.recipe
     identity = sources.identity(pip, os.environ)
     kept = lock_path(store_root, lock_key(made, aim.minor, aim.target, aim.target.machine, identity))
-    if made.lock is None and os.path.isfile(kept):
+    if made.lock is None and os.path.isfile(kept) and is_own_below(store_root, kept):
         shutil.copyfile(kept, lock)
         return lock
     here = Platform(aim.path, (), aim.target) if aim.path and aim.here else None

@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose, requires_python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
 
 # Of the standard library, what no job needs (its own tests, the static library) and what belongs to the host alone.
 _LEFT_OUT = (
@@ -71,7 +72,8 @@ def managed(store_root: str, environ: Mapping[str, str]) -> list[str]:
     found = []
     for folder in dict.fromkeys((own, _fetched(store_root))):
         found += glob.glob(os.path.join(glob.escape(folder), "cpython-3*", "bin", "python3"))
-    return sorted(found, reverse=True)
+    # In a store that others could once write there may be another's program.
+    return sorted((path for path in found if is_own_below(store_root, path)), reverse=True)
 
 
 def pick(recipe: Recipe, store_root: str, environ: Mapping[str, str]) -> Python | None:

@@ -42,11 +42,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     make_read_only,
     publish,
     remove,
-    root_of,
     sync_folder,
     trouble,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
 # How long one builder waits for another: as long as fetching some gigabytes may take. Seconds.
@@ -63,12 +63,18 @@ def ensure_packages(
     Returns `changed`, `ref`, `damaged` and, where it is there, `packages` (its packages.json); `needs` where the
     controller has to make the set, or to send it. Raises RankzeroError.
     """
-    root = root_of(options["store_root"])
+    stores = ready(options, check_mode=check_mode)
+    root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
     wanted = wanted_of(options, request)
     if options["state"] == "absent":
         return _absent(root, wanted.key, check_mode=check_mode)
+    warnings: list[str] = []
+    other = borrowed(stores, "packages", wanted.key, lambda path: not _look(path, verify=True)[1], warnings)
+    if other:
+        found = _result(wanted, other, read_manifest(other), changed=False)
+        return {**found, **({"warnings": warnings} if warnings else {})}
     path = packages_path(root, wanted.key)
     if not check_mode:
         with contextlib.suppress(OSError):  # somebody else's store, which we only read

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import source
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of, unzip
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, publish
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
 
 
 def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapping[str, str]) -> uv.Uv | None:
@@ -22,6 +23,7 @@ def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapp
     tools = os.path.join(store_root, "tools")
     kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
     ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
+    ours = [path for path in ours if is_own_below(store_root, path)]
     if given:
         return uv.named(given, settings)
     return uv.find([*uv.usual_places(settings), *([hint] if hint else []), *ours], settings)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import contents, unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, root_of, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry
 
 
@@ -48,7 +49,7 @@ def lacking(store_root: str, base: str, tree: Sequence[Sequence[str]]) -> list[i
 
 
 def ensure_snapshot(
-    store_root: str,
+    where: str | Mapping[str, Any],
     digest: str,
     archive: str | None = None,
     *,
@@ -59,13 +60,22 @@ def ensure_snapshot(
 ) -> dict[str, Any]:
     """Bring one snapshot into its state; returns `changed` and `ref`.
 
+    `where` is the store, or a map of store_root, stores and store_group_writable.
     `kept` are the entries that are not in the archive and come from the snapshot `base`. Without `archive` a snapshot
     that is not there stays away (`ref.present` says so), and `changed` says what bringing it would do.
     Raises RankzeroError.
     """
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise RankzeroError(f"key: {digest!r} is no sha256 in hex. Give ref.key of a snapshot, or src.")
-    path = snapshot_path(root_of(store_root), digest)
+    options = {"store_root": where} if isinstance(where, str) else where
+    warnings: list[str] = []
+    stores = ready(options, check_mode=check_mode)
+    root = stores[-1].path
+    other = None if absent else borrowed(stores, "code", digest, os.path.isdir, warnings)
+    if other:
+        ref = {"kind": "code", "key": digest, "path": other, "digest": digest, "present": True}
+        return {"changed": False, "ref": ref, **({"warnings": warnings} if warnings else {})}
+    path = snapshot_path(root, digest)
     there = os.path.isdir(path)
     changed = there if absent else not there
     if there and not absent and not check_mode:
@@ -79,11 +89,11 @@ def ensure_snapshot(
                 raise trouble(error, path) from error
             there = False
         elif archive is not None:
-            older = base and snapshot_path(root_of(store_root), base)
+            older = base and snapshot_path(root, base)
             changed = unpack(archive, path, digest, older, kept)
             there = _use(path)
     ref = {"kind": "code", "key": digest, "path": path, "digest": digest, "present": there}
-    return {"changed": changed, "ref": ref}
+    return {"changed": changed, "ref": ref, **({"warnings": warnings} if warnings else {})}
 
 
 def _use(path: str) -> bool:

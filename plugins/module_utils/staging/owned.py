@@ -114,6 +114,18 @@ def is_own(path: str) -> bool:
     return not flaw(os.lstat(path), Trust.own()) and os.lstat(path).st_uid == os.geteuid()
 
 
+def is_own_below(root: str, path: str) -> bool:
+    """Whether all from the folder `root` down to `path` is this user's (or root's), and nobody else can write it."""
+    while path.startswith(f"{root.rstrip('/')}/"):
+        try:
+            if flaw(os.lstat(path), Trust.own()):
+                return False
+        except OSError:
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
 def tighten(path: str) -> bool:
     """Take the right to write from group and others where the path is this user's own; whether that was needed.
 

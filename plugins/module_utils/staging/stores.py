@@ -109,8 +109,11 @@ def keep_own(store: Store, *, check_mode: bool = False) -> None:
     if not shared and status.st_uid != os.geteuid():
         raise _not_own(store, real)
     try:
-        for folder in _own_folders(real, 2) if not shared and not check_mode else ():
-            owned.tighten(folder)
+        closed = [one for one in _own_folders(real, 2) if owned.tighten(one)] if not shared and not check_mode else []
+        for folder in closed:
+            # A Python that was fetched there keeps what it was unpacked with.
+            for one in _own_folders(folder, 99) if folder == os.path.join(real, "tools", "python") else ():
+                owned.tighten(one)
         for name in _SHARED if shared and not check_mode else ():
             _open_to_group(os.path.join(real, name), status.st_gid)
     except OSError as error:
@@ -154,9 +157,37 @@ def _open_to_group(folder: str, gid: int) -> None:
         os.chmod(folder, 0o2775)
 
 
-def check(store: Store, kind: str, path: str, memory: Memory) -> None:
+def ready(options: Mapping[str, Any], *, check_mode: bool = False) -> list[Store]:
+    """The stores of a producer's options, one's own the last and seen to. Raises RankzeroError."""
+    found = stores_of(options)
+    keep_own(found[-1], check_mode=check_mode)
+    return found
+
+
+def borrowed(
+    stores: Sequence[Store], kind: str, key: str, whole: Callable[[str], bool], warnings: list[str]
+) -> str | None:
+    """The path of a thing in a trusted store: a producer has nothing to make then. Raises Untrusted where another user
+    has put something in its place in one's own store.
+    """
+    found = locate(stores[:-1], kind, key, whole, note=warnings.append)
+    if found:
+        return found[1]
+    path = stores[-1].place(kind, key)
+    if os.path.lexists(path):
+        try:
+            check(stores[-1], kind, path, Memory(None), deep=False)
+        except Untrusted as error:
+            raise _planted(kind, path, error.message) from error
+        except FileNotFoundError:  # it is being made anew in this moment
+            pass
+    return None
+
+
+def check(store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True) -> None:
     """Raise Untrusted unless everything on the way to a thing, and the thing itself, is by a trusted owner and can be
-    written by nobody else; a code tree besides holds what its name says. Raises OSError.
+    written by nobody else; a code tree besides holds what its name says. Not `deep`: of the thing only its folder is
+    looked at. Raises OSError.
     """
     real = os.path.realpath(store.path)
     above = "" if store.own else owned.exposed_above(real)
@@ -171,6 +202,8 @@ def check(store: Store, kind: str, path: str, memory: Memory) -> None:
     complaint = owned.flaw(os.lstat(path), store.trust)
     if complaint:
         raise Untrusted(f"{path} {complaint}")
+    if not deep:
+        return
     identity = memory.identity(path, whole=kind == "code") if not store.trust.group_writes else ""
     if identity and memory.knows(path, identity):
         return
@@ -205,6 +238,8 @@ def locate(
             check(store, kind, path, memory or Memory(None))
             if whole(path):
                 return store, path
+        except FileNotFoundError:  # it is being made, or removed, in this moment
+            continue
         except (Untrusted, OSError) as error:
             why = error.message if isinstance(error, Untrusted) else f"{error.filename}: {error.strerror}"
             if store.own:

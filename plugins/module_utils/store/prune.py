@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import drop_unshared
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import look
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import (
@@ -56,6 +57,7 @@ def prune(
     for option, root in (("store_root", store), ("state_root", state)):
         if os.path.realpath(root) in ("/", os.path.realpath(os.path.expanduser("~"))):
             raise RankzeroError(f"{option}: {root} is no folder of the collection's own. Name the one of the launches.")
+    _check_own(store)
     plan = survey(slurm, store, state, days, clock())
     going = [one for one in plan.going if one.kind in kinds]
     removed, swept, bytes_ = [], [], 0
@@ -75,6 +77,17 @@ def prune(
         "kept": [{"path": path, "reason": reason} for path, reason in sorted(plan.staying.items())],
         "diff": {"before_header": store, "after_header": store, "before": lines, "after": ""} if removed else {},
     }
+
+
+def _check_own(store: str) -> None:
+    """A store of another owner is his to prune, also where root could. Raises RankzeroError."""
+    if os.path.isdir(store):
+        status = os.stat(store)
+        if status.st_uid != os.geteuid() and not status.st_mode & 0o020:
+            raise RankzeroError(
+                f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner prunes it. Name your own, "
+                "or run the task as that user."
+            )
 
 
 def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Plan:

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A dataset that a store of a trusted owner has already, under the same name and made of the same source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
+    Manifest,
+    Place,
+    read_manifest,
+    read_record,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import flaw
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import Store, locate
+
+
+def borrowed(
+    stores: Sequence[Store], wanted: Place, options: Mapping[str, Any], digest: str | None, notes: list[str]
+) -> tuple[Place, Manifest] | None:
+    """The first trusted store that has it whole. `digest`: that of the files, where the controller has them."""
+    if options["dest"] is not None or options["update"]:
+        return None
+    for store in stores:
+        place = replace(wanted, root=store.path)
+        if store.own or not os.path.lexists(place.record):
+            continue
+        names = (place.record, os.path.dirname(place.record), os.path.dirname(place.link), place.link)
+        complaints = [f"{name} {found}" for name in names if (found := flaw(os.lstat(name), store.trust))]
+        if complaints:
+            notes.append(f"stores: dataset {place.name} is not taken from {store.path}: {complaints[0]}")
+            continue
+        record = read_record(place)
+        if record is None or (record.key != place.key if digest is None else record.digest != digest):
+            continue
+        if locate([store], "dataset", record.digest, os.path.isdir, note=notes.append) is None:
+            continue
+        manifest = read_manifest(place, record.digest)
+        if manifest is not None and (manifest.packed is not None or not options["pack"]):
+            return place, manifest
+    return None
