@@ -296,7 +296,7 @@ class ClusterSettings:
     stores: tuple[dict[str, Any], ...] = option(
         STORES,
         "Stores of trusted owners, which are read before store_root and never written: each with its path and the "
-        "owners whose files count there. What anybody else owns or could write is passed over. See docs/trust.md.",
+        "owners whose files count there. What anybody else owns or could write is passed over. See docs/stores.md.",
         (),
         key=False,
         example=[{"path": "/shared/platform/rankzero", "owners": ["platform"]}],

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -115,6 +116,26 @@ def test_no_python_of_that_version(install: ModuleType) -> None:
 def test_packages_that_are_not_there(install: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(install.Failed, match="are not on this node"):
         install.known(str(tmp_path / "packages"))
+
+
+def test_the_list_of_a_set_is_the_one_that_was_there_at_the_submission(install: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "packages.json").write_text('{"files": {}}', encoding="utf-8")
+    recorded = hashlib.sha256((tmp_path / "packages.json").read_bytes()).hexdigest()
+    assert install.known(str(tmp_path), recorded) == {"files": {}}
+    (tmp_path / "packages.json").write_text('{"files": {"uv": {"sha256": "planted"}}}', encoding="utf-8")
+    with pytest.raises(install.Failed, match="is not what it was when the job was submitted"):
+        install.known(str(tmp_path), recorded)
+
+
+def test_what_is_used_of_a_set_is_the_copy_that_was_compared(install: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "uv").write_bytes(b"uv")
+    manifest = {"files": {"uv": {"sha256": hashlib.sha256(b"uv").hexdigest()}}}
+    target = tmp_path / "own"
+    assert install.taken(str(tmp_path), manifest, "uv", str(target)) == str(target)
+    (tmp_path / "uv").write_bytes(b"planted")
+    assert target.read_bytes() == b"uv"
+    with pytest.raises(install.Failed, match="is not what it was"):
+        install.taken(str(tmp_path), manifest, "uv", str(target))
 
 
 def test_waiting_names_who_was_silent(install: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -247,3 +248,16 @@ def test_a_file_that_will_not_do_stops_the_job(
     assert subprocess.run(["grep", "-Eq", said], input=message, text=True, check=False).returncode == 0, message
     assert not list((job.run / "logs" / "0").glob("rank-*"))
     assert nothing_left(job)
+
+
+def test_the_word_beside_a_file_is_not_believed(site: Site) -> None:
+    """Content and record were changed together, after the job was submitted."""
+    file = site.store / "environments" / ENVIRONMENT_KEY / "environment.sqsh"
+    job = sealed(site, LINE)
+    damage(file)
+    record = json.loads((file.parent / "env.json").read_text(encoding="utf-8"))
+    record["sealed"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (file.parent / "env.json").write_text(json.dumps(record), encoding="utf-8")
+    assert job.finish() == 69
+    assert "is damaged as this node sees it" in job.outcome()["message"]
+    assert not list((job.run / "logs" / "0").glob("rank-*"))

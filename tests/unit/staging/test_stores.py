@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, tool
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import owned, stores, verified
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_read_only
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import share
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import Store, locate, stores_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.verified import Memory
@@ -242,3 +244,37 @@ def test_a_memory_that_others_can_write_is_none(tmp_path: Path) -> None:
     file.symlink_to(tmp_path / "away")
     assert not memory.knows("/thing", "0" * 64)
     assert not Memory(None).knows("/thing", "")
+
+
+# --- what a build takes from a store that others could once write
+
+
+def test_tools_and_locks_that_another_could_write_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "store"
+    for name in ("tools/uv-9.9.9/uv", "tools/python/cpython-3.11/bin/python3"):
+        (store / name).parent.mkdir(parents=True)
+        (store / name).write_text("#!/bin/sh\n", encoding="utf-8")
+        (store / name).chmod(0o755)
+    monkeypatch.setattr(tool.uv, "find", lambda places, _settings: [one for one in places if str(store) in one])
+    monkeypatch.setattr(tool.uv, "usual_places", lambda _settings: [])
+    environ = {"HOME": str(tmp_path), "UV_PYTHON_INSTALL_DIR": str(tmp_path / "none")}
+    assert tool.find_uv(str(store), None, None, {}) == [str(store / "tools/uv-9.9.9/uv")]
+    assert interpreter.managed(str(store), environ) == [str(store / "tools/python/cpython-3.11/bin/python3")]
+    (store / "tools").chmod(0o775)
+    assert tool.find_uv(str(store), None, None, {}) == []
+    assert interpreter.managed(str(store), environ) == []
+    stores.keep_own(own(store))
+    assert tool.find_uv(str(store), None, None, {}) == [str(store / "tools/uv-9.9.9/uv")]
+
+
+def test_one_content_is_shared_only_with_a_file_that_nobody_else_can_write(tmp_path: Path) -> None:
+    known, target = tmp_path / "sha256" / "digest", tmp_path / "image"
+    known.parent.mkdir()
+    known.write_bytes(b"evil")
+    known.chmod(0o664)
+    target.write_bytes(b"good")
+    share(str(target), str(known))
+    assert target.read_bytes() == b"good"
+    known.unlink()
+    share(str(target), str(known))
+    assert known.stat().st_ino == target.stat().st_ino
