@@ -61,6 +61,7 @@ RUNTIME_FILES = (
     "binding.sh",
     "chain.sh",
     "claim.sh",
+    "clearing.py",
     "container.sh",
     "data.sh",
     "disk.py",

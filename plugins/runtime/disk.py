@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import own  # noqa: E402
+from clearing import clear  # noqa: E402
 
 # The one folder that has the same name on every node: links in it lead to wherever the node has room.
 COMMON = "/tmp"
@@ -149,7 +150,7 @@ class Home:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with contextlib.suppress(OSError):
                     unmount(self.path)
-                    own.clear(folder, keep=("lock",))
+                    clear(folder, keep=("lock",))
             except OSError:
                 pass
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -219,7 +220,7 @@ def remove(folder):
         unmount(folder)
         if mounts(folder):
             raise OSError(f"{folder}: something is mounted there")
-        own.clear(descriptor)
+        clear(descriptor)
     finally:
         os.close(descriptor)
     os.rmdir(folder)

@@ -77,27 +77,3 @@ def opened(path):
     if stat.S_IMODE(status.st_mode) != 0o700:
         os.fchmod(folder, 0o700)
     return folder
-
-
-def clear(folder, keep=()):
-    """Remove what lies in an open folder. No link is followed and no mount entered. Raises OSError."""
-    with os.scandir(folder) as found:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found if entry.name not in keep]
-    for name, is_folder in entries:
-        if not is_folder:
-            os.unlink(name, dir_fd=folder)
-            continue
-        # A program may have taken its own rights away. By the descriptor: a path could lead elsewhere by now.
-        handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            if os.fstat(handle).st_dev != os.fstat(folder).st_dev:
-                raise OSError(errno.EBUSY, "another file system is mounted there", name)
-            os.chmod(f"/proc/self/fd/{handle}", 0o700)
-            inner = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        finally:
-            os.close(handle)
-        try:
-            clear(inner)
-        finally:
-            os.close(inner)
-        os.rmdir(name, dir_fd=folder)

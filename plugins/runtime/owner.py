@@ -17,12 +17,17 @@ import contextlib
 import getpass
 import json
 import os
+import re
+import stat
 import subprocess
 import sys
 import time
 
 PLACE = ".rankzero"
 PREFIX = "owner."
+NUMBERED = re.compile(r"owner\.([1-9][0-9]{0,8})")
+JOB = re.compile(r"[0-9]+([_.][0-9]+)?")
+MOST_CHARACTERS = 1 << 20
 REFUSED_EXIT = 75  # EX_TEMPFAIL of sysexits.h
 # How long (seconds) an owner that is about to end, or a Slurm that does not answer, is waited for.
 PATIENCE = 60
@@ -57,35 +62,55 @@ def myself():
 
 
 def read(path):
+    """The object in a regular file; None for anything else. Nothing here is waited for: it may be another user's."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            document = json.load(stream)
-    except (OSError, ValueError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, encoding="utf-8") as stream:
+            text = stream.read(MOST_CHARACTERS) if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
+        document = json.loads(text)
+    except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 
 
+def numbers_in(place):
+    """The numbers that are taken, the highest first."""
+    # Listing makes a network file system look again.
+    found = (NUMBERED.fullmatch(name) for name in os.listdir(place))
+    return sorted((int(one[1]) for one in found if one), reverse=True)
+
+
 def newest(place):
     """(number, owner) of the highest number; (0, None) where nobody was here. An owner of {} cannot be read."""
-    # Listing makes a network file system look again.
-    numbers = [int(name[len(PREFIX) :]) for name in os.listdir(place) if name[len(PREFIX) :].isdigit()]
-    if not numbers:
-        return 0, None
-    return max(numbers), read(os.path.join(place, f"{PREFIX}{max(numbers)}")) or {}
+    number = next(iter(numbers_in(place)), 0)
+    return number, owner_of(place, number) if number else None
+
+
+def owner_of(place, number):
+    """What a number's file says, in the types that we write; {} where it says anything else."""
+    owner = read(os.path.join(place, f"{PREFIX}{number}")) or {}
+    plain = all(isinstance(owner.get(name), str) for name in ("cluster", "job_id", "job_name", "run_dir", "user"))
+    return owner if plain and type(owner.get("attempt")) is int and JOB.fullmatch(owner["job_id"]) else {}
 
 
 def same(owner, mine, names):
     return all(owner.get(name) == mine[name] for name in names)
 
 
+def line(text):
+    """Somebody else's words as a part of one of our lines."""
+    return "".join(character if character.isprintable() else " " for character in str(text)[:500])
+
+
 def described(owner):
-    return "job {} of {} ({}, attempt {}; {})".format(
+    said = "job {} of {} ({}, attempt {}; {})".format(
         owner.get("job_id"),
         owner.get("user"),
         owner.get("job_name"),
-        int(owner.get("attempt", 0)) + 1,
+        owner.get("attempt", 0) + 1,
         owner.get("run_dir"),
     )
+    return line(said)
 
 
 def is_step(job_id):
@@ -119,9 +144,11 @@ def life(owner, mine):
     )
     # After these the same job may come back for its next attempt; a step does not.
     if written and (outcome.get("ended_by") not in ("signal", "requeue") or is_step(owner.get("job_id"))):
-        return False, "it has ended: {}".format(outcome.get("message"))
+        return False, line("it has ended: {}".format(outcome.get("message")))
     if owner.get("cluster") != mine["cluster"]:
-        return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(owner.get("cluster"))
+        return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(
+            line(owner.get("cluster"))
+        )
     state, name, complaint = asked(owner.get("job_id"))
     if complaint:
         return None, complaint
@@ -138,16 +165,33 @@ def life(owner, mine):
     return (None if state == "COMPLETING" else True), f"it is {state}"
 
 
+def first_obstacle(place, mine):
+    """(number, owner, alive, why) of the newest owner that may live, else of the newest that is dead.
+
+    All that are there count: where others may write, a number on top of a living owner's says nothing of that one.
+    """
+    others = [(number, owner_of(place, number)) for number in numbers_in(place)]
+    others = [(number, owner) for number, owner in others if not same(owner, mine, SAME_JOB)]
+    judged = [(number, owner, *life(owner, mine)) for number, owner in others]
+    return next((one for one in judged if one[2] is not False), judged[0] if judged else None)
+
+
 def take(folder):
     place, mine = os.path.join(folder, PLACE), myself()
-    os.makedirs(place, exist_ok=True)
-    temporary = os.path.join(place, ".{job_id}.{attempt}.{0}.tmp".format(os.getpid(), **mine))
-    with open(temporary, "w", encoding="utf-8") as stream:
+    os.makedirs(folder, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place)
+    # From here on names are those of the folder that was opened. Not through a link, which leads wherever it likes.
+    os.chdir(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+    temporary = ".{job_id}.{attempt}.{0}.tmp".format(os.getpid(), **mine)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as stream:
         json.dump(mine, stream)
         stream.flush()
         os.fsync(stream.fileno())
     try:
-        return contend(folder, place, temporary, mine)
+        return contend(folder, os.curdir, temporary, mine)
     finally:
         os.unlink(temporary)
 
@@ -163,8 +207,8 @@ def contend(folder, place, temporary, mine):
                     print(f"{folder} belongs to a later attempt of this job ({owner['attempt'] + 1})")
                     return REFUSED_EXIT
                 how = f"stays this job's, from attempt {owner['attempt'] + 1} on"
-            else:
-                alive, why = life(owner, mine)
+            elif (found := first_obstacle(place, mine)) is not None:
+                other, owner, alive, why = found
                 if alive is False and why.startswith("NODE_FAIL"):
                     failed_since = failed_since or time.monotonic()
                     if time.monotonic() - failed_since < REQUEUE_TIME:
@@ -177,7 +221,7 @@ def contend(folder, place, temporary, mine):
                     advice = (
                         "cancel it, or name another folder"
                         if alive
-                        else "if it is over, remove {}".format(os.path.join(place, f"{PREFIX}{number}"))
+                        else "if it is over, remove {}".format(os.path.join(folder, PLACE, f"{PREFIX}{other}"))
                     )
                     print(f"{folder} belongs to {described(owner)}: {why}; {advice}")
                     return REFUSED_EXIT
@@ -190,10 +234,10 @@ def contend(folder, place, temporary, mine):
             complaint = error.strerror
         now, owner = newest(place)
         if now == number + 1 and owner == mine:
-            for name in os.listdir(place):
-                if name[len(PREFIX) :].isdigit() and int(name[len(PREFIX) :]) <= number:
+            for other in numbers_in(place):
+                if other <= number:
                     with contextlib.suppress(OSError):
-                        os.unlink(os.path.join(place, name))
+                        os.unlink(os.path.join(place, f"{PREFIX}{other}"))
             print(f"{folder} {how}")
             return 0
         if now > number + 1 and read(wanted) == mine:

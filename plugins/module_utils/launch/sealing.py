@@ -17,6 +17,7 @@ COPIES = {
 }
 # Files of the job's runtime that mount the environment for an interactive session.
 PROGRAMS = (
+    "clearing.py",
     "disk.py",
     "extraction.py",
     "holding.py",

@@ -15,7 +15,6 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import socket
 import stat
 import time
@@ -23,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.clearing import remove_folder
 
 # A leftover of another machine may belong to a living process that cannot be seen from here. Nothing takes this long.
 ABANDONED_AFTER = 24 * 3600.0
@@ -129,12 +129,14 @@ def delete(doomed: str) -> None:
     if not os.path.isdir(doomed) or os.path.islink(doomed):
         os.unlink(doomed)
         return
-    while os.path.isdir(doomed):
-        # Two may sweep the same at once.
-        with contextlib.suppress(FileNotFoundError):
-            for folder, _folders, _files in os.walk(doomed):
-                os.chmod(folder, 0o700)
-            shutil.rmtree(doomed)
+    above = os.open(os.path.dirname(doomed), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while os.path.isdir(doomed):
+            # Two may sweep the same at once.
+            with contextlib.suppress(FileNotFoundError):
+                remove_folder(os.path.basename(doomed), above)
+    finally:
+        os.close(above)
 
 
 def sweep(parent: str) -> list[str]:

@@ -15,18 +15,21 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import lives, place, trouble
 
 # An owner touches its file this often; on another host one that has not been touched for STALE_SECONDS is nobody's.
 TOUCH_SECONDS = 20.0
 STALE_SECONDS = 300.0
 _LOOK_SECONDS = 0.1
+_MOST_BYTES = 1 << 16
 
 
 class Busy(RankzeroError):
@@ -83,7 +86,8 @@ def is_held(path: str) -> bool:
 def _own_file(path: str) -> str:
     """A file of this process alone beside the lock, holding who it is."""
     own = f"{path}.{place()}-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
-    owner = {"host": socket.gethostname(), "place": place(), "pid": os.getpid(), "time": time.time(), "own": own}
+    name = os.path.basename(own)
+    owner = {"host": socket.gethostname(), "place": place(), "pid": os.getpid(), "time": time.time(), "own": name}
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -121,7 +125,7 @@ def _break_stale(path: str) -> None:
             # By now another may have done it, and a living owner may have come.
             if _read(path) == found:
                 _unlink(path)
-                _unlink(str(_document(found).get("own", "")) if _beside(path, found) else "")
+                _unlink(_beside(path, found))
             _unlink(breaker)
         elif _age(breaker) > STALE_SECONDS:
             _unlink(breaker)
@@ -129,8 +133,13 @@ def _break_stale(path: str) -> None:
         _unlink(own)
 
 
-def _beside(path: str, content: bytes) -> bool:
-    return str(_document(content).get("own", "")).startswith(f"{path}.")
+def _beside(path: str, content: bytes) -> str:
+    """The owner's own file beside a lock, by what the lock says; empty where that is no file of this lock. Anybody who
+    may write there has had a say in it.
+    """
+    folder, lock = os.path.split(path)
+    name = os.path.basename(str(_document(content).get("own", "")))
+    return os.path.join(folder, name) if name.startswith(f"{lock}.") else ""
 
 
 def _stale(path: str, content: bytes) -> bool:
@@ -162,9 +171,11 @@ def _touch(own: str, over: threading.Event) -> None:
 
 
 def _read(path: str) -> bytes:
+    """The content of a lock; nothing where it is no file that we would write: a link, a pipe, or far too large."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:
+            return stream.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
     except OSError:
         return b""
 
@@ -179,7 +190,7 @@ def _document(content: bytes) -> dict[str, object]:
 
 def _owner(content: bytes) -> str:
     owner = _document(content)
-    return f"process {owner.get('pid')} on {owner.get('host')}" if owner else "a process that did not sign"
+    return printable(f"process {owner.get('pid')} on {owner.get('host')}") if owner else "a process that did not sign"
 
 
 def _unlink(path: str) -> None:

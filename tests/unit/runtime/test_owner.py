@@ -252,3 +252,52 @@ def test_the_script_takes_it_before_any_rank_and_ends_where_it_cannot(tmp_path: 
     assert (outcome["ended_by"], outcome["success"]) == ("setup", False)
     assert outcome["message"].startswith(f"checkpoint.dir: {place} belongs to job 7 of ")
     assert not (second.run / "work" / "never").exists()
+
+
+# --- where others may write
+
+
+def test_a_link_in_the_place_of_the_owners_is_not_followed(folder: Folder, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder.path.mkdir()
+    (folder.path / ".rankzero").symlink_to(elsewhere)
+    code, said = folder.ask("take", 1)
+    assert code == 73 and "cannot be taken" in said
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "list", "other types", "words for squeue", "brackets", "nothing"])
+def test_an_owner_that_we_would_not_write_is_an_obstacle_and_not_waited_for(folder: Folder, kind: str) -> None:
+    place = folder.path / ".rankzero"
+    place.mkdir(parents=True)
+    planted = place / "owner.1"
+    if kind == "pipe":
+        os.mkfifo(planted)
+    elif kind == "link":
+        planted.symlink_to("/dev/zero")
+    else:
+        owner = {**dict.fromkeys(("cluster", "job_name", "run_dir", "user"), "x"), "job_id": "7", "attempt": 0}
+        documents = {
+            "list": [owner],
+            "other types": {**owner, "attempt": "0"},
+            "words for squeue": {**owner, "job_id": "7 --help"},
+        }
+        text = {"brackets": "[" * 100_000, "nothing": ""}.get(kind) or json.dumps(documents.get(kind))
+        planted.write_text("" if kind == "nothing" else text, encoding="utf-8")
+    (place / "owner.x2").touch()
+    (place / "unknown7").touch()
+    code, said = folder.ask("take", 1)
+    assert code == 75 and "its owner's file cannot be read" in said and "owner.1" in said
+
+
+def test_a_dead_owner_on_top_of_a_living_one_does_not_hide_it(folder: Folder) -> None:
+    assert folder.ask("take", 1)[0] == 0
+    folder.squeue(
+        '[[ "$*" == *--jobs=1* ]] && echo "RUNNING|gpt.1" || { echo "Invalid job id specified" >&2; exit 1; }'
+    )
+    owner = json.loads((folder.path / ".rankzero" / "owner.1").read_text(encoding="utf-8"))
+    dead = {**owner, "job_id": "66", "job_name": "\x1b[2Jgone"}
+    (folder.path / ".rankzero" / "owner.900").write_text(json.dumps(dead), encoding="utf-8")
+    code, said = folder.ask("take", 2)
+    assert code == 75 and "belongs to job 1 of" in said and "\x1b" not in said

@@ -99,3 +99,33 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RankzeroError, match="cannot write below"), hold(str(tmp_path / "file" / "lock"), 0):
         pass
+
+
+@pytest.mark.parametrize("own", ["{lock}./../../victim", "{folder}/../victim", "../victim", "victim", 7, None, ["x"]])
+def test_a_stale_lock_that_names_a_path_removes_nothing_but_itself(tmp_path: Path, own: object) -> None:
+    """Whoever may write beside a lock has had a say in what it holds."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / "one.lock.").mkdir()
+    (folder / "victim").write_text("as it was", encoding="utf-8")
+    (tmp_path / "victim").write_text("as it was", encoding="utf-8")
+    lock = folder / "one.lock"
+    named = own.format(lock=lock, folder=folder) if isinstance(own, str) else own
+    lock.write_text(json.dumps({"place": locks.place(), "pid": 2**31 - 1, "own": named}), encoding="utf-8")
+    with hold(str(lock), 5):
+        pass
+    assert (folder / "victim").exists() and (tmp_path / "victim").exists()
+    assert sorted(os.listdir(folder)) == ["one.lock.", "victim"]
+
+
+def test_a_lock_that_is_a_pipe_or_a_link_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text(json.dumps({"place": locks.place(), "pid": 2**31 - 1}), encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("target")
+    for name in ("pipe", "link"):
+        with pytest.raises(Busy, match="that did not sign"), hold(str(tmp_path / name), 0):
+            pass
+        os.utime(tmp_path / name, (0, 0))
+        with hold(str(tmp_path / name), 5):
+            pass
+    assert sorted(os.listdir(tmp_path)) == ["target"]
