@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever a user writes reaches the program unchanged and executes nothing: real template, real runtime, real bash."""
+"""Whatever a user writes reaches the program unchanged and executes nothing: real template, real runtime, real bash.
+
+A job costs a second of processes, so that each carries a hundred strings; `benchmarks/run specs` has a script for each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import string
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import RUNTIME_NAMES, reserved
@@ -55,7 +58,15 @@ part = st.one_of(
     ),
     st.text(st.characters(exclude_characters="\0/\n%\\", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12),
 ).filter(lambda word: word not in (".", ".."))
-fast = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+
+
+def few(jobs: int) -> settings:
+    return settings(
+        max_examples=jobs,
+        # A job that fails shows its strings; to shrink them would take minutes.
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    )
 
 
 def armed(value: str, folder: Path) -> str:
@@ -85,13 +96,24 @@ def checked(job: Job, folder: Path, expected: set[str]) -> None:
     assert {path.name for path in folder.iterdir()} == {"canary", "tools", job.site.state.name, job.site.store.name}
 
 
-@fast
+@few(4)
 @given(
-    arguments=st.lists(text, max_size=5),
-    env=st.dictionaries(names, text, max_size=5),
-    secrets=st.dictionaries(names, text, max_size=3),
+    arguments=st.lists(text, min_size=60, max_size=100),
+    env=st.dictionaries(names, text, min_size=20, max_size=40),
+    secrets=st.dictionaries(names, text, min_size=10, max_size=20),
+    roots=st.tuples(part, part),
+    artifact=st.lists(part.filter(lambda word: word.strip()), min_size=10, max_size=20),
+    files=st.lists(part, min_size=40, max_size=60, unique=True),
 )
-def test_arguments_environment_and_secrets(arguments: list[str], env: dict[str, str], secrets: dict[str, str]) -> None:
+def test_arguments_environment_secrets_and_paths(
+    arguments: list[str],
+    env: dict[str, str],
+    secrets: dict[str, str],
+    roots: tuple[str, str],
+    artifact: list[str],
+    files: list[str],
+) -> None:
+    """Of paths: the roots on the cluster, files of the code snapshot, the artifact's path."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "canary").mkdir()
@@ -100,7 +122,18 @@ def test_arguments_environment_and_secrets(arguments: list[str], env: dict[str, 
         # A value that names its own variable is refused.
         env = {key: value.replace("$" + key, "$").replace("${" + key + "}", "$") for key, value in env.items()}
         secrets = {key: MARK + armed(value, folder) for key, value in secrets.items()}
-        job = Site(folder).job({"command": ["probe.py", *arguments], "env": env}, secrets=secrets)
+        site = Site(folder, "s" + roots[0], "t" + roots[1])
+        for file in files:
+            (site.code / ("f" + file)).write_text(file, encoding="utf-8")
+        path = "a" + "/".join(artifact)
+        job = site.job(
+            {
+                "command": ["probe.py", *arguments],
+                "env": env,
+                "artifact": {"path": path, "require": {"loss": {"lt": 2}}},
+            },
+            secrets=secrets,
+        )
         script = (job.run / "job.sbatch").read_text(encoding="utf-8")
         checked(job, folder, {"seen-0.json"})
         seen = job.seen()
@@ -111,34 +144,21 @@ def test_arguments_environment_and_secrets(arguments: list[str], env: dict[str, 
         # What the ranks' own wrapper uses stays with it.
         assert not [key for key in seen["env"] if key.startswith("rankzero_")]
         assert set(RUNTIME_NAMES) - {"GROUP_RANK"} <= set(seen["env"])
+        assert job.outcome()["artifact"]["path"] == str(job.run / "work" / path)
+        assert job.outcome()["success"] is True
+        for file in files:
+            assert (job.run / "work" / ("f" + file)).read_text(encoding="utf-8") == file
 
 
-@fast
-@given(line=text)
-def test_a_shell_line_is_one_argument_of_bash(line: str) -> None:
+@few(2)
+@given(lines=st.lists(text, min_size=60, max_size=100))
+def test_a_shell_line_is_one_argument_of_bash(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "canary").mkdir()
-        shell = 'printf %s "$BASH_EXECUTION_STRING" > "$RANKZERO_RUN_DIR/said"; exit 0\n' + armed(line, folder)
+        shell = 'printf %s "$BASH_EXECUTION_STRING" > "$RANKZERO_RUN_DIR/said"; exit 0\n' + armed(
+            "".join(lines), folder
+        )
         job = Site(folder).job({"shell": shell})
         checked(job, folder, {"said"})
         assert (job.run / "said").read_bytes() == shell.encode()
-
-
-@fast
-@given(
-    state=part, store=part, artifact=st.lists(part.filter(lambda word: word.strip()), min_size=1, max_size=2), file=part
-)
-def test_paths(state: str, store: str, artifact: list[str], file: str) -> None:
-    """Roots on the cluster, files of the code snapshot, the artifact's path."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "canary").mkdir()
-        site = Site(folder, "s" + state, "t" + store)
-        (site.code / ("f" + file)).write_text("data", encoding="utf-8")
-        path = "a" + "/".join(artifact)
-        job = site.job({"artifact": {"path": path, "require": {"loss": {"lt": 2}}}})
-        checked(job, folder, {"seen-0.json"})
-        assert job.outcome()["artifact"]["path"] == str(job.run / "work" / path)
-        assert job.outcome()["success"] is True
-        assert (job.run / "work" / ("f" + file)).read_text(encoding="utf-8") == "data"
