@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import Needs, needs, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_entry, walk
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot
 
@@ -65,9 +66,6 @@ def _files(folder: str, wanted: Needs) -> Snapshot:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            return stream.read()
+        return named_text(path, "containerfile", errors="surrogateescape")
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise RankzeroError(f"containerfile: {path} cannot be read: {error.strerror}.") from error

@@ -20,6 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.documents import typed_document
 
 _TEXTS = ("family", "what", "remedy")
 _KEYS = (*_TEXTS, "says", "raises", "examples", "retry", "blames_node")
@@ -61,7 +63,7 @@ def _files(paths: Sequence[str], cwd: str, problems: list[str]) -> list[str]:
             found += [os.path.join(full, name) for name in inside]
             if not inside:
                 problems.append(f"the folder {full} holds no *.yml")
-        elif os.path.isfile(full):
+        elif os.path.exists(full):
             found.append(full)
         else:
             problems.append(f"there is no file {full} on the controller; give a YAML file, or a folder of them")
@@ -71,9 +73,11 @@ def _files(paths: Sequence[str], cwd: str, problems: list[str]) -> list[str]:
 def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str, Any]]]:
     """(place for messages, family) of one file."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            data = yaml.safe_load(stream)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        data = typed_document(named_text(path, "families"))
+    except RankzeroError as error:
+        problems.append(error.message.removeprefix("families: "))
+        return []
+    except (OSError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else path
         problems.append(f"{where} is not YAML: {getattr(error, 'problem', None) or error}")

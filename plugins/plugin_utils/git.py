@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 
 MARKER = ".git"
 # Of the environment only this reaches git. Its own variables (GIT_*) would point it elsewhere, or name programs.
@@ -31,7 +32,6 @@ _FORMATS = {"extensions.objectformat": ("sha1", "sha256"), "extensions.refstorag
 _SHARED = ("objects", "refs", "reftable", "packed-refs", "shallow")
 # Seconds for one query: a damaged repository must not hold a launch for ever.
 _PATIENCE = 600
-_SMALL = 1 << 20
 
 _OWN_CONFIGURATION = """\
 [core]
@@ -197,16 +197,9 @@ class Git:
 def read_small(path: str) -> bytes | None:
     """The content of one of git's own files; None where there is none. Raises RankzeroError for other kinds."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
+        return named_text(path, "git", errors="surrogateescape").encode("utf-8", "surrogateescape")
+    except FileNotFoundError:
         return None
-    except OSError as error:
-        raise RankzeroError(f"git: {path} cannot be read ({error.strerror})") from error
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _SMALL:
-            raise RankzeroError(f"git: {path} is no file of git: it must be a plain file of at most {_SMALL} bytes")
-        return stream.read(_SMALL)
 
 
 def _is_plain(path: str) -> bool:

@@ -9,7 +9,6 @@ templated, tags and merge keys are refused. `null`, `~` and an empty value delet
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,75 +25,24 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading impo
     split_cluster,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
-
-# Far more than any job needs; aliases of aliases could otherwise fill the memory of the controller.
-MOST_VALUES = 20_000
-
-
-class _TextLoader(yaml.BaseLoader):
-    """BaseLoader that keeps text as text, knows null, and refuses tags, merge keys and doubled keys."""
-
-    lines: dict[str, int]
-    values = 0
-
-    def build(self, node: Any, path: str) -> Any:
-        if node.tag.startswith("!") or (
-            node.tag.startswith("tag:yaml.org") and node.tag.rsplit(":", 1)[1] not in ("str", "map", "seq")
-        ):
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the tag {node.tag} is not allowed: a job file is plain data", node.start_mark
-            )
-        self.values += 1
-        if self.values > MOST_VALUES:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"it holds more than {MOST_VALUES} values; do its aliases multiply?", node.start_mark
-            )
-        if path:
-            self.lines[path] = node.start_mark.line + 1
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.build(item, f"{path}[{index}]") for index, item in enumerate(node.value)]
-        if node.style is None and node.value in ("", "~", "null", "Null", "NULL"):
-            return None
-        return node.value
-
-    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value
-            if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
-            if key in result:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands here twice", key_node.start_mark
-                )
-            below = f"{path}.{key}" if path else key
-            result[key] = self.build(value_node, below)
-            self.lines[below] = key_node.start_mark.line + 1
-        return result
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.documents import json_document, text_document
 
 
 def parse_job_text(text: str, name: str) -> Layer:
     """The layer of a job file's text; raises RankzeroError with file and line where it is no YAML map."""
-    manifest = _manifest(text)
-    if manifest is not None:
-        # launch.json of an earlier run carries the spec that made it.
-        if not isinstance(manifest.get("spec"), dict):
+    # launch.json of an earlier run carries the spec that made it. As YAML, escaped characters would stay in halves.
+    document = json_document(text, f"job: {name} is not a job file")
+    if isinstance(document, dict) and "rankzero_launch" in document:
+        if not isinstance(document.get("spec"), dict):
             raise RankzeroError(f"job: {name} is a launch manifest without a `spec`")
-        return Layer(name, manifest["spec"])
-    lines: dict[str, int] = {}
+        return Layer(name, document["spec"])
     try:
-        loader = _TextLoader(text)
-        loader.lines = lines
-        node = loader.get_single_node()
-        data = loader.build(node, "") if node is not None else None
+        data, lines = text_document(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         raise RankzeroError(f"job: {where} is not a job file: {getattr(error, 'problem', None) or error}") from error
-    except RecursionError as error:
-        raise RankzeroError(f"job: {name} is not a job file: an alias stands inside of what it names") from error
     if not isinstance(data, dict):
         raise RankzeroError(
             f"job: {name} must hold a map with at least `name` and `command`, not {type(data).__name__}"
@@ -102,27 +50,15 @@ def parse_job_text(text: str, name: str) -> Layer:
     return Layer(name, data, lines)
 
 
-def _manifest(text: str) -> dict[str, Any] | None:
-    """The document of a launch.json, or None. Read as JSON: YAML would not join the halves of an escaped character."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) and "rankzero_launch" in document else None
-
-
 def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
     """(layer, folder of the file). A relative path is looked up from `cwd`."""
     full = os.path.join(cwd, os.path.expanduser(path))
     try:
-        with open(full, encoding="utf-8") as stream:
-            text = stream.read()
+        text = named_text(full, "job")
     except FileNotFoundError:
         raise RankzeroError(
             f"job: there is no file {full} on the controller; give a path relative to {cwd} or an absolute one"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RankzeroError(f"job: {full} cannot be read: {error}") from error
     return parse_job_text(text, os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full), os.path.dirname(
         full
     )

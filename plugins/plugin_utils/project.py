@@ -11,6 +11,10 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import MOST_BYTES, named_text
+
+# A program writes it, with an entry for each file of each package.
+MOST_LOCK_BYTES = 50_000_000
 
 
 def project_recipe(folder: str, wanted: Mapping[str, Any]) -> Recipe:
@@ -25,15 +29,12 @@ def project_recipe(folder: str, wanted: Mapping[str, Any]) -> Recipe:
             f"environment.project: there is no pyproject.toml in {os.path.abspath(folder)}. "
             "Name the folder that has it, or set environment.mode to none."
         )
-    lock = _read(os.path.join(folder, "uv.lock"))
+    lock = _read(os.path.join(folder, "uv.lock"), MOST_LOCK_BYTES)
     return recipe(pyproject, lock, wanted["extras"], wanted["python"], wanted["torch"], wanted["mode"], wanted)
 
 
-def _read(path: str) -> str | None:
+def _read(path: str, most: int = MOST_BYTES) -> str | None:
     try:
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
+        return named_text(path, "environment.project", most)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RankzeroError(f"environment.project: {path} cannot be read: {error}") from error

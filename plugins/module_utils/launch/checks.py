@@ -193,7 +193,7 @@ def _threads(spec: LaunchSpec) -> Iterator[Finding]:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         # Nested levels are given as a list; the first one counts.
         first = spec.env.get(name, "").split(",")[0].strip()
-        threads = int(first) if first.isdecimal() else 0
+        threads = int(first) if first.isdecimal() and len(first) < 10 else 0
         if threads * shape.ranks_per_node > shape.cpus_per_node:
             yield (
                 [f"env.{name}", "resources.cpus_per_rank", "launcher.ranks_per_node"],

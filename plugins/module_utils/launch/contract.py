@@ -13,12 +13,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _ORDERED = ("lt", "le", "gt", "ge")
+# Beyond, a whole number is no finite float.
+_LARGEST = 10**300
 
 
 def _number(value: object) -> float | int | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) < _LARGEST else math.inf
+    if isinstance(value, float):
         return value
-    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]+", value):
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,300}", value):
         return int(value)
     if isinstance(value, str) and re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value):
         return float(value)

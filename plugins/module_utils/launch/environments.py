@@ -54,7 +54,7 @@ class Environment:
         example="x86_64-manylinux_2_28",
     )
     python: str | None = option(
-        t.text(r"[0-9]+\.[0-9]+", 'a Python version such as "3.11"'),
+        t.text(r"[0-9]{1,4}\.[0-9]{1,4}", 'a Python version such as "3.11"'),
         "Python of the environment; the cluster's own where it is not given.",
         key=False,
         example="3.11",

@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option
 
-_SIZE = t.text(r"[0-9]+[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
+_SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
 # As sbatch reads sizes: without a unit they are MiB.
 _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 

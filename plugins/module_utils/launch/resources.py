@@ -58,7 +58,7 @@ class Resources:
         example=12,
     )
     memory: str | None = option(
-        t.text(r"[0-9]+[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
+        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
         "Memory of each node; 0 is all of it. The partition's default where it is not given.",
         key=False,
         short="memory",
@@ -129,7 +129,7 @@ class Launcher:
         example=29500,
     )
     attach: str | None = option(
-        t.text(r"[0-9]+(_[0-9]+)?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
+        t.text(r"[0-9]{1,18}(_[0-9]{1,18})?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
         "Run inside this job, which is running already (salloc, or any other of yours), instead of queueing one (L4).",
         key=False,
         short="attach",

@@ -333,7 +333,7 @@ class ClusterSettings:
         example="/scratch/ml/caches",
     )
     min_free: str = option(
-        t.text(r"[0-9]+[KMGT]?", "a size such as 500M or 2G"),
+        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 500M or 2G"),
         "What must be free at state_root and store_root (disk and quota) before anything is submitted; 0 is no check.",
         "100M",
         key=False,

@@ -47,7 +47,7 @@ def _number(value: object, name: str) -> float:
     # YAML 1.1 reads 1e-5 as text and 0.1 as a number: nothing is lost in a number of a range.
     try:
         number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise t.Invalid(f"{name} must be a number, not {t.shown(value)}")

@@ -129,7 +129,8 @@ def choice(*names: str) -> Type:
 
 
 _TIME = re.compile(
-    r"(?:(?P<days>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+)(?::(?P<ds>\d+))?)?)|(?P<a>\d+)(?::(?P<b>\d+)(?::(?P<c>\d+))?)?",
+    r"(?:(?P<days>\d{1,9})-(?P<dh>\d{1,9})(?::(?P<dm>\d{1,9})(?::(?P<ds>\d{1,9}))?)?)"
+    r"|(?P<a>\d{1,9})(?::(?P<b>\d{1,9})(?::(?P<c>\d{1,9}))?)?",
     re.ASCII,
 )
 
@@ -155,7 +156,7 @@ def _parse_time(value: object) -> str:
     return value
 
 
-TIME = Type("Slurm time", _parse_time, {"type": "string", "pattern": r"^[0-9]+(-[0-9]+)?(:[0-9]+){0,2}$"})
+TIME = Type("Slurm time", _parse_time, {"type": "string", "pattern": r"^[0-9]{1,9}(-[0-9]{1,9})?(:[0-9]{1,9}){0,2}$"})
 
 
 def memory_mib(text: str | None) -> int | None:

@@ -35,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     trouble,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
 
@@ -51,6 +52,8 @@ _USUAL = (
 )
 _HASHED = re.compile(r"\S+#(sha256:)?[0-9a-f]{32,64}")
 _WAIT = 3600.0
+# An explicit lock has a line for each package.
+_MOST_TEXT = 10_000_000
 _FORMAT = 1
 
 
@@ -79,9 +82,8 @@ def conda_recipe(path: str) -> CondaRecipe:
             return CondaRecipe(
                 "archive", path=os.path.abspath(path), sha256=file_sha256(path), size=os.path.getsize(path)
             )
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
+        text = named_text(path, "environment.file", _MOST_TEXT)
+    except OSError as error:
         raise RankzeroError(
             f"environment.file: {path} cannot be read ({error}). Name an environment.yml, an explicit lock "
             f"(`conda list --explicit --md5`) or a conda-pack archive ({', '.join(ARCHIVES)})."

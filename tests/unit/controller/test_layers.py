@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import manifest, plan
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.documents import MOST_VALUES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import (
-    MOST_VALUES,
     Job,
     load_job_file,
     parse_job_text,
@@ -96,7 +96,7 @@ def test_null_deletes_and_quoted_null_is_text(null: str) -> None:
         ("? [a, b]\n: 1\n", r"job: jobs/x.yml:1 is not a job file: a key must be text"),
         ("a: 1\n---\nb: 2\n", r"job: jobs/x.yml:2 is not a job file: "),
         ("a: *nowhere\n", r"job: jobs/x.yml:1 is not a job file: found undefined alias"),
-        ("a: &a [*a]\n", r"job: jobs/x.yml is not a job file: an alias stands inside of what it names"),
+        ("a: &a [*a]\n", r"job: jobs/x.yml:1 is not a job file: an alias stands inside of what it names"),
         ("a: \x07\n", r"job: jobs/x.yml is not a job file: .*special characters are not allowed"),
         ("\tname: x\n", r"job: jobs/x.yml:1 is not a job file: "),
         ("", r"job: jobs/x.yml must hold a map with at least `name` and `command`, not NoneType"),
@@ -132,7 +132,7 @@ def test_merge_keys_are_ordinary_keys_and_so_unknown() -> None:
             "none.yml",
             r"job: there is no file \S+/none.yml on the controller; give a path relative to \S+ or an absolute",
         ),
-        ("folder", r"job: \S+/folder cannot be read: .*Is a directory"),
+        ("folder", r"job: \S+/folder cannot be read: it is a folder"),
         ("binary.yml", r"job: \S+/binary.yml cannot be read: .*codec can't decode"),
     ],
 )
