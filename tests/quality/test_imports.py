@@ -200,3 +200,47 @@ def test_one_file_starts_git() -> None:
 )
 def test_a_line_that_starts_git_is_seen(text: str) -> None:
     assert GIT_LINE.search(text)
+
+
+#: What opens or lists files in the rooms that read state roots: `file function` -> why it is not for state.py.
+OPENS_ITSELF = {
+    "slurm/attach.py start": "writes srun's own words, into a run directory that was just made",
+    "slurm/attach.py _said": "reads them back",
+    "slurm/containers.py image_trouble": "an image that the user names",
+    "slurm/folders.py _write_secrets": "files of secrets that the user names",
+    "slurm/glance.py _look": "a descriptor that was opened with care",
+    "slurm/glance.py _logs": "a descriptor that was opened with care",
+    "slurm/glance.py _opened": "an artifact in a run of one's own",
+    "slurm/glance.py _bounded": "a descriptor that was opened with care",
+    "slurm/journal.py _append": "appends, and follows no link",
+    "slurm/logs.py collect": "names of logs; they are opened one by one with care",
+    "slurm/logs.py write_archive": "a new archive in a folder of its own",
+    **dict.fromkeys(
+        [f"slurm/logs.py {name}" for name in ("place_of", "mark", "read_index", "write_index", "holdings", "unpack")],
+        "the folder on the controller",
+    ),
+    "slurm/places.py _text": "the kernel's own files",
+    "slurm/site_files.py read_present": "the site's files",
+    "slurm/state.py create": "new files",
+    "store/look.py last_use": "times only",
+    "store/look.py caches": "names and owners only",
+    "store/look.py newest": "times only",
+    "store/look.py size": "sizes only",
+    "store/look.py run_directories": "names only",
+    "store/look.py _entries": "names only, below folders that are no links",
+    "store/prune.py _wanted": "a new file, for the file system's time",
+    "store/prune.py _sweep": "names only",
+}
+OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk"}
+
+
+def test_files_of_a_state_root_are_opened_in_one_way() -> None:
+    """What is read there decides over launches: module_utils/slurm/state.py reads it, with the owner in mind."""
+    found = set()
+    for path in (one for one in LIBRARY if one.split("/")[2] in ("slurm", "reconcile", "store")):
+        for function in ast.walk(ast.parse(read(path))):
+            if isinstance(function, ast.FunctionDef):
+                calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+                if calls & OPENING:
+                    found.add(f"{path.removeprefix('plugins/module_utils/')} {function.name}")
+    assert found == set(OPENS_ITSELF), bullet_list(sorted(found ^ set(OPENS_ITSELF)))

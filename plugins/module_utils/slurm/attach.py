@@ -92,7 +92,8 @@ class Starter:
                 "Run against a login node that has it."
             )
         self.slurm.commands += 1
-        with open(self.log, "wb") as log:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.log, flags, 0o644), "wb") as log:
             process = subprocess.Popen(
                 [program, *argv],
                 stdin=subprocess.DEVNULL,
