@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent, settle
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import make_folder, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
 
 
@@ -37,6 +38,8 @@ def prepare(
         inside = allocation.described(found, nodes, time.time())
     # FOLDER is state_root/shells/NAME/KEY.
     state_root = os.path.normpath(os.path.join(folder, "../../.."))
+    # The session's script is executed from there.
+    own(state_root)
     given, _sources = settle(
         {"files": files, "refs": refs}, refs, stores, state_root, slurm.note, check_mode=check_mode
     )
@@ -54,8 +57,8 @@ def _lay_out(folder: str, files: Mapping[str, str], code: str | None, check_mode
     try:
         changed = not os.path.isdir(work)
         if not check_mode:
-            os.makedirs(work, exist_ok=True)
-            os.makedirs(os.path.join(folder, "home", ".cache"), exist_ok=True)
+            make_folder(work)
+            make_folder(os.path.join(folder, "home", ".cache"))
         for name, text in files.items():
             path = os.path.join(folder, name)
             changed = bool(write_text(path, text, check_mode=check_mode)["changed"]) or changed

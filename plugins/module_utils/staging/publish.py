@@ -81,7 +81,9 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
 
 
 def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, object]:
-    """Make the file `path` hold `text`, by rename. Returns changed, path and diff as a module does."""
+    """Make the file `path` hold `text`, by rename; nobody else may write it. Returns changed, path and diff as a module
+    does.
+    """
     try:
         with open(path, encoding="utf-8") as stream:
             before = stream.read()
@@ -93,7 +95,8 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
     if changed and not check_mode:
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
-            with open(temporary, "w", encoding="utf-8") as stream:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as stream:
                 stream.write(text)
             os.replace(temporary, path)
         except OSError as error:
