@@ -83,7 +83,7 @@ PLANTS: dict[str, Plant] = {
     "a state root over a link of the attacker's": Plant(
         f"printf %s '{EXCLUSION}' > $STATE/clusters/lab/nodes/node01.json; ln -s $STATE $STATE.link",
         into="first",
-        look="runs",
+        look="excluded",
         at="$STATE.link",
         believed=[],
     ),
@@ -204,7 +204,7 @@ def test_a_launch_is_not_taken_from_a_verdict_that_another_user_has_planted(atta
 def test_looking_at_the_attackers_run_executes_and_writes_nothing(attack_lab: AttackLab, user: User) -> None:
     """A runtime that the job script names, links for logs and for what a diagnosis writes."""
     canary = attack_lab.canary()
-    artifact = {"path": "out/r.json", "require": {"loss": {"lt": 2}}, "then": "continue"}
+    artifact = {"path": "out/r.json", "require": {"loss": {"lt": 2}}, "then": "let_run"}
     job = attack_lab.job("until [ -e go ]; do sleep 0.1; done", artifact=artifact)
     launch = attack_lab.launch_as(ATTACKER, job)
     run, site = launch["run_dir"], attack_lab.site
