@@ -85,22 +85,42 @@ def plugin_names(kind: str) -> list[str]:
     return [Path(path).stem for path in files(f"plugins/{kind}/", ".py") if not path.endswith("__init__.py")]
 
 
+def syntax_tree(path: str) -> ast.Module:
+    """A tracked Python file, parsed once for all tests of a process."""
+    return _parsed(path, read(path))
+
+
+@functools.cache
+def _parsed(path: str, text: str) -> ast.Module:
+    return ast.parse(text, path)
+
+
+@functools.cache
 def module_documentation(name: str, variable: str = "DOCUMENTATION") -> str:
     """The text of a documentation variable of a module; empty when it has none."""
-    for node in ast.parse(read(f"plugins/modules/{name}.py")).body:
+    for node in syntax_tree(f"plugins/modules/{name}.py").body:
         if isinstance(node, ast.Assign) and any(getattr(target, "id", None) == variable for target in node.targets):
             value = ast.literal_eval(node.value)
             return value if isinstance(value, str) else ""
     return ""
 
 
-def imported_modules(path: str) -> Iterator[tuple[int, str]]:
+def imported_modules(path: str) -> tuple[tuple[int, str], ...]:
     """Line and dotted name of everything that a Python file imports, also inside functions.
 
-    `from a.b import c` yields `a.b.c` where that is a module of this collection, else `a.b`. A relative import yields a
+    `from a.b import c` gives `a.b.c` where that is a module of this collection, else `a.b`. A relative import gives a
     name that begins with dots.
     """
-    for node in ast.walk(ast.parse(read(path), path)):
+    return _imports(syntax_tree(path))
+
+
+@functools.cache
+def _imports(tree: ast.Module) -> tuple[tuple[int, str], ...]:
+    return tuple(_each_import(tree))
+
+
+def _each_import(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -110,6 +130,7 @@ def imported_modules(path: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base
 
 
+@functools.cache
 def _is_module(dotted: str) -> bool:
     if not dotted.startswith(f"{COLLECTION}."):
         return False

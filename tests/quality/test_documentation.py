@@ -9,12 +9,12 @@ import ast
 import functools
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from tests.repository import ROOT, bullet_list, files, load_yaml, module_documentation, plugin_names, read
+from tests.repository import ROOT, bullet_list, files, load_yaml, module_documentation, plugin_names, read, syntax_tree
 
 MODULES = plugin_names("modules")
 GROUP_FRAGMENT = "rankzero.slurm.attributes.actiongroup_slurm"
@@ -22,17 +22,19 @@ GROUP_FRAGMENT = "rankzero.slurm.attributes.actiongroup_slurm"
 OUTSIDE_THE_GROUP = {"lab_cluster": "makes a cluster; the group holds what works on one"}
 
 
+@functools.cache
 def documentation(name: str) -> dict[str, Any]:
     loaded = yaml.safe_load(module_documentation(name))
     assert isinstance(loaded, dict), f"plugins/modules/{name}.py has no DOCUMENTATION"
     return loaded
 
 
+@functools.cache
 def fragment(full_name: str) -> dict[str, Any]:
     """A documentation fragment of ours: `rankzero.slurm.attributes.actiongroup_slurm`."""
     _, _, file, *rest = full_name.split(".")
     variable = (rest[0] if rest else "documentation").upper()
-    for node in ast.walk(ast.parse(read(f"plugins/doc_fragments/{file}.py"))):
+    for node in ast.walk(syntax_tree(f"plugins/doc_fragments/{file}.py")):
         if isinstance(node, ast.Assign) and any(getattr(target, "id", None) == variable for target in node.targets):
             loaded = yaml.safe_load(ast.literal_eval(node.value))
             assert isinstance(loaded, dict)
@@ -56,16 +58,26 @@ def nested_names(options: dict[str, Any]) -> Iterator[str]:
         yield from nested_names(option.get("suboptions") or {})
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_module_states_its_attributes(name: str) -> None:
+def missing_attributes(name: str) -> Iterator[str]:
     doc = documentation(name)
     fragments = doc.get("extends_documentation_fragment", [])
-    assert "rankzero.slurm.attributes" in fragments
+    if "rankzero.slurm.attributes" not in fragments:
+        yield f"{name} does not extend rankzero.slurm.attributes"
     for attribute in ("check_mode", "diff_mode"):
-        assert doc.get("attributes", {}).get(attribute, {}).get("support") in ("full", "partial", "none"), attribute
-    assert (GROUP_FRAGMENT in fragments) == (name not in OUTSIDE_THE_GROUP)
-    assert doc["module"] == name
-    assert doc.get("version_added"), "version_added"
+        if doc.get("attributes", {}).get(attribute, {}).get("support") not in ("full", "partial", "none"):
+            yield f"{name} does not say its support of {attribute}"
+    if (GROUP_FRAGMENT in fragments) == (name in OUTSIDE_THE_GROUP):
+        yield f"{name}: {GROUP_FRAGMENT} goes with the modules of the action group, and with no other"
+    if doc["module"] != name:
+        yield f"{name} calls itself {doc['module']}"
+    if not doc.get("version_added"):
+        yield f"{name} has no version_added"
+
+
+def test_modules_state_their_attributes() -> None:
+    assert MODULES, "no module was found: the tests of this file would pass on anything"
+    missing = [problem for name in MODULES for problem in missing_attributes(name)]
+    assert not missing, bullet_list(missing)
 
 
 def test_action_group_holds_exactly_our_modules() -> None:
@@ -73,25 +85,40 @@ def test_action_group_holds_exactly_our_modules() -> None:
     assert group == sorted(set(MODULES) - set(OUTSIDE_THE_GROUP))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_are_tasks_that_use_the_module_by_its_full_name(name: str) -> None:
+def wrong_examples(name: str) -> Iterator[str]:
     tasks = yaml.safe_load(module_documentation(name, "EXAMPLES"))
-    assert isinstance(tasks, list) and tasks, "EXAMPLES is a list of tasks"
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        yield f"EXAMPLES of {name} is not a list of tasks"
+        return
     for task in tasks:
-        assert isinstance(task, dict) and task.get("name"), f"an example needs a name: {task!r}"
-    options = set(all_options(name))
+        if not task.get("name"):
+            yield f"an example of {name} needs a name: {task!r}"
     used = [task[f"rankzero.slurm.{name}"] or {} for task in tasks if f"rankzero.slurm.{name}" in task]
-    assert used, f"no example uses rankzero.slurm.{name}"
-    unknown = sorted({option for arguments in used for option in arguments} - options)
-    assert not unknown, f"the examples use options that the module does not have: {unknown}"
+    if not used:
+        yield f"no example uses rankzero.slurm.{name}"
+    unknown = sorted({option for arguments in used for option in arguments} - set(all_options(name)))
+    if unknown:
+        yield f"the examples of {name} use options that it does not have: {unknown}"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_returned_value_is_described(name: str) -> None:
+def test_examples_are_tasks_that_use_the_module_by_its_full_name() -> None:
+    wrong = [problem for name in MODULES for problem in wrong_examples(name)]
+    assert not wrong, bullet_list(wrong)
+
+
+def undescribed_values(name: str) -> Iterator[str]:
     values = yaml.safe_load(module_documentation(name, "RETURN"))
-    assert isinstance(values, dict) and values, "RETURN is a map of values"
+    if not isinstance(values, dict) or not values:
+        yield f"RETURN of {name} is not a map of values"
+        return
     for key, value in values.items():
-        assert value.get("description") and value.get("returned") and value.get("type"), f"RETURN {key}"
+        if not (value.get("description") and value.get("returned") and value.get("type")):
+            yield f"RETURN of {name}: {key} lacks description, returned or type"
+
+
+def test_every_returned_value_is_described() -> None:
+    undescribed = [problem for name in MODULES for problem in undescribed_values(name)]
+    assert not undescribed, bullet_list(undescribed)
 
 
 @functools.cache
@@ -105,27 +132,36 @@ def texts_of_tests() -> dict[str, str]:
     }
 
 
-def untested(names: set[str], mentioning: str = "") -> list[str]:
-    """Those of `names` that no test text holds as a word; only texts that hold `mentioning` count."""
-    words: set[str] = set()
-    for text in texts_of_tests().values():
-        if mentioning in text:
-            words.update(re.findall(r"\w+", text))
-    return sorted(names - words)
+@functools.cache
+def words_of_tests(mentioning: str = "") -> set[str]:
+    """Every word of the texts that hold `mentioning`."""
+    return {word for text in texts_of_tests().values() if mentioning in text for word in words(text)}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_module_option_is_used_by_a_test(name: str) -> None:
+@functools.cache
+def words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+def test_every_module_option_is_used_by_a_test() -> None:
     """A word in a test is weak evidence that an option works; its absence is strong evidence that nobody looked."""
-    own = untested(set(all_options(name)), mentioning=name)
-    nested = untested(set(nested_names(all_options(name))))
-    missing = sorted({*own, *nested})
-    assert not missing, f"no test of {name} names:" + bullet_list(missing)
+    missing = [
+        f"{name}: {option}"
+        for name in MODULES
+        for option in sorted(
+            (set(all_options(name)) - words_of_tests(mentioning=name))
+            | (set(nested_names(all_options(name))) - words_of_tests())
+        )
+    ]
+    assert not missing, "no test of the module names its option:" + bullet_list(missing)
 
 
-@pytest.mark.parametrize("role", sorted({path.split("/")[1] for path in files("roles/")}))
-def test_every_role_option_is_used_by_a_test(role: str) -> None:
-    missing = untested(set(load_yaml(f"roles/{role}/defaults/main.yml") or {}))
+def test_every_role_option_is_used_by_a_test() -> None:
+    missing = [
+        f"{role}: {option}"
+        for role in sorted({path.split("/")[1] for path in files("roles/")})
+        for option in sorted(set(load_yaml(f"roles/{role}/defaults/main.yml") or {}) - words_of_tests())
+    ]
     assert not missing, "no test or scenario sets:" + bullet_list(missing)
 
 
@@ -137,18 +173,26 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower().replace("`", "")).replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    broken = []
+def broken_links(page: str) -> Iterator[str]:
     for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", read(page)):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
         file = (ROOT / page).parent / path if path else ROOT / page
         if not file.exists():
-            broken.append(f"{target}: no such file")
-        elif anchor and anchor not in map(slug, re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)):
-            broken.append(f"{target}: no such heading")
+            yield f"{page}: {target}: no such file"
+        elif anchor and anchor not in anchors(file):
+            yield f"{page}: {target}: no such heading"
+
+
+@functools.cache
+def anchors(file: Path) -> set[str]:
+    return set(map(slug, re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)))
+
+
+def test_links_lead_somewhere() -> None:
+    assert PAGES
+    broken = [problem for page in PAGES for problem in broken_links(page)]
     assert not broken, bullet_list(broken)
 
 
@@ -156,8 +200,10 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):", read("Makefile"), re.M))
 
 
-@pytest.mark.parametrize("page", [*PAGES, "scripts/bootstrap"])
-def test_make_targets_that_are_named_exist(page: str) -> None:
-    named = set(re.findall(r"(?:^\s*|[`$] ?)make ([a-z][a-z-]*)", read(page), re.M))
-    unknown = sorted(named - make_targets())
-    assert not unknown, f"{page} tells people to run targets that the Makefile does not have: {unknown}"
+def test_make_targets_that_are_named_exist() -> None:
+    unknown = [
+        f"{page} tells people to run `make {target}`, which the Makefile does not have"
+        for page in [*PAGES, "scripts/bootstrap"]
+        for target in sorted(set(re.findall(r"(?:^\s*|[`$] ?)make ([a-z][a-z-]*)", read(page), re.M)) - make_targets())
+    ]
+    assert not unknown, bullet_list(unknown)
