@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from pathlib import Path
-
-import pytest
 
 from tests.repository import bullet_list, files, run
 
@@ -30,26 +29,28 @@ def test_installed_collection_is_complete_by_its_own_checksums(installed_collect
     run("ansible-galaxy", "collection", "verify", "--offline", "-p", installed_collections, "rankzero.slurm", env=where)
 
 
-@pytest.mark.parametrize("playbook", [Path(path).stem for path in files("playbooks/", ".yml") if path.count("/") == 1])
-def test_playbook_of_the_installed_collection_runs_by_its_full_name(
-    playbook: str, installed_collections: Path, tmp_path: Path
+def test_playbooks_of_the_installed_collection_run_by_their_full_names(
+    installed_collections: Path, tmp_path: Path
 ) -> None:
-    """From a user's folder, without the checkout. The run itself is in tests/cluster."""
-    command = ("ansible-playbook", "--syntax-check", "--inventory", "localhost,", "-e", "nodes=2")
-    where = {"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)}
-    run(*command, f"rankzero.slurm.{playbook}", cwd=tmp_path, env=where)
-
-
-@pytest.mark.parametrize("name", [Path(path).stem for path in files("plugins/modules/", ".py")])
-def test_installed_module_shows_its_documentation(name: str, installed_collections: Path, tmp_path: Path) -> None:
+    """From a user's folder, without the checkout, all in one start. The runs themselves are in tests/cluster."""
+    playbooks = [Path(path).stem for path in files("playbooks/", ".yml") if path.count("/") == 1]
     shown = run(
-        "ansible-doc",
-        "--json",
-        f"rankzero.slurm.{name}",
+        *("ansible-playbook", "--syntax-check", "--inventory", "localhost,", "-e", "nodes=2"),
+        *(f"rankzero.slurm.{name}" for name in playbooks),
         cwd=tmp_path,
         env={"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)},
-    )
-    assert f'"rankzero.slurm.{name}"' in shown.stdout
+    ).stdout
+    read = re.findall(rf"^playbook: {re.escape(str(installed_collections))}/.*/(\w+)\.yml$", shown, re.M)
+    assert playbooks and read == playbooks, shown
+
+
+def test_installed_modules_show_their_documentation(installed_collections: Path, tmp_path: Path) -> None:
+    names = [f"rankzero.slurm.{Path(path).stem}" for path in files("plugins/modules/", ".py")]
+    where = {"ANSIBLE_COLLECTIONS_PATH": str(installed_collections)}
+    shown = run("ansible-doc", "--json", *names, cwd=tmp_path, env=where).stdout
+    documented = json.loads(shown[shown.index("{") :])
+    missing = [name for name in names if not documented.get(name, {}).get("doc", {}).get("description")]
+    assert names and not missing, "ansible-doc shows nothing of:" + bullet_list(missing) + f"\n{shown[:2000]}"
 
 
 def test_galaxy_importer(publishable_collection: Path, tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.repository import CACHE, COLLECTION, ROOT, bullet_list, files, read, run, tracked_files
 
 
@@ -63,8 +61,3 @@ def test_documentation_site(tmp_path: Path) -> None:
     modules = {Path(path).stem for path in files("plugins/modules/", ".py")}
     missing = sorted(name for name in modules if f"{name}_module" not in pages)
     assert not missing, "modules without a page:" + bullet_list(missing)
-
-
-@pytest.mark.parametrize("playbook", [path for path in files("playbooks/", ".yml") if path.count("/") == 1])
-def test_playbook_syntax(playbook: str) -> None:
-    run("ansible-playbook", "--syntax-check", "--inventory", "localhost,", f"rankzero.slurm.{Path(playbook).stem}")
