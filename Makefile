@@ -9,7 +9,7 @@ NODES ?= 4
 ARGS ?=
 export NODES
 
-.PHONY: help train lab lab-stop test test-core lint unit sanity cluster-test molecule reference docs build clean
+.PHONY: help train lab lab-stop test test-all test-core lint unit sanity cluster-test molecule reference docs build clean
 
 help: ## Show this text
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
@@ -24,8 +24,11 @@ lab: ## Boot the lab cluster (real Slurm, 8 nodes on this machine)
 lab-stop: ## Stop the lab cluster and remove what it left
 	@scripts/lab absent $(ARGS)
 
-test: ## Run every test; sets up all that they need
+test: ## Run the tests that a landing must pass; sets up all that they need
 	@scripts/test $(ARGS)
+
+test-all: ## Run every test, and those that only the lab's own developers and rare Pythons need
+	@scripts/test --all $(ARGS)
 
 test-core: ## Run every test with another ansible-core, in an environment of its own: CORE=2.18
 	@RANKZERO_ANSIBLE_CORE=$(or $(CORE),$(error name one, for example CORE=2.18)) scripts/test $(ARGS)

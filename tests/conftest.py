@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.repository import CACHE, ROOT, run
 
@@ -38,7 +39,6 @@ ORDER = (
     "tests/quality",
     *WITH_TORCH,
     "tests/cluster/test_example_cpu_ddp_lab",
-    "tests/quality/test_pythons",
     "tests/quality/test_molecule",
     "tests/quality/test_sanity",
     "tests/cluster/test_site",
@@ -48,11 +48,21 @@ ORDER = (
     "tests/integration/test_hub_cache",
     "tests/cluster/test_releases",
     "tests/cluster/test_launch_heal",
+    "tests/quality/test_pythons",
     "tests/quality/test_artifact",
     "tests/cluster",
     "tests",
     "tests/integration",
 )
+#: Files of tests that keep a core busy from their first second to their last, while most of the others wait for Slurm.
+#: One worker at a time runs them, so that those who wait find a machine that answers in time.
+BUSY = ("tests/quality/", *WITH_TORCH)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all", action="store_true", help="run the tests that are marked `more`, too, as `make test-all` does"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,8 +78,15 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by ORDER; within one place the order stays as collected."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make test-all` runs, unless its file was asked for by name. Sort the rest by ORDER; within
+    one place the order stays as collected.
+    """
+    named = {Path(argument.split("::")[0]).name for argument in config.args if ".py" in argument}
+    if not config.getoption("--all"):
+        left_out = [item for item in items if item.get_closest_marker("more") and item.path.name not in named]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
     def rank(item: pytest.Item) -> int:
         path = item.path.relative_to(ROOT).as_posix()
@@ -79,11 +96,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class ByFile(LoadFileScheduling):
-    """A file of tests stays together, because its tests share a lab; so do the files WITH_TORCH."""
+    """A file of tests stays together, because its tests share a lab; so do the files WITH_TORCH. Of the files that are
+    BUSY one is run at a time, as long as there are others.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         return WITH_TORCH[0] if file in WITH_TORCH else file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker the next file that it may run now: the scheduler takes the first one of its queue."""
+        elsewhere = [
+            file
+            for worker, files in self.assigned_work.items()
+            if worker is not node
+            for file, tests in files.items()
+            if file.startswith(BUSY) and not all(tests.values())
+        ]
+        if elsewhere:
+            quiet = next((file for file in self.workqueue if not file.startswith(BUSY)), None)
+            if quiet:
+                self.workqueue.move_to_end(quiet, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The library's unit tests under every other Python >= 3.9 of this machine: clusters have what they have.
+"""The library's unit tests under other Pythons >= 3.9 of this machine: clusters have what they have.
 
-Under the Python of this session they run in this session.
+Under the Python of this session they run in this session; here, under the oldest and the newest. `make test-all` takes
+those between them, too.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.repository import CACHE, ROOT, files, imported_modules, in_collection, read, run
+from tests.repository import CACHE, ROOT, files, imported_modules, in_collection, run, syntax_tree
 
 #: Enough for tests of a library that is the standard library and nothing else.
 REQUIREMENTS = ("pytest>=8.2", "hypothesis>=6.100")
@@ -72,7 +74,7 @@ def functions(path: str) -> dict[str, set[str]]:
     """The functions of a file, each with the names of its arguments: for tests and fixtures, the fixtures it uses."""
     return {
         node.name: {argument.arg for argument in node.args.args}
-        for node in ast.parse(read(path)).body
+        for node in syntax_tree(path).body
         if isinstance(node, ast.FunctionDef)
     }
 
@@ -113,8 +115,16 @@ def test_there_are_library_tests() -> None:
     assert library_tests()
 
 
-@pytest.mark.parametrize("version", sorted({OLDEST, *interpreters()} - {OURS}, key=version_tuple))
-def test_library_under_every_other_python(version: str) -> None:
+def versions() -> list[Any]:
+    """The oldest and the newest of this machine; those between them are left to `make test-all`."""
+    there = sorted(interpreters().keys() - {OURS}, key=version_tuple)
+    ends = {OLDEST, *there[:1], *there[-1:]} - {OURS}
+    between = [pytest.param(version, marks=pytest.mark.more) for version in there if version not in ends]
+    return [*sorted(ends, key=version_tuple), *between]
+
+
+@pytest.mark.parametrize("version", versions())
+def test_library_under_another_python(version: str) -> None:
     if version not in interpreters():
         pytest.skip(f"this machine has no Python {version} that can make an environment; test_imports read it as 3.9")
     python = environment(interpreters()[version])
