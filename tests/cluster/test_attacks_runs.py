@@ -200,6 +200,19 @@ def test_a_launch_is_not_taken_from_a_verdict_that_another_user_has_planted(atta
     assert (again["launch_state"], again["job_id"]) == ("unchanged", first["job_id"]), "the command mends it"
 
 
+def test_a_launch_in_the_folder_of_a_project_is_proven_and_nobody_else_may_write_it(attack_lab: AttackLab) -> None:
+    """The set-group-ID bit and umask 002: what the job itself writes there is the project's, and closed to it."""
+    folder = attack_lab.shared_folder(0o2775, "project")
+    cluster = {"state_root": f"{folder}/state", "store_root": attack_lab.store_root(VICTIM)}
+    job = attack_lab.job("echo '{}' > result.json", artifact={"path": "result.json"})
+    launch = attack_lab.launch_as(VICTIM, job, umask=0o002, launch_cluster=cluster)
+    assert attack_lab.outcome_of(launch)["success"]
+    again = attack_lab.launch_as(VICTIM, job, umask=0o002, launch_cluster=cluster)
+    assert (again["launch_state"], again["job_id"]) == ("unchanged", launch["job_id"])
+    open_to_others = ["find", f"{folder}/state", "-perm", "/022", "-not", "-type", "l"]
+    assert attack_lab.as_victim(open_to_others).stdout == ""
+
+
 @pytest.mark.parametrize("user", [VICTIM, ROOT], ids=lambda user: user.name)
 def test_looking_at_the_attackers_run_executes_and_writes_nothing(attack_lab: AttackLab, user: User) -> None:
     """A runtime that the job script names, links for logs and for what a diagnosis writes."""

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import SILENCE, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import closed_to_groups
 
 # A step starts at once, or waits for what another step of the job holds: how long (seconds) it may.
 START_SECONDS = 60.0
@@ -93,7 +94,7 @@ class Starter:
             )
         self.slurm.commands += 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self.log, flags, 0o644), "wb") as log:
+        with closed_to_groups(self.run.path), os.fdopen(os.open(self.log, flags, 0o644), "wb") as log:
             process = subprocess.Popen(
                 [program, *argv],
                 stdin=subprocess.DEVNULL,

@@ -17,9 +17,10 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, is_private_group
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted, user_name
 
 # No file of ours has more bytes. A journal grows with its events.
@@ -143,6 +144,22 @@ def make_folder(path: str) -> None:
         make_folder(os.path.dirname(path))
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o755)
+
+
+@contextlib.contextmanager
+def closed_to_groups(folder: str) -> Iterator[None]:
+    """A job inherits the umask of who submits it, and writes its claim and its verdict under it. Where new files in its
+    folder are those of a group of several users, as in a project's folder, the group gets no right to write them.
+    """
+    before = os.umask(0o022)
+    with contextlib.suppress(OSError):
+        status = os.stat(folder)
+        group = status.st_gid if status.st_mode & stat.S_ISGID else os.getegid()
+        os.umask(before | (0o002 if is_private_group(os.geteuid(), group) else 0o022))
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def write(path: str, content: str, *, durably: bool = False) -> None:

@@ -253,7 +253,8 @@ class Launcher:
             return self._result("submitted", run, previous, job_id=step_id)
         options = [*exclusions.option(self.request, self.excluded), *waiting(self.request)]
         submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
-        result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
+        with state.closed_to_groups(run.path):
+            result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
         submitted = parse_submitted(result.stdout)
         if submitted and result.rc == 0:
             self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)

@@ -180,9 +180,8 @@ def weakness(descriptor: int, owner: int) -> str:
     status = os.fstat(descriptor)
     why = flaw(status, Trust(frozenset({owner})))
     # Where everybody has a group of his own the usual umask is 002, and that group's right is only its owner's.
-    if why and status.st_uid == owner and not status.st_mode & stat.S_IWOTH and _is_private_group(descriptor, status):
-        return ""
-    return why
+    private = status.st_uid == owner and not status.st_mode & stat.S_IWOTH and is_private_group(owner, status.st_gid)
+    return "" if why and private and not _has_list(descriptor) else why
 
 
 def remedy(root: str, why: str, owner: int) -> str:
@@ -195,19 +194,20 @@ def remedy(root: str, why: str, owner: int) -> str:
     )
 
 
-def _is_private_group(descriptor: int, status: os.stat_result) -> bool:
-    """Whether the group of a file is its owner's alone: it has the owner's name and number, and no members; and no
-    access control list gives the same right to others.
-    """
+def is_private_group(uid: int, gid: int) -> bool:
+    """Whether a group is a user's alone: it has the user's name, is the user's own, and has no other members."""
     try:
-        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return False
-    if owner.pw_gid != status.st_gid or group.gr_name != owner.pw_name or set(group.gr_mem) - {owner.pw_name}:
-        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+
+
+def _has_list(descriptor: int) -> bool:
+    """Whether an access control list may give the right of a file's group to others."""
     with contextlib.suppress(OSError):
-        return not any(name in _ACLS for name in os.listxattr(descriptor))
-    return True
+        return any(name in _ACLS for name in os.listxattr(descriptor))
+    return False
 
 
 def _is_link(name: str, folder: int) -> bool:

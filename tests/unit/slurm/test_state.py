@@ -174,6 +174,34 @@ def test_nobody_else_may_write_what_we_make_whatever_the_umask(tmp_path: Path, u
     assert state.document(state.own(f"{tmp_path}/state"), "sets/a/b.json") == {}
 
 
+@pytest.mark.parametrize(
+    ("umask", "setgid", "private", "inherited"),
+    [
+        (0o002, True, False, 0o022),
+        (0o002, True, True, 0o002),
+        (0o000, False, True, 0o002),
+        (0o077, True, False, 0o077),
+        (0o022, False, False, 0o022),
+    ],
+)
+def test_a_job_writes_nothing_that_a_group_of_several_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int, setgid: bool, private: bool, inherited: int
+) -> None:
+    tmp_path.chmod(0o2755 if setgid else 0o755)
+    monkeypatch.setattr(state, "is_private_group", lambda _uid, _gid: private)
+    before = os.umask(umask)
+    try:
+        with state.closed_to_groups(str(tmp_path)):
+            (tmp_path / "claim").write_text("1 lab 7")
+            seen = os.umask(0o022)
+            os.umask(seen)
+        after = os.umask(umask)
+    finally:
+        os.umask(before)
+    assert (seen, after) == (inherited, umask)
+    assert not (tmp_path / "claim").stat().st_mode & 0o002
+
+
 def test_a_state_root_over_a_link(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "link").symlink_to("state")
