@@ -79,7 +79,7 @@ def planted_code_tree(store: Store) -> tuple[str, dict[str, Any]]:
 def planted_venv(store: Store) -> tuple[str, dict[str, Any]]:
     store.made("environments")
     environment, path = project(store, "venv")
-    python = store.plant(f"{path}/bin/python", f"#!/bin/sh\n{store.canary.command}\n")
+    python = store.plant(f"{path}/bin/python", f'#!/bin/sh\n{store.canary.command}\nexec python3 "$@"\n')
     store.plant(f"{path}/env.json", json.dumps({"python": {"path": python}, "digest": "d"}))
     return "belongs to user attacker", {"environment": environment}
 

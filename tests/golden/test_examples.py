@@ -14,7 +14,9 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse_cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
@@ -113,3 +115,19 @@ def test_the_sizes_of_the_command_line_reach_the_program() -> None:
     given = values("megatron_bridge")
     names = ("TP", "PP", "CP", "EP", "DP", "MBS", "GBS")
     assert [given[f"RANKZERO_{name}"] for name in names] == ["4", "2", "1", "1", "2", "1", "128"]
+
+
+def test_the_example_of_a_platform_store_fits_together() -> None:
+    """What the user's inventory trusts is what the team's writes, and the team's is its own account."""
+
+    def host(name: str) -> dict[str, Any]:
+        text = (EXAMPLES / "platform_store" / "inventory" / f"{name}.yml").read_text(encoding="utf-8")
+        [found] = yaml.safe_load(text)["slurm_login"]["hosts"].values()
+        return dict(found)
+
+    team, user = host("platform"), host("user")
+    settings, problems = parse_cluster(merge([Layer("user", user["launch_cluster"])]))
+    written, more = parse_cluster(merge([Layer("team", team["launch_cluster"])]))
+    assert not problems and not more
+    assert settings.stores == ({"path": written.store_root, "owners": (team["ansible_user"],)},)
+    assert settings.store_root != written.store_root
