@@ -252,7 +252,9 @@ class Case:
                 else:
                     shutil.copytree(ground.code, there, dirs_exist_ok=True)
         self.request = f"{ground.inside}/requests/{self.name}.json"
-        (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(prepared.arguments), encoding="utf-8")
+        # As it is once the module has looked where everything lies.
+        request = {name: value for name, value in prepared.arguments.items() if name != "stores"}
+        (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(request), encoding="utf-8")
         self.runs = ground.outside / Path(prepared.arguments["runs_dir"]).relative_to(ground.inside)
 
     # What a person, or several, do.
