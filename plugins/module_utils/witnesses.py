@@ -75,7 +75,8 @@ class Testimony:
 
 def of_pending(launch: Mapping[str, Any], code: str) -> Testimony:
     """Why a launch does not start, and what to change."""
-    reason = reasons.explain(code).of_job(launch["job_id"])
+    nodes = [one["node"] for one in launch.get("drained", [])]
+    reason = reasons.explain(code).of_job(launch["job_id"], nodes)
     never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
     known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
     found = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})

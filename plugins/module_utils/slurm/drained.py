@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import
 #: Slurm's reason, in small letters -> what it means.
 REASONS = {
     "duplicate jobid": (
-        "it still ran the job when slurmctld, which had been restarted and had forgotten that, sent it once more"
+        "it still ran a job of the number that slurmctld sent it, one that slurmctld had forgotten in a crash"
     ),
     "batch job complete failure": "slurmd could not start the job's script, or could not clean up after it",
     "kill task failed": "processes of a job did not end when Slurm killed them",
@@ -41,11 +41,7 @@ class Drained:
 
     @property
     def sentence(self) -> str:
-        """What it is, and the command that an administrator needs."""
-        return (
-            f"Slurm has drained {self.node} ({self.reason}: {self.meaning}); once it is in order an administrator "
-            f"brings it back with: {self.command}"
-        )
+        return f"Slurm has drained {self.node} ({self.reason}: {self.meaning})"
 
     @property
     def command(self) -> str:
@@ -82,5 +78,9 @@ def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained
     return parse(result.stdout) if result.rc == 0 else []
 
 
-def sentences(nodes: Sequence[Drained]) -> str:
-    return "; ".join(node.sentence for node in nodes)
+def sentences(nodes: Sequence[Drained], *, commands: bool) -> str:
+    """What happened to them; with `commands` also what an administrator has to do."""
+    said = [node.sentence for node in nodes]
+    if said and commands:
+        said.append("an administrator brings it back with: " + "; ".join(node.command for node in nodes))
+    return "; ".join(said)

@@ -123,6 +123,9 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
     begun, finished = _times(record, started, outcome, completed)
     nodes = _nodes(slurm, record, started)
     lost = drained.of(slurm, record, verdict=outcome is not None)
+    names = [node.node for node in lost]
+    message = _message(slurm, run, answer, record, outcome, completed, names)
+    told = drained.sentences(lost, commands=completed)
     newest = {
         "attempt": attempt,
         "job_id": job_id,
@@ -132,7 +135,7 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "node_list": record.node_list if record is not None else None,
         "nodes": nodes,
         "exit_code": _exit_code(record, outcome),
-        "reason": str(outcome.get("message") or "") if outcome else _reason(record),
+        "reason": str(outcome.get("message") or "") if outcome else _reason(record, names),
     }
     return {
         "name": who.name,
@@ -144,11 +147,9 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "completed": completed,
         "success": success,
         "exit_code": _exit_code(record, outcome),
-        "reason": _reason(record),
+        "reason": _reason(record, names),
         "reason_code": record.reason if record is not None else "",
-        "message": "; ".join(
-            filter(None, [_message(slurm, run, answer, record, outcome, completed), drained.sentences(lost)])
-        ),
+        "message": f"{message}; {told}" if told else message,
         "drained": [node.as_dict() for node in lost],
         "nodes": nodes,
         "attempt": attempt,
@@ -233,11 +234,11 @@ def _exit_code(record: JobRecord | None, outcome: Mapping[str, Any] | None) -> i
     return record.exit_code if record is not None and record.final else None
 
 
-def _reason(record: JobRecord | None) -> str:
+def _reason(record: JobRecord | None, nodes: Sequence[str] = ()) -> str:
     if record is None:
         return ""
     if record.pending:
-        return reasons.explain(record.reason).of_job(launch_id(record.job_id)).sentence
+        return reasons.explain(record.reason).of_job(launch_id(record.job_id), nodes).sentence
     if record.final:
         return steps.describe_end(record)
     return ""
@@ -250,8 +251,9 @@ def _message(
     record: JobRecord | None,
     outcome: Mapping[str, Any] | None,
     completed: bool,
+    nodes: Sequence[str],
 ) -> str:
-    """What became of the launch, in a sentence for people."""
+    """What became of the launch, in a sentence for people. `nodes`: those that Slurm has drained."""
     if run.rejected() is not None:
         return f"Slurm refused the job: {run.rejected()}"
     said = str(outcome.get("message") or "") if outcome else ""
@@ -272,7 +274,7 @@ def _message(
     if completed:
         return f"{job} ended without writing its outcome: {_reason(record)}"
     if record.pending:
-        return f"pending: {_reason(record)}"
+        return f"pending: {_reason(record, nodes)}"
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"
 
 

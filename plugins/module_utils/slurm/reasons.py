@@ -9,6 +9,7 @@ Source: JOB REASON CODES of squeue(1), and what job_state_reason_string() of Slu
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 
@@ -37,9 +38,13 @@ class Reason:
         """True when Slurm holds the job because it could not start it."""
         return self.code in _LAUNCH_FAILED
 
-    def of_job(self, job_id: str | None) -> Reason:
-        """The same with the job's id in its commands."""
-        return replace(self, remedy=self.remedy.replace("JOBID", job_id)) if job_id else self
+    def of_job(self, job_id: str | None, nodes: Sequence[str] = ()) -> Reason:
+        """The same with the job's id, and the nodes that are meant, in its commands."""
+        known = {"JOBID": job_id or "JOBID", "NodeName=NODE": f"NodeName={','.join(nodes) or 'NODE'}"}
+        remedy = self.remedy
+        for word, value in known.items():
+            remedy = remedy.replace(word, value)
+        return replace(self, remedy=remedy)
 
 
 _LAUNCH_FAILED = frozenset({"launch_failed_requeued_held", "user_env_retrieval_failed_requeued_held"})
@@ -96,10 +101,10 @@ REASONS: dict[str, tuple[str, str, bool]] = {
         True,
     ),
     "launch_failed_requeued_held": (
-        "the job could not be started on its nodes, as after a crash of slurmctld, and Slurm holds it",
+        "Slurm could not start the job on its node, as after a crash of slurmctld, and holds it",
         (
-            "it goes on after: scontrol release JOBID; an administrator looks at the node that could not start it "
-            "(sinfo --list-reasons), and brings a drained one back with: scontrol update NodeName=NODE State=RESUME"
+            "an administrator looks why (sinfo -R) and brings the node back (scontrol update NodeName=NODE "
+            "State=RESUME), then: scontrol release JOBID"
         ),
         True,
     ),

@@ -43,13 +43,15 @@ def test_only_what_slurm_has_drained_for_a_job_counts() -> None:
 def test_a_job_that_slurm_holds_after_a_crash_names_its_commands(tmp_path: Path) -> None:
     fake = slurm(row("PENDING", **HELD))
     launch = look(fake, make_run(tmp_path, entry("submitted", job_id="7")))
-    assert "scontrol release 7;" in launch["message"] and RESUME in launch["message"]
+    both = "scontrol update NodeName=node02,node03 State=RESUME"
+    assert "scontrol release 7;" in launch["message"] and both in launch["message"]
     assert "Duplicate jobid" in launch["message"] and "node05" not in launch["message"]
     assert [one["node"] for one in launch["drained"]] == ["node02", "node03"]
     assert launch["active"] and not launch["completed"]
     told = witnesses.of_pending(launch, launch["reason_code"])
     diagnosis = advice.report(cause.find_cause(told.logs), scan.Scan(), str(tmp_path))
     assert diagnosis["family"] == "pending" and "scontrol release 7" in diagnosis["remedy"]
+    assert both in diagnosis["remedy"]
     assert any("node02 is drained" in one["text"] for one in diagnosis["evidence"])
 
 

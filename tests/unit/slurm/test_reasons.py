@@ -62,7 +62,7 @@ def test_a_limit_names_the_option_that_asks_for_it() -> None:
         ("BeginTime", False, "start time"),
         ("JobHeldUser", True, "scontrol release"),
         ("JobHeldAdmin", True, "administrator"),
-        ("launch failed requeued held", True, "could not be started"),
+        ("launch failed requeued held", True, "could not start"),
         ("user env retrieval failed requeued held", True, "scontrol release"),
         ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions", False, "down"),
         ("", False, "not looked"),
@@ -85,6 +85,6 @@ def test_only_what_nobody_will_change_is_hopeless() -> None:
 def test_a_job_that_slurm_could_not_start_names_both_commands() -> None:
     reason = reasons.explain("launch_failed_requeued_held").of_job("12")
     assert reason.launch_failed and reason.stuck and not reason.hopeless
-    assert "scontrol release 12;" in reason.remedy and "State=RESUME" in reason.remedy
+    assert reason.remedy.endswith("scontrol release 12") and "NodeName=NODE State=RESUME" in reason.remedy
     assert not reasons.explain("JobHeldUser").launch_failed
     assert reasons.explain("JobHeldUser").of_job(None).remedy.endswith("JOBID")
