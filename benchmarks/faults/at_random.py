@@ -145,8 +145,8 @@ def keep(ground: Ground, one: Launched, folder: Path) -> None:
     target = folder / one.case.name
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(one.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
-    names = sorted(path.name for path in one.case.ledger.iterdir())
-    (target / "ledger").write_text("\n".join(names) + "\n", encoding="utf-8")
+    names = sorted(f"{path.name} {path.stat().st_mtime:.2f}\n" for path in one.case.ledger.iterdir())
+    (target / "ledger").write_text("".join(names), encoding="utf-8")
     for log in Path(ground.lab.path("log")).glob("*/slurm*.log"):
         shutil.copy(log, target / f"{log.parent.name}-{log.name}")
 

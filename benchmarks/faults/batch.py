@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from benchmarks.faults import instants, ledger, playing
 from benchmarks.faults.ground import OVER, Case, Ground, timed
 from benchmarks.faults.instants import Batch, Injection
@@ -23,6 +24,8 @@ LIMIT = "00:03:00"
 #: Seconds within which everything has to be proven after the last fault of a batch, and after which somebody looks
 #: whether a job is held or a node drained, which Slurm does not undo by itself.
 SETTLE, ADMINISTRATOR = 420.0, 30.0
+#: Seconds within which a daemon has to start again.
+START = 30.0
 #: Seconds between two looks of one launch whose job is not to be seen.
 AGAIN = 3.0
 #: A launch that has failed is submitted anew, which is right after a fault, and not right for ever.
@@ -42,8 +45,8 @@ class Launched:
     asked_at: float = 0.0
 
     def doubled(self) -> str:
-        runs = ledger.parse(path.name for path in self.case.ledger.iterdir())
-        return ledger.doubled(runs, self.case.proofs())
+        files = {path.name: path.stat().st_mtime for path in self.case.ledger.iterdir()}
+        return ledger.doubled(ledger.parse(files), self.case.proofs())
 
     @property
     def lost(self) -> bool:
@@ -92,7 +95,7 @@ class Storm:
                 try:
                     future.result()
                 except Exception as error:
-                    came.broken.append(f"{type(error).__name__}: {error}")
+                    came.broken.append(_short(error))
         self._mend(came)
         self.settle(came)
         came.seconds = time.monotonic() - begun
@@ -189,7 +192,20 @@ class Storm:
             else:
                 self.ground.switches.crash(injection.kind)
                 time.sleep(injection.gone)
-                self.ground.switches.start(injection.kind)
+                self._start(injection.kind)
+
+    def _start(self, daemon: str) -> None:
+        """As a service manager does, which tries again: a slurmctld that is as good as new does not start without
+        slurmdbd.
+        """
+        deadline = time.monotonic() + START
+        while True:
+            try:
+                return self.ground.switches.start(daemon)
+            except RankzeroError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1.0)
 
     def _mend(self, came: Came) -> None:
         """Whatever a fault that went wrong has left off."""
@@ -201,7 +217,7 @@ class Storm:
             try:
                 start(name)
             except Exception as error:
-                came.broken.append(f"{type(error).__name__}: {error}")
+                came.broken.append(_short(error))
 
     # --- until it is settled
 
@@ -255,6 +271,10 @@ class Storm:
 
     def root(self, *argv: str) -> None:
         self.ground.root_on("head", " ".join(argv) + " || true")
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
 
 
 def _said(reply: Mapping[str, Any]) -> str:

@@ -201,14 +201,19 @@ def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
 
 
 def timed(seconds: float) -> Callable[[str], Sequence[str]]:
-    """A program of so many seconds; its first rank says when it begins and when it ends, see `ledger.parse`."""
+    """A program of so many seconds; its first rank says when it begins, that it lives, and when it ends, see
+    `ledger.parse`.
+    """
 
     def program(ledger: str) -> Sequence[str]:
         mark = f"{ledger}/run.$SLURM_JOB_ID.$RANKZERO_ATTEMPT.$me.$EPOCHREALTIME.$RANK"
         first = '[ "$RANK" != 0 ] ||'
         begin, end = f"{first} : > {mark}.begun", f"{first} : > {mark}.ended"
         proof = f"{first} echo '{{\"ok\": 1}}' > result.json"
-        return ["bash", "-c", f"me=$$-$RANDOM; {begin}; sleep {seconds}; {end}; {proof}"]
+        # A pipe into which nobody writes is read, with a time limit: no process is started every half second.
+        wait = f"until=$((${{EPOCHREALTIME/./}} + {round(seconds * 1e6)})); exec 9<> <(:); "
+        wait += f"while ((${{EPOCHREALTIME/./}} < until)); do {first} echo . > $alive; read -rt 0.5 -u 9; done"
+        return ["bash", "-c", f"me=$$-$RANDOM; alive={mark}.alive; {begin}; {wait}; {end}; {proof}"]
 
     return program
 

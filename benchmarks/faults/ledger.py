@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a launch ran once, from what its programs wrote down: pure.
 
-A run of a program is begun, and ended where it came so far. A job of a node that died may be started again: that is
+A run of a program begins, and says while it lives that it does. A job of a node that died may be started again: that is
 what requeues are for. Doubled is a launch of which a run began after another one was proven, or beside one that lived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 #: The clock is that of one machine; a file's time may be a little coarser than the program's.
@@ -18,29 +18,30 @@ SLACK = 0.05
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a launch's program: epoch seconds. `ended` is None where it was killed before its end."""
+    """One run of a launch's program: epoch seconds. `alive`: when it was last seen to be."""
 
     job: str
     attempt: str
     begun: float
-    ended: float | None = None
+    alive: float
 
 
-def parse(names: Iterable[str]) -> list[Run]:
-    """The runs that the names of a ledger's files tell: as the program of `ground.timed` gives them."""
-    found: dict[tuple[str, str, str], Run] = {}
-    ends: dict[tuple[str, str, str], float] = {}
-    for name in sorted(names):
+def parse(files: Mapping[str, float]) -> list[Run]:
+    """The runs that a ledger's files tell, by their names and when they were last written: see `ground.timed`."""
+    found: dict[tuple[str, ...], Run] = {}
+    seen: dict[tuple[str, ...], float] = {}
+    for name, written in files.items():
         words = name.split(".")
         if len(words) != 8 or words[0] != "run":
             continue
-        _run, job, attempt, token, *_rest = words
-        time, end = float(f"{words[4]}.{words[5]}"), words[7] == "ended"
-        if end:
-            ends[job, attempt, token] = time
+        job, attempt, token, seconds, fraction, _rank, event = words[1:]
+        time = float(f"{seconds}.{fraction}")
+        if event == "begun":
+            found[job, attempt, token] = Run(job, attempt, time, time)
         else:
-            found[job, attempt, token] = Run(job, attempt, time)
-    runs = [replace(run, ended=ends.get(of)) for of, run in found.items()]
+            last = time if event == "ended" else written
+            seen[job, attempt, token] = max(last, seen.get((job, attempt, token), 0.0))
+    runs = [replace(run, alive=max(run.begun, seen.get(of, 0.0))) for of, run in found.items()]
     return sorted(runs, key=lambda run: run.begun)
 
 
@@ -52,6 +53,6 @@ def doubled(runs: Sequence[Run], proofs: Sequence[float]) -> str:
         if first is not None and run.begun > first + SLACK:
             return f"{what} ran {run.begun - first:.1f} s after the proof"
         for other in runs:
-            if other is not run and other.ended and other.begun <= run.begun < other.ended - SLACK:
+            if other is not run and other.begun <= run.begun < other.alive - SLACK:
                 return f"{what} ran beside job {other.job} attempt {other.attempt}"
     return ""

@@ -91,9 +91,9 @@ def test_a_pair_is_two_kinds_of_faults_one_of_them_shared() -> None:
     [
         ([Run("7", "0", 10, 20)], [21], ""),
         # The node died, and the job was started again.
-        ([Run("7", "0", 10), Run("7", "1", 30, 40)], [41], ""),
+        ([Run("7", "0", 10, 12), Run("7", "1", 30, 40)], [41], ""),
         ([Run("7", "0", 10, 20), Run("7", "1", 30, 40)], [21, 41], "attempt 1 ran 9.0 s after the proof"),
-        ([Run("7", "0", 10, 20), Run("8", "0", 15)], [21], "job 8 attempt 0 ran beside job 7"),
+        ([Run("7", "0", 10, 20), Run("8", "0", 15, 15)], [21], "job 8 attempt 0 ran beside job 7"),
         # It came to its end, and died before its proof was written down.
         ([Run("7", "0", 10, 20), Run("8", "0", 25, 35)], [36], ""),
         ([], [], ""),
@@ -106,12 +106,14 @@ def test_a_launch_is_doubled_by_a_run_after_its_proof_or_beside_a_living_one(
     assert word in found and bool(word) == bool(found)
 
 
-def test_the_names_of_a_ledger_tell_its_runs() -> None:
-    names = [
-        "run.7.0.12-99.100.250.0.begun",
-        "run.7.0.12-99.103.5.0.ended",
-        "run.7.1.4-5.110.0.0.begun",
-        "go",
-        "job.7.0",
-    ]
-    assert ledger.parse(names) == [Run("7", "0", 100.25, 103.5), Run("7", "1", 110.0)]
+def test_the_files_of_a_ledger_tell_its_runs() -> None:
+    files = {
+        "run.7.0.12-99.100.250.0.begun": 100.3,
+        "run.7.0.12-99.100.240.0.alive": 103.1,
+        "run.7.0.12-99.103.5.0.ended": 104.0,
+        "run.7.1.4-5.110.0.0.begun": 110.0,
+        "run.7.1.4-5.110.0.0.alive": 117.5,
+        "go": 1.0,
+        "job.7.0": 1.0,
+    }
+    assert ledger.parse(files) == [Run("7", "0", 100.25, 103.5), Run("7", "1", 110.0, 117.5)]
