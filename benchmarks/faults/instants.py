@@ -33,8 +33,8 @@ WEIGHTS = {MODULE: 33, TWO: 18, ANSIBLE: 5, TREE: 5, SLURMCTLD: 15, SLURMDBD: 5,
 OF_A_LAUNCH = (MODULE, TWO, ANSIBLE, TREE)
 OF_A_PLAYBOOK = (ANSIBLE, TREE)
 #: How many injections a batch has. The others share what they hit, so a batch has one kind of them.
-PER_BATCH = {SLURMCTLD: 10, SLURMDBD: 8, NODE: 4, REBOOT: 6, PAIR: 6}
-PER_BATCH_OF_LAUNCHES = 30
+PER_BATCH = {SLURMCTLD: 12, SLURMDBD: 9, NODE: 5, REBOOT: 8, PAIR: 8}
+PER_BATCH_OF_LAUNCHES = 40
 #: How many launches a playbook makes.
 OF_ONE_PLAYBOOK = 2
 #: For how long, in seconds, what is hit is gone.
