@@ -105,8 +105,12 @@ class Ground:
             shutil.copy(Path(__file__).with_name(name), self.outside / name)
         for name in ("state", "store", "ran", "fakes", "requests"):
             (self.outside / name).mkdir()
+        self.give(self.outside)
+
+    def give(self, folder: Path) -> None:
+        """To the lab's user, who believes nothing that belongs to somebody else."""
         if self.become:
-            for path in (self.outside, *self.outside.rglob("*")):
+            for path in (folder, *folder.rglob("*")):
                 shutil.chown(path, profile.UID, profile.UID)
 
     def on(self, host: str, *argv: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
@@ -252,10 +256,14 @@ class Case:
         for ref in prepared.arguments["refs"]:
             there = ground.outside / Path(ref["path"]).relative_to(ground.inside)
             with ground.lock:
+                if there.exists():
+                    continue
                 if ref["kind"] == "runtime":
                     publish_files(str(there), prepared.runtime)
                 else:
-                    shutil.copytree(ground.code, there, dirs_exist_ok=True)
+                    shutil.copytree(ground.code, there)
+                # The folders above it are made here as well.
+                ground.give(ground.outside / Path(there.relative_to(ground.outside)).parts[0])
         self.request = f"{ground.inside}/requests/{self.name}.json"
         # As it is once the module has looked where everything lies.
         request = {name: value for name, value in prepared.arguments.items() if name != "stores"}
