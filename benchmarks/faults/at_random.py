@@ -144,7 +144,9 @@ def keep(ground: Ground, one: Launched, folder: Path) -> None:
     """What is needed to find the cause: the launch's folders, its ledger, and the daemons' logs."""
     target = folder / one.case.name
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(one.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
+    target.mkdir(parents=True)
+    if one.case.runs.is_dir():
+        shutil.copytree(one.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
     names = sorted(f"{path.name} {path.stat().st_mtime:.2f}\n" for path in one.case.ledger.iterdir())
     (target / "ledger").write_text("".join(names), encoding="utf-8")
     for log in Path(ground.lab.path("log")).glob("*/slurm*.log"):
