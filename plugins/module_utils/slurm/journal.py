@@ -158,8 +158,14 @@ class RunDirectory:
         return attempt_of(self.document("started.json"))
 
     def outcome(self) -> dict[str, Any] | None:
-        """The verdict of the newest attempt; None while it runs, also when an older attempt left one."""
+        """The verdict of the newest attempt; None while it runs, also when an older attempt left one.
+
+        A proof is final, whichever attempt it is of. A node that was slow, or could not be reached, may finish an
+        attempt for which Slurm has begun another one elsewhere.
+        """
         outcome, started = attempt_of(self.document("outcome.json")), self.started()
+        if outcome and outcome.get("success") is True:
+            return outcome
         if outcome and started and outcome.get("attempt", 0) < started.get("attempt", 0):
             return None
         return outcome

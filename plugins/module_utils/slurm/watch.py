@@ -276,8 +276,8 @@ class Watch:
     def _decide(self, view: View, poll: Poll, now: float) -> None:
         """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""
         outcome = view.outcome
-        current = outcome is not None and int(outcome.get("attempt") or 0) >= (self._attempt or 0)
-        proven = outcome is not None and current and bool(outcome.get("success"))
+        proven = outcome is not None and bool(outcome.get("success"))
+        current = outcome is not None and (proven or int(outcome.get("attempt") or 0) >= (self._attempt or 0))
         milestone = (
             (self.until == "started" and self._attempt is not None)
             or (self.until == "artifact" and self.proven)

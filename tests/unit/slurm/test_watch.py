@@ -93,10 +93,17 @@ def test_a_failure_that_slurm_requeues_is_not_the_end() -> None:
     again = {**STARTED, "attempt": 1}
     (event,) = [e for e in watch.feed(seen(record(), started=again), 500.0) if e.kind == "started"]
     assert event.text.startswith("attempt 2 started")
-    watch.feed(seen(asked=False, started=again, outcome={**GOOD, "attempt": 0}), 501.0)
-    assert not watch.done, "an outcome of the attempt before decides nothing"
+    watch.feed(seen(asked=False, started=again, outcome=BAD), 501.0)
+    assert not watch.done, "a failure of the attempt before decides nothing"
     watch.feed(seen(asked=False, started=again, outcome={**GOOD, "attempt": 1}), 502.0)
     assert watch.done
+
+
+def test_a_proof_of_an_older_attempt_ends_the_wait() -> None:
+    watch = Watch(RUN, "7")
+    watch.feed(seen(record(), started={**STARTED, "attempt": 1}), 0.0)
+    watch.feed(seen(asked=False, started={**STARTED, "attempt": 1}, outcome={**GOOD, "attempt": 0}), 1.0)
+    assert watch.done and watch.ended
 
 
 def test_an_end_that_may_become_a_requeue_must_stay() -> None:

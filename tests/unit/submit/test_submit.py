@@ -155,12 +155,17 @@ def test_a_job_that_is_just_clearing_up_after_its_verdict_is_over(bench: Bench) 
     assert bench.launch()["generation"] == 2
 
 
-def test_a_new_attempt_makes_the_old_verdict_void(bench: Bench) -> None:
+def test_a_new_attempt_makes_an_old_failure_void_and_no_old_proof(bench: Bench) -> None:
     bench.launch()
-    bench.ends(True, attempt=0)
+    bench.ends(False, attempt=0)
     Path(bench.run().file("started.json")).write_text('{"attempt": 1}', encoding="utf-8")
     bench.leaves("RUNNING")
     assert bench.launch()["launch_state"] == "adopted"
+    # A node that Slurm has lost sight of proves the attempt before, while the next one runs elsewhere or has ended.
+    bench.ends(True, attempt=0)
+    assert bench.launch()["launch_state"] == "unchanged"
+    bench.leaves("COMPLETED")
+    assert bench.launch()["launch_state"] == "unchanged"
 
 
 def test_the_claim_decides_which_job_is_followed(bench: Bench) -> None:
