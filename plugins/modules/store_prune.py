@@ -22,8 +22,8 @@ description:
     in any case, so a launch that begins during a prune is safe. The store also knows the other state roots whose
     launches use it; where one of them cannot be read, no code, environment, image, dataset or packages go.
   - Each thing loses its name by one rename and is deleted afterwards. What a killed prune leaves is swept by the next.
-  - Only what belongs to the user of the task goes, and only names of the form that the collection gives, in the folders
-    that it makes below O(store_root) and O(state_root).
+  - Only what belongs to the user of the task (or to one of O(owners)) goes, and only names of the form that the
+    collection gives, in the folders that it makes below O(store_root) and O(state_root).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -41,6 +41,22 @@ options:
       - A run directory holds the logs and the results of a launch. An identical launch runs again when they are gone.
     type: float
     required: true
+  max_size:
+    description:
+      - A size such as V(500G). Of what O(older_than) lets go the longest unused goes first, and no more once the user's
+        files in both roots are no larger. Without it all of that goes.
+      - V(older_than=0) and a size keep a quota by last use alone. What waiting and running launches use stays even so.
+    type: str
+  owners:
+    description:
+      - Names of users whose things go in the place of one's own, for an administrator. It needs root. Each user's prune
+        is done by a process that has become that user for good, so that nothing else can be reached, wherever a link
+        leads, and so that it works on file systems with C(root_squash).
+      - V(~) and C($USER) in the roots are then each user's own.
+      - Where the prune of one user fails the others' are done, and the task fails with the names.
+    type: list
+    elements: str
+    default: []
   kinds:
     description:
       - What may go.
@@ -83,6 +99,15 @@ EXAMPLES = r"""
   rankzero.slurm.store_prune:
     older_than: 7
     kinds: [code, environment]
+
+- name: As an administrator, keep each user within 2 TiB, by what was unused for two weeks
+  rankzero.slurm.store_prune:
+    older_than: 14
+    max_size: 2T
+    owners: [alice, bob]
+    store_root: /scratch/$USER/rankzero
+    state_root: ~/.rankzero/state
+  become: true
 """
 
 RETURN = r"""
@@ -103,6 +128,9 @@ removed:
       type: int
     reason:
       description: Why it went.
+      type: str
+    owner:
+      description: Whose it was, where there are O(owners).
       type: str
   sample:
     - kind: code
@@ -125,6 +153,9 @@ kept:
     reason:
       description: Who needs it, or when it was used.
       type: str
+    owner:
+      description: Whose it is, where there are O(owners).
+      type: str
 swept:
   description: What killed tasks had left without a name, and is deleted now.
   returned: success
@@ -137,22 +168,38 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import size_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.owners import for_each
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    slurm = Slurm()
-    result = prune(
-        slurm,
-        store_root=module.params["store_root"],
-        state_root=module.params["state_root"],
-        days=module.params["older_than"],
-        kinds=module.params["kinds"],
-        check_mode=module.check_mode,
-    )
-    for note in slurm.notes:
+    asked = module.params
+    try:
+        most = None if asked["max_size"] is None else size_bytes(asked["max_size"])
+    except ValueError:
+        raise RankzeroError(f"max_size: {asked['max_size']!r} is no size; give one such as 500G or 2T.") from None
+
+    def own() -> dict[str, Any]:
+        slurm = Slurm()
+        result = prune(
+            slurm,
+            store_root=asked["store_root"],
+            state_root=asked["state_root"],
+            days=asked["older_than"],
+            kinds=asked["kinds"],
+            max_size=most,
+            check_mode=module.check_mode,
+        )
+        return {**result, "notes": slurm.notes}
+
+    if asked["owners"]:
+        return for_each(asked["owners"], lambda _name: own(), module.warn)
+    result = own()
+    for note in result.pop("notes"):
         module.warn(note)
     return result
 
@@ -161,6 +208,8 @@ def main() -> None:
     run_module(
         {
             "older_than": {"type": "float", "required": True},
+            "max_size": {"type": "str"},
+            "owners": {"type": "list", "elements": "str", "default": []},
             "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": list(KINDS)},
             "store_root": {"type": "str", "default": "~/.rankzero/store"},
             "state_root": {"type": "str", "default": "~/.rankzero/state"},

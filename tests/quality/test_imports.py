@@ -252,6 +252,9 @@ OPENS_ITSELF = {
     "store/look.py size": "sizes only",
     "store/look.py run_directories": "names only",
     "store/look.py _entries": "names only, below folders that are no links",
+    "store/removal.py open_folder": "a folder, no part of whose path is a link",
+    "store/removal.py _opened": "a folder in an open one, no link",
+    "store/removal.py _empty": "names only",
     "store/prune.py _wanted": "a new file, for the file system's time",
     "store/prune.py _sweep": "names only",
 }

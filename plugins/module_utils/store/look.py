@@ -133,8 +133,8 @@ def newest(path: str) -> float:
     return max(times)
 
 
-def size(path: str) -> int:
-    """Bytes of all files of a thing; a file with several names counts once."""
+def size(path: str, owner: int | None = None) -> int:
+    """Bytes of all files of a thing, or of those of one user; a file with several names counts once."""
     total, seen = 0, set()
     pending = [path]
     while pending:
@@ -145,7 +145,7 @@ def size(path: str) -> int:
                 pending += [item.path for item in os.scandir(one)]
             elif (found.st_dev, found.st_ino) not in seen:
                 seen.add((found.st_dev, found.st_ino))
-                total += found.st_size
+                total += found.st_size if owner in (None, found.st_uid) else 0
         except OSError:
             continue
     return total

@@ -70,6 +70,7 @@ class Removal:
     path: str
     key: str
     reason: str
+    used: float
 
 
 @dataclass
@@ -111,7 +112,7 @@ def decide(
         elif short in needed:
             plan.staying[run.path] = f"named by {needed[short]}"
         else:
-            plan.going.append(Removal("run", run.path, short, f"{run.end}, {_days(now - run.last)} ago"))
+            plan.going.append(Removal("run", run.path, short, f"{run.end}, {_days(now - run.last)} ago", run.last))
     for thing in things:
         since = min(horizon, now - SHORTEST)
         if thing.kind == "shell":
@@ -124,7 +125,7 @@ def decide(
         elif blind and thing.kind in SHARED:
             plan.staying[thing.path] = blind
         else:
-            plan.going.append(Removal(thing.kind, thing.path, thing.key, reason))
+            plan.going.append(Removal(thing.kind, thing.path, thing.key, reason, thing.used))
     order = {kind: number for number, kind in enumerate(KINDS)}
     plan.going.sort(key=lambda one: (order[one.kind], one.path))
     return plan

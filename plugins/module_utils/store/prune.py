@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fres
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import drop_unshared
-from ansible_collections.rankzero.slurm.plugins.module_utils.store import look
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import look, removal
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import (
     DAY,
     KINDS,
@@ -44,12 +44,14 @@ def prune(
     state_root: str,
     days: float,
     kinds: Sequence[str] = KINDS,
+    max_size: int | None = None,
     check_mode: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> dict[str, Any]:
     """Remove what was not used for `days` days; returns the module's result. Raises RankzeroError.
 
-    Everything is looked at before anything is removed. `kinds` narrows what goes, never what is looked at.
+    Everything is looked at before anything is removed. `kinds` narrows what goes, never what is looked at. `max_size`:
+    of what could go the longest unused goes first, and no more once this user's files in both roots are no more bytes.
     """
     if days < 0:
         raise RankzeroError(f"older_than: {days:g} days lie in the future; give 0 or more.")
@@ -61,8 +63,12 @@ def prune(
     plan = survey(slurm, store, state, days, clock())
     going = [one for one in plan.going if one.kind in kinds]
     removed, swept, bytes_ = [], [], 0
-    for one in going:
+    over = None if max_size is None else _held(store, state) - max_size
+    for one in going if over is None else sorted(going, key=lambda one: one.used):
         weight = look.size(one.path)
+        if over is not None and over - bytes_ <= 0:
+            plan.staying[one.path] = f"{one.reason}; there is room within max_size"
+            continue
         if check_mode or _remove(one, store, state, days, slurm.note):
             removed.append({"kind": one.kind, "path": one.path, "bytes": weight, "reason": one.reason})
             bytes_ += weight
@@ -88,6 +94,13 @@ def _check_own(store: str) -> None:
                 f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner prunes it. Name your own, "
                 "or run the task as that user."
             )
+
+
+def _held(store: str, state: str) -> int:
+    """Bytes of this user's files in both roots, one of which may lie in the other."""
+    roots = sorted({os.path.realpath(store), os.path.realpath(state)})
+    outer = [root for root in roots if not any(root.startswith(f"{other}/") for other in roots)]
+    return sum(look.size(root, os.geteuid()) for root in outer)
 
 
 def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Plan:
@@ -164,7 +177,11 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
         doomed = _claimed(slot, days) if slot else fresh.set_aside(one.path)
         if doomed is None:
             return False
-        fresh.delete(doomed)
+        folder = removal.open_folder(os.path.dirname(os.path.realpath(doomed)))
+        try:
+            removal.delete_in(folder, os.path.basename(doomed))
+        finally:
+            os.close(folder)
     except (OSError, RankzeroError) as error:
         why = error.message if isinstance(error, RankzeroError) else error.strerror
         note(f"{one.path} cannot be removed: {why}")

@@ -324,13 +324,13 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
 PRUNER = """
 import sys, time
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import removal
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
 if sys.argv[3] == "stop":
-    def wait(path):
+    def wait(folder, name):
         print("aside", flush=True)
         time.sleep(600)
-    fresh.delete = wait
+    removal.delete_in = wait
 slurm = Slurm(environment={"PATH": "/nowhere"}, extra_path=[])
 print(len(prune(slurm, store_root=sys.argv[1], state_root=sys.argv[2], days=30)["removed"]))
 """
