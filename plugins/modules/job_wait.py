@@ -272,6 +272,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.proof import proof_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC, chosen_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import is_foreign
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -281,6 +282,9 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     found = final_reports(slurm, runs, settle=module.params["_settle"])
     for one, run in zip(found, runs):
         one.update(progress=None, matched=None, proven=one["success"])
+        # A job that Slurm ended, or that never began, has not done it itself.
+        if one["completed"] and not module.check_mode and not is_foreign(run.path):
+            run.forget_secrets()
         if module.params["until"] == "artifact" and not one["completed"]:
             one["_proof"] = proof_of(run)
     for note in slurm.notes:

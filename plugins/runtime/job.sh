@@ -182,7 +182,11 @@ rankzero_begin() {
     [ -f "$RANKZERO_RUN_DIR/launch.json" ] || { rankzero_say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
     rankzero_distrust
     if [ "${1:-}" != --submission ]; then
-        rankzero_by_hand || { rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"; exit 73; }
+        if ! rankzero_by_hand; then
+            rm -rf "${RANKZERO_RUN_DIR%/*}/.new-$rankzero_job.$$" # secrets may lie in it
+            rankzero_say "cannot make a new generation beside $RANKZERO_RUN_DIR"
+            exit 73
+        fi
     fi
     rankzero_submission=${2:-}
     rankzero_distrust

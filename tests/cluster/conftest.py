@@ -187,6 +187,23 @@ def site_lab() -> Iterator[LabCluster]:
 
 
 @pytest.fixture
+def small() -> Iterator[layout.Lab]:
+    """Options of a lab of two nodes without a database, not started. Removed afterwards."""
+    lab = lab_of(instance_name("small"), nodes=2, accounting="none")
+    cluster.apply(lab, "absent")
+    yield lab
+    cluster.apply(lab, "absent")
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that every user can pass (those of pytest are closed)."""
+    with tempfile.TemporaryDirectory(prefix="rankzero-place-", dir="/var/tmp") as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+@pytest.fixture
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A user who launches on the session's lab. Files whose tests need another lab have a fixture of this name."""
     made = Site(lab, tmp_path, request.node.name)

@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every fault switch on the real lab: the fault is there, Slurm sees it, and it goes away again."""
+"""Every fault switch on the real lab: the fault is there, Slurm sees it, and it goes away again.
+
+Those that the tests and benchmarks of the collection rely on are tried in every run; what is marked `more` is for those
+who change the lab.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +80,13 @@ def test_slurmdbd_crashes_and_starts(mended: LabCluster) -> None:
     mended.head(["sacct"])
 
 
+@pytest.mark.more
 def test_the_database_restarts(mended: LabCluster) -> None:
     mended.faults.restart("mariadbd")
     mended.wait_until(lambda: mended.head(["sacct"], check=False).returncode == 0, what="sacct works again")
 
 
+@pytest.mark.more
 def test_munged_restarts(mended: LabCluster) -> None:
     socket = "/run/munge/munge.socket.2" if mended.way == "realistic" else str(mended.dir / "run" / "munge.socket")
     encode = ["munge", "--no-input", f"--socket={socket}"]
@@ -104,6 +110,7 @@ def test_slurmd_crash_leaves_the_job_running(mended: LabCluster) -> None:
     mended.wait_until(lambda: mended.head(state).stdout.strip() == "COMPLETED", what="the job ends well")
 
 
+@pytest.mark.more
 def test_a_dead_slurmd_is_noticed(mended: LabCluster) -> None:
     mended.faults.stop("slurmd", "node05")
     mended.wait_until(lambda: node_state(mended, "node05").startswith("down"), 120, "slurmctld marks the node down")
@@ -171,7 +178,7 @@ def throughput(lab: LabCluster, sender: str, receiver: str, interface: str) -> f
         return float(process.stdout.readline())
 
 
-@pytest.mark.parametrize("interface", ["eth0", "ib0"])
+@pytest.mark.parametrize("interface", ["eth0", pytest.param("ib0", marks=pytest.mark.more)])
 def test_a_link_is_slowed(realistic: LabCluster, interface: str) -> None:
     realistic.faults.slow("node01", interface, rate="1mbit")
     # 1 Mbit/s is 125,000 bytes a second; a burst of 32 KiB passes at once.
@@ -183,6 +190,7 @@ def test_a_link_is_slowed(realistic: LabCluster, interface: str) -> None:
     assert "tbf" not in realistic.node("node01", ["tc", "qdisc", "show", "dev", interface]).stdout
 
 
+@pytest.mark.more
 def test_a_link_is_delayed_or_the_kernel_is_named(realistic: LabCluster) -> None:
     """Some kernels have no netem: then the error says so, and nothing is slowed."""
     peer = f"import socket; socket.create_connection(('{realistic.lab.address('node02')}', 6818), 5)"
@@ -213,6 +221,7 @@ def test_the_fabric_goes_down_on_one_node(realistic: LabCluster) -> None:
     realistic.wait_until(lambda: realistic.node("node01", reach, check=False).returncode == 0, what="ib0 works again")
 
 
+@pytest.mark.more
 def test_the_program_does_the_same(mended: LabCluster) -> None:
     assert fault(mended, "restart", "slurmd", "node03").returncode == 0
     assert node_state(mended, "node03") == "idle"

@@ -1,104 +1,42 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starting, stopping, removing and repairing a lab. These tests boot small labs of their own."""
+"""Starting, stopping and removing a lab: what it must never do to the machine and to what lies on it, in each way.
+
+These tests boot small labs of their own. How a lab repairs itself is in test_lab_repairs.py.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
-    agents,
-    boot,
-    cluster,
-    control,
-    layout,
-    processes,
-    record,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, record
 from tests.cluster.conftest import ROOT, LabCluster, instance_name, lab_of
-
-APPLY = (
-    "import json, sys\n"
-    "from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout\n"
-    "options, state = json.loads(sys.argv[1]), sys.argv[2]\n"
-    "report = cluster.apply(layout.from_options(options), state)\n"
-    "print(json.dumps(report.results()))\n"
-)
-
-
-@pytest.fixture
-def small() -> Iterator[layout.Lab]:
-    """Options of a lab of two nodes without a database, not started. Removed afterwards."""
-    lab = lab_of(instance_name("small"), nodes=2, accounting="none")
-    cluster.apply(lab, "absent")
-    yield lab
-    cluster.apply(lab, "absent")
-
-
-def members(lab: layout.Lab) -> list[processes.Identity]:
-    return processes.members(processes.Marks(lab.marker, agents.agent_program(lab), lab.directory))
-
-
-def host_state() -> dict[str, object]:
-    """What a lab must not leave on the host: mounts, network interfaces, control groups, entries of /."""
-    groups = sum(len(directories) for _, directories, _ in os.walk("/sys/fs/cgroup"))
-    return {
-        "mounts": Path("/proc/self/mountinfo").read_text(encoding="utf-8").count("\n"),
-        "interfaces": sorted(os.listdir("/sys/class/net")),
-        "groups": groups,
-        "root": sorted(os.listdir("/")),
-    }
-
-
-def _options(lab: layout.Lab) -> str:
-    return json.dumps(dataclasses.asdict(lab))
-
-
-def start_in_background(lab: layout.Lab, state: str = "present") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", APPLY, _options(lab), state],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+from tests.cluster.small_labs import APPLY, as_json, host_state, kill_a_start, members, start_in_background
 
 
 def test_absent_leaves_nothing(small: layout.Lab) -> None:
-    before = host_state()
+    before = host_state(small)
     assert cluster.apply(small, "present").changed
     LabCluster(small).run_job("--nodes=2", script="srun true")
-    during = host_state()
+    during = host_state(small)
     assert cluster.apply(small, "absent").changed
     assert members(small) == []
     assert not Path(small.directory).exists()
     assert not Path(f"{small.directory}.lock").exists()
-    assert host_state() == before
+    assert host_state(small) == before
     assert during == before, "a running lab is not seen in the host's mounts, network and control groups either"
     assert not cluster.apply(small, "absent").changed
     assert not Path(f"{small.directory}.lock").exists()
-
-
-def test_a_second_start_changes_nothing(small: layout.Lab) -> None:
-    cluster.apply(small, "present")
-    before = {who.pid for who in members(small)}
-    report = cluster.apply(small, "present")
-    assert (report.changed, report.was, report.now) == (False, "running", "running")
-    assert {who.pid for who in members(small)} == before
 
 
 def test_check_mode_only_says(small: layout.Lab) -> None:
@@ -124,58 +62,9 @@ def test_stopped_keeps_what_is_shared_and_jobs(small: layout.Lab) -> None:
     assert handle.head(["squeue", "--noheader", "--format=%i"]).stdout.strip() == job
 
 
-def test_other_options_start_it_anew(small: layout.Lab) -> None:
-    cluster.apply(small, "present")
-    other = dataclasses.replace(small, nodes=3, gpus=0, slurm_conf=("FirstJobId=7000",))
-    report = cluster.apply(other, "present", check_mode=True)
-    assert (report.changed, report.was) == (True, "changed")
-    assert "node[01-02]" in report.before
-    assert "node[01-03]" in report.after
-    assert cluster.apply(other, "present").changed
-    assert sorted(boot.nodes_up(other)) == ["node01", "node02", "node03"]
-    assert LabCluster(other).run_job("--nodes=3", script="true")[0] == "7000"
-
-
-@pytest.mark.parametrize("after", [0.05, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0])
-def test_a_start_that_is_killed_is_repaired(small: layout.Lab, after: float) -> None:
-    """SIGKILL at different moments: the next start brings up exactly one whole lab."""
-    starter = start_in_background(small)
-    time.sleep(after)
-    starter.kill()
-    starter.wait()
-    cluster.apply(small, "present")
-    assert set(boot.nodes_up(small)) == {"node01", "node02"}
-    LabCluster(small).run_job("--nodes=2", script="true")
-    supervisors = [
-        who
-        for who in members(small)
-        if Path(f"/proc/{who.pid}/cmdline").read_bytes().count(b"/agents/lab.json")
-        and not Path(f"/proc/{who.pid}/cmdline").read_bytes().startswith(b"/usr/bin/unshare")
-    ]
-    assert len(supervisors) == 1
-
-
-def test_a_killed_start_can_be_removed(small: layout.Lab) -> None:
-    starter = start_in_background(small)
-    time.sleep(0.5)
-    starter.kill()
-    starter.wait()
-    cluster.apply(small, "absent")
-    assert members(small) == []
-    assert not Path(small.directory).exists()
-
-
-def test_a_lost_supervisor_is_repaired(small: layout.Lab) -> None:
-    cluster.apply(small, "present")
-    known = record.load(small.directory)
-    assert known is not None
-    supervisor = control.agent(known.host, agents.SUPERVISOR).identity()
-    os.kill(supervisor.pid, signal.SIGKILL)
-    assert processes.wait_gone([supervisor], 10)
-    report = cluster.apply(small, "present")
-    assert report.was == "broken"
-    assert report.repaired
-    assert not cluster.apply(small, "present").changed
+def test_a_start_that_is_killed_is_repaired(small: layout.Lab) -> None:
+    """At other moments, too: tests/cluster/test_lab_repairs.py."""
+    kill_a_start(small, after=0.45)
 
 
 def test_files_of_a_rebooted_machine_name_nobody(small: layout.Lab) -> None:
@@ -205,40 +94,6 @@ def test_two_starters_make_one_lab(small: layout.Lab) -> None:
     assert sorted('"changed": true' in out for out, _ in results) == [False, False, True]
 
 
-def test_two_instances_run_beside_each_other(lab: LabCluster, small: layout.Lab) -> None:
-    cluster.apply(small, "present")
-    assert sorted(boot.nodes_up(small)) == ["node01", "node02"]
-    assert sorted(boot.nodes_up(lab.lab)) == lab.nodes
-    assert small.cluster_name != lab.cluster_name
-    cluster.apply(small, "absent")
-    lab.run_job("--nodes=8", script="true")
-
-
-def test_a_configuration_that_slurm_refuses_is_explained(small: layout.Lab) -> None:
-    bad = dataclasses.replace(small, slurm_conf=("NoSuchKey=1",))
-    with pytest.raises(RankzeroError, match=r"slurmctld on head ended while it started(?s:.*)NoSuchKey"):
-        cluster.apply(bad, "present")
-    report = cluster.apply(small, "present")
-    assert (report.was, report.now) == ("broken", "running")
-    assert set(boot.nodes_up(small)) == {"node01", "node02"}
-
-
-def test_a_slurmd_that_ends_is_explained(small: layout.Lab) -> None:
-    """It is not waited for: the error comes with its last words."""
-    bad = dataclasses.replace(small, slurm_conf=("TaskPlugin=task/none,task/none-such",))
-    with pytest.raises(RankzeroError, match=r"(ended on|ended while).*(?s:.*)none-such"):
-        cluster.apply(bad, "present")
-
-
-def test_half_a_removed_directory_is_no_lab(small: layout.Lab) -> None:
-    """A removal that was killed: what it left is cleared, and not started from."""
-    left = Path(f"{small.directory}.going", "db")
-    left.mkdir(parents=True)
-    assert cluster.condition(small) == "absent"
-    cluster.apply(small, "present")
-    assert not left.exists()
-
-
 def test_a_closed_directory_is_refused(small: layout.Lab, tmp_path: Path) -> None:
     if not small.realistic:
         pytest.skip("in the simple way everything runs as one user")
@@ -247,53 +102,6 @@ def test_a_closed_directory_is_refused(small: layout.Lab, tmp_path: Path) -> Non
     with pytest.raises(RankzeroError, match=r"is closed to the users munge and slurm; choose another"):
         cluster.apply(inside, "present")
     assert not os.listdir(tmp_path / "closed")
-
-
-@pytest.fixture
-def open_place() -> Iterator[Path]:
-    """A directory that every user can pass (those of pytest are closed)."""
-    with tempfile.TemporaryDirectory(prefix="rankzero-place-", dir="/var/tmp") as place:
-        os.chmod(place, 0o755)
-        yield Path(place)
-
-
-def test_a_directory_that_cannot_carry_an_overlay(small: layout.Lab, open_place: Path) -> None:
-    """As in a container, whose root is an overlay itself: the nodes' disks then lie in memory."""
-    if not small.realistic:
-        pytest.skip("the simple way mounts nothing")
-    for name in ("lower", "upper", "work", "merged"):
-        (open_place / name).mkdir()
-    options = f"lowerdir={open_place}/lower,upperdir={open_place}/upper,workdir={open_place}/work"
-    subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", f"{open_place}/merged"], check=True)
-    inside = dataclasses.replace(small, directory=f"{open_place}/merged/lab")
-    try:
-        cluster.apply(inside, "present")
-        handle = LabCluster(inside)
-        handle.node("node01", ["sh", "-c", "echo x > /usr/rankzero-probe"])
-        assert not Path("/usr/rankzero-probe").exists()
-        shown = handle.node("node01", ["stat", "--file-system", "--format=%T", "/"]).stdout.strip()
-        assert shown == "overlayfs"
-    finally:
-        cluster.apply(inside, "absent")
-        subprocess.run(["umount", f"{open_place}/merged"], check=True)
-
-
-def test_without_accounting_sacct_says_so(small: layout.Lab) -> None:
-    cluster.apply(small, "present")
-    done = LabCluster(small).head(["sacct"], check=False)
-    assert done.returncode == 1
-    assert "accounting storage is disabled" in done.stderr
-
-
-def test_it_outlives_its_starter(small: layout.Lab) -> None:
-    """The starter's end, and a hang-up of its session, end nothing."""
-    out = subprocess.Popen(
-        ["setsid", "--wait", sys.executable, "-c", APPLY, _options(small), "present"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert out.wait(timeout=120) == 0
-    threading.Event().wait(0.2)
-    assert not cluster.apply(small, "present").changed
 
 
 def test_what_is_bound_is_written_through(small: layout.Lab) -> None:
@@ -358,14 +166,14 @@ def library(open_place: Path) -> str:
     return str(open_place)
 
 
-@pytest.mark.parametrize("accounting", ["none", "slurmdbd"])
+@pytest.mark.parametrize("accounting", ["slurmdbd", pytest.param("none", marks=pytest.mark.more)])
 def test_an_ordinary_user_boots_the_simple_way(ordinary: tuple[list[str], Path], library: str, accounting: str) -> None:
     become, home = ordinary
-    before = host_state()
     lab = lab_of(instance_name("user"), directory=str(home / "lab"), way="simple", accounting=accounting)
+    before = host_state(lab)
 
     def apply(state: str) -> str:
-        command = [*become, "/usr/bin/python3", "-B", "-c", APPLY, _options(lab), state]
+        command = [*become, "/usr/bin/python3", "-B", "-c", APPLY, as_json(lab), state]
         environment = {"PYTHONPATH": library, "HOME": str(home), "PATH": os.environ["PATH"]}
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, cwd="/", timeout=120, check=False
@@ -394,6 +202,6 @@ def test_an_ordinary_user_boots_the_simple_way(ordinary: tuple[list[str], Path],
         apply("absent")
     assert members(lab) == []
     assert not Path(lab.directory).exists()
-    assert host_state() == before
+    assert host_state(lab) == before
     left = subprocess.run(["pgrep", "--uid", "nobody", "sleep"], capture_output=True, text=True, check=False)
     assert left.stdout == "" or not become

@@ -146,6 +146,7 @@ class SweepLauncher:
             for row in ends:
                 if row.standing:
                     row.standing.run.record("cancelled", job_id=row.job_id)
+                    row.standing.run.forget_secrets()
         return self._result(rows, [], before)
 
     def _find_taken(self, rows: Sequence[_Row]) -> None:
@@ -165,6 +166,8 @@ class SweepLauncher:
         doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
         if doomed and not self.check_mode:
             self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values() if one])
+            for standing in filter(None, doomed.values()):
+                standing.run.forget_secrets()
         for number, one in doomed.items():
             known[number] = replace(one, state="failed", message=SUPERSEDED) if one else None
         return [_Row(element, known[element.number]) for element in self.request.elements]

@@ -86,7 +86,7 @@ class Launcher:
             if standing and standing.job_id and superseded(self.request, standing):
                 if not self.check_mode:
                     self.slurm.call("scancel", standing.job_id)
-                standing = replace(standing, state="failed", message=SUPERSEDED)
+                standing = self._final(replace(standing, state="failed", message=SUPERSEDED))
             if standing and not wants_new(standing, self.request.relaunch):
                 return self._kept(standing)
             # The same generation once more: its name and its claim are those of the lost submission.
@@ -131,6 +131,7 @@ class Launcher:
                 self.inside.cancel(newest, standing.job_id)
             else:
                 self.slurm.call("scancel", standing.job_id)
+                self._final(standing)  # no script may run any more that would do it
             self._record(newest, "cancelled", standing.job_id)
         done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
         return {**self._identity(newest), **done}

@@ -75,10 +75,11 @@ class Removal:
 
 @dataclass
 class Plan:
-    """`going`, and for what stays a reason by path."""
+    """`going`, and for what stays a reason by path. `over`: run directories that stay, of launches that have ended."""
 
     going: list[Removal] = field(default_factory=list)
     staying: dict[str, str] = field(default_factory=dict)
+    over: list[str] = field(default_factory=list)
 
 
 def decide(
@@ -105,6 +106,7 @@ def decide(
         needed.update({name: run.path for name in run.names.runs if not run.path.endswith(f"/{name}")})
     for run in runs:
         short = "/".join(run.path.split("/")[-3:])
+        plan.over += [run.path] if run.end is not None else []
         if run.end is None:
             plan.staying[run.path] = run.why
         elif run.last > horizon:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import user_name
@@ -74,6 +75,8 @@ def prune(
             bytes_ += weight
     if not check_mode:
         swept = _sweep(store, state)
+        for path in plan.over:  # nobody may have looked at it since Slurm ended it
+            RunDirectory(path).forget_secrets()
     lines = "".join(f"{one['kind']:<12}{one['bytes']:>15}  {one['path']}  ({one['reason']})\n" for one in removed)
     return {
         "changed": bool(removed or swept),

@@ -146,9 +146,10 @@ def test_a_requeued_job_finds_the_generation_that_it_made_by_hand(site: Site) ->
     assert Job(site, job.plan, job.run.parent / "2").outcome()["attempt"] == 1
 
 
-def test_where_no_generation_can_be_made_nothing_runs(site: Site) -> None:
-    job = site.job({})
-    site.functions["mv"] = "return 1"
+@pytest.mark.parametrize("fails", ["cp", "mv"])
+def test_where_no_generation_can_be_made_nothing_runs(site: Site, fails: str) -> None:
+    job = site.job({}, secrets={"TOKEN": "x"})
+    site.functions[fails] = "return 1" if fails == "mv" else 'command cp "$@"; [[ $* != *secrets.env* ]]'
     assert job.finish(by_hand=True) == 73
     assert "cannot make a new generation" in job.log()
     assert [path.name for path in job.run.parent.iterdir()] == ["1"]

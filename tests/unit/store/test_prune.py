@@ -236,6 +236,17 @@ def test_the_folder_of_a_sweep_goes_after_the_last_of_its_elements(place: Place)
     assert [number for number, folder in folders.items() if folder.exists()] == [0, 2]
 
 
+def test_secrets_of_a_launch_that_ended_unseen_go_and_those_of_a_living_one_stay(place: Place) -> None:
+    over, going = place.run("a/0123456789abcdef/1", ended=NOW - 60), place.run("b/0123456789abcdef/1", ended=None)
+    for run in (over, going):
+        (run / "secrets.env").write_text("A=eA==\n", encoding="utf-8")
+    place.down = True  # Slurm does not say what has become of the other one
+    assert place.prune(check_mode=True) and (over / "secrets.env").exists()
+    place.prune()
+    assert not (over / "secrets.env").exists() and (over / "outcome.json").exists()
+    assert (going / "secrets.env").exists()
+
+
 def test_launches_of_other_state_roots_keep_what_they_use(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "other state"
     place.run(f"gpt/{KEY}/1", uses=CODE, ended=NOW, root=other)
