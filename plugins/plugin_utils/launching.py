@@ -65,6 +65,7 @@ RUNTIME_FILES = (
     "container.sh",
     "data.sh",
     "disk.py",
+    "ends.sh",
     "enter.sh",
     "extraction.py",
     "final.py",

@@ -15,9 +15,9 @@ rankzero_chain() {
     [ -z "${RANKZERO_ATTACHED:-}" ] || { rankzero_unchained="it is a step of another job"; return 1; }
     [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || { rankzero_unchained="it is a task of an array"; return 1; }
     excluded=$(rankzero_without)
-    [ -n "$excluded" ] || excluded=$(rankzero_field ExcNodeList "$(scontrol show job --oneliner "$SLURM_JOB_ID" 2> /dev/null)")
+    [ -n "$excluded" ] || excluded=$(rankzero_field ExcNodeList "$(rankzero_within 60 scontrol show job --oneliner "$SLURM_JOB_ID" 2> /dev/null)")
     # The variables of this job are options to sbatch, and would become the next one's.
-    said=$(env -i PATH="$PATH" HOME="$HOME" USER="$USER" ${SLURM_CONF:+SLURM_CONF="$SLURM_CONF"} \
+    said=$(rankzero_within 180 env -i PATH="$PATH" HOME="$HOME" USER="$USER" ${SLURM_CONF:+SLURM_CONF="$SLURM_CONF"} \
         sbatch --parsable --dependency="afterany:$SLURM_JOB_ID,singleton" ${excluded:+--exclude="$excluded"} \
         "$RANKZERO_RUN_DIR/job.sbatch" --submission "chain:$rankzero_job" 2>&1) || { rankzero_unchained=$said; return 1; }
     rankzero_next=$(grep -xoE '[0-9]+(;.*)?' <<< "$said" | tail -n 1)

@@ -13,8 +13,9 @@ import signal
 import sys
 import time
 
-#: After the verdict. More than all that follows it may take: the end of what is held (135 s), and a requeue (120 s).
-SECONDS = 300.0
+#: After the verdict. More than all that may follow it takes: the end of what is held (150 s), and where the program has not
+#: succeeded a requeue, or the submission of the job that goes on.
+SECONDS = {True: 240.0, False: 900.0}
 AFTER_KILL_SECONDS = 15.0
 POLL_SECONDS = 0.25
 
@@ -74,8 +75,8 @@ def stand(number, birth, seconds):
         kill(number)
 
 
-def post(number, seconds=SECONDS):
-    """Starts a guard of a process, as nobody's child. Returns at once."""
+def post(number, seconds):
+    """Starts a guard of a process, beside whatever this program does. Returns at once."""
     state = state_of(number)
     if state is None or os.fork():
         return

@@ -11,6 +11,7 @@
 . "$RANKZERO_RUNTIME/chain.sh"
 . "$RANKZERO_RUNTIME/claim.sh"
 . "$RANKZERO_RUNTIME/data.sh"
+. "$RANKZERO_RUNTIME/ends.sh"
 . "$RANKZERO_RUNTIME/holding.sh"
 . "$RANKZERO_RUNTIME/install.sh"
 . "$RANKZERO_RUNTIME/preflight.sh"

@@ -247,14 +247,14 @@ def verdict(ended_by, exit_code, report, message):
     if ended_by == "signal":
         return False, exit_code or 143, message or "ended by a signal (cancelled, time limit or preemption)"
     if ended_by != "artifact" and exit_code != 0:
-        return False, exit_code, f"the program ended with exit code {exit_code}"
+        return False, exit_code, f"the program ended with exit code {exit_code}" + (f"; {message}" if message else "")
     if report is None:
         return True, 0, "the program ended with exit code 0"
     if not report["valid"]:
         text = "the artifact {} {}".format(report["path"], "; ".join(report["errors"]))
         return False, MISSING_ARTIFACT_EXIT, text
     how = "the job ended itself" if ended_by == "artifact" else "the program ended with exit code 0"
-    return True, 0, f"the artifact is proven; {how}"
+    return True, 0, f"the artifact is proven; {how}" + (f"; {message}" if message else "")
 
 
 def unfit_nodes(run_dir, attempt):
@@ -304,7 +304,7 @@ def finish(arguments):
     if arguments.guard:
         import guard
 
-        guard.post(arguments.guard)
+        guard.post(arguments.guard, guard.SECONDS[success])
     return exit_code
 
 

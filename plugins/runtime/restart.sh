@@ -92,7 +92,7 @@ rankzero_after_preemption() {
 rankzero_preempted() {
     local since preempted
     [ -z "${RANKZERO_ATTACHED:-}" ] || return 1
-    rankzero_shown=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$rankzero_slurm_job" 2> /dev/null) || return 1
+    rankzero_shown=$(SLURM_TIME_FORMAT=standard rankzero_within 60 scontrol --oneliner show job "$rankzero_slurm_job" 2> /dev/null) || return 1
     preempted=${rankzero_shown#* PreemptTime=} since=${rankzero_shown#* StartTime=}
     # An attempt before this one may have been the preempted one. Times are written so that text compares.
     [[ ${preempted%% *} == [0-9]* && ! ${preempted%% *} < ${since%% *} ]]
@@ -101,7 +101,7 @@ rankzero_preempted() {
 # Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once more, after
 # the next attempt's success, for a requeue of ours. Seen on 24.11 and 26.05; 22.05 does not do it.
 rankzero_slurm_requeues() {
-    [[ "$(scontrol --version 2> /dev/null)" =~ \ ([0-9]+)\.0*([0-9]+) ]] \
+    [[ "$(rankzero_within 20 scontrol --version 2> /dev/null)" =~ \ ([0-9]+)\.0*([0-9]+) ]] \
         && ((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] >= 2411))
 }
 
@@ -126,16 +126,16 @@ rankzero_stands_still() {
 rankzero_requeue() {
     local said without
     without=$(rankzero_without)
-    if said=$(scontrol requeue "$rankzero_slurm_job" 2>&1); then
+    if said=$(rankzero_within 120 scontrol requeue "$rankzero_slurm_job" 2>&1); then
         # Slurm may take minutes to see that a node is dead, and would give it to the next attempt. Only a job that waits
         # can be told what to leave out.
-        [ -z "$without" ] || said=$(scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$without" 2>&1) \
+        [ -z "$without" ] || said=$(rankzero_within 60 scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$without" 2>&1) \
             || rankzero_say "the next attempt may get ${rankzero_gone:-} again: $said"
         return 0
     fi
     rankzero_again=''
     said="Slurm did not requeue the job: $said"
-    if [[ $(scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null) == *" Requeue=0 "* ]]; then
+    if [[ $(rankzero_within 60 scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null) == *" Requeue=0 "* ]]; then
         if rankzero_chain "$rankzero_why; $said"; then
             rankzero_outcome "$rankzero_ended_by" "$rankzero_exit_code" \
                 "$rankzero_why; job $rankzero_next goes on: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_MAX_RESTARTS + 1)) follows"
@@ -151,7 +151,7 @@ rankzero_requeue() {
 rankzero_without() {
     local said known asked
     [ -n "${rankzero_gone:-}" ] || return 0
-    said=$(scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null)
+    said=$(rankzero_within 60 scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null)
     known=$(rankzero_field ExcNodeList "$said") asked=$(rankzero_field ReqNodeList "$said")
     known=${known:+$known,}$rankzero_gone
     [ -n "$asked" ] && rankzero_share "$asked" "$rankzero_gone" && return 0
@@ -161,7 +161,7 @@ rankzero_without() {
 # How many nodes the partition has without those named, as a number that is large where sinfo does not say.
 rankzero_nodes_left() {
     local left
-    left=$(comm -23 <(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N 2> /dev/null | sort -u) \
+    left=$(comm -23 <(rankzero_within 60 sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N 2> /dev/null | sort -u) \
         <(scontrol show hostnames "$1" | sort -u) | wc -l)
     # 0 is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
     [ "$left" != 0 ] || left=999999
@@ -174,7 +174,7 @@ rankzero_requeue_without() {
     # From here on Slurm tells this script to end. A job cannot start anew while its last script runs, and only one that
     # waits can be told what to leave out: so the nodes are excluded between the two.
     trap '' TERM INT USR1 USR2
-    said=$(scontrol show job --oneliner "$rankzero_slurm_job" 2>&1)
+    said=$(rankzero_within 60 scontrol show job --oneliner "$rankzero_slurm_job" 2>&1)
     known=$(rankzero_field ExcNodeList "$said") asked=$(rankzero_field ReqNodeList "$said")
     known=${known:+$known,}$1
     if [ "$RANKZERO_ATTEMPT" -ge "$RANKZERO_PREFLIGHT_RESTARTS" ]; then
@@ -192,9 +192,9 @@ rankzero_requeue_without() {
     rankzero_outcome requeue 69 \
         "$2; requeued without $1: attempt $((RANKZERO_ATTEMPT + 2)) of at most $((RANKZERO_PREFLIGHT_RESTARTS + 1)) follows"
     rankzero_unstage
-    said=$(scontrol requeue "$rankzero_slurm_job" 2>&1) \
+    said=$(rankzero_within 120 scontrol requeue "$rankzero_slurm_job" 2>&1) \
         || rankzero_refuse setup 69 "$2; Slurm did not requeue the job: $said"
-    if ! said=$(scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$known" 2>&1); then
+    if ! said=$(rankzero_within 60 scontrol update "JobId=$rankzero_slurm_job" "ExcNodeList=$known" 2>&1); then
         rankzero_outcome setup 69 "$2; cancelled: Slurm requeued the job, but did not exclude $1: $said"
         scancel "$rankzero_slurm_job"
     fi

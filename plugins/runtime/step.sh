@@ -58,6 +58,7 @@ rankzero_heed() {
 rankzero_attend() {
     while rankzero_lives "$rankzero_step"; do
         rankzero_heed
+        rankzero_count_ends
         if rankzero_due "$rankzero_term_at"; then
             kill -TERM "$rankzero_step" 2>/dev/null
             rankzero_term_at=''
@@ -77,6 +78,7 @@ rankzero_attend() {
 
 # Runs a step ("${@:2}") that may take $1 seconds.
 rankzero_bounded() {
+    rankzero_ends=''
     "${@:2}" < /dev/null &
     rankzero_step=$!
     rankzero_note "$rankzero_step"
@@ -105,10 +107,11 @@ rankzero_launch() {
 # Runs the ranks' step ("$@") once and waits for its end, the artifact, or a signal.
 rankzero_run() {
     rankzero_ended_by=program rankzero_step='' rankzero_watcher='' rankzero_ticker=''
-    rankzero_landed='' rankzero_early_due='' rankzero_term_at='' rankzero_kill_at=''
+    rankzero_landed='' rankzero_message='' rankzero_early_due='' rankzero_term_at='' rankzero_kill_at=''
     trap rankzero_on_signal TERM INT
     trap rankzero_on_artifact USR1
-    "$@" &
+    rankzero_expect_ends
+    "$1" ${rankzero_ends:+"--task-epilog=$rankzero_ends/note"} "${@:2}" &
     rankzero_step=$!
     rankzero_note "$rankzero_step"
     # An early signal that came before there was a step to tell.
@@ -123,6 +126,8 @@ rankzero_run() {
     fi
     rankzero_attend
     rankzero_exit_code=$rankzero_code
+    # Ranks that take their end for a success have not come to theirs.
+    [ "$rankzero_cut_off$rankzero_ended_by$rankzero_exit_code" != yesprogram0 ] || rankzero_exit_code=124
     # An artifact that lands from here on is judged with the verdict.
     trap '' USR1
     rankzero_landed=''

@@ -196,7 +196,8 @@ def plan(
         step=_step(spec, shape) + attach.step(spec) + (container.step if container else ()),
         probe=_probe(spec, shape) + attach.probe(spec),
         life=tuple(
-            life.exports(spec.checkpoint, spec.monitor, spec.logs, spec.resources.spares)
+            [("RANKZERO_WAIT", str(spec.launcher.wait))]
+            + life.exports(spec.checkpoint, spec.monitor, spec.logs, spec.resources.spares)
             + parallelism.exports(spec)
             + [(upstream.variable, upstream.path) for upstream in after]
             + list(data.exports(spec.data))

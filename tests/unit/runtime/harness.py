@@ -37,7 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import re
 CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, runtime_bundle()[0]
 
 SRUN = """\
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 options, words = {}, sys.argv[1:]
 while words[0].startswith("--"):
     name, _, value = words.pop(0)[2:].partition("=")
@@ -50,6 +50,9 @@ def end(*_):
     for task in tasks:
         task.send_signal(signal.SIGTERM)
 signal.signal(signal.SIGTERM, end)
+def note_end(rank):
+    if "task-epilog" in options:
+        subprocess.call([options["task-epilog"]], env={**os.environ, "SLURM_PROCID": str(rank)})
 with open(options["output"], "ab") as log:
     log.write(b"srun\\n")
     for rank in range(int(options["ntasks"])):
@@ -60,7 +63,13 @@ with open(options["output"], "ab") as log:
         tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
     if asked:  # a task may have been started, and have said so, before it was in the list
         end()
-    codes = [task.wait() for task in tasks]
+    codes, left = [], list(enumerate(tasks))
+    while left:
+        time.sleep(0.01)
+        for rank, task in [one for one in left if one[1].poll() is not None]:
+            left.remove((rank, task))
+            codes.append(task.returncode)
+            note_end(rank)
 sys.exit(max(code if code >= 0 else 128 - code for code in codes))
 """
 

@@ -1,0 +1,63 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""launcher.wait: a rank that never ends, as one whose node was restarted, does not keep the job of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.runtime.harness import ARTIFACT, Job, Site, shell
+
+PROOF = "echo '{\"loss\": 1.0}' > result.json"
+FOR_EVER = "exec sleep 600"
+
+
+def two_ranks(site: Site, first: str, second: str, wait: int, short: int = 1, **more: Any) -> Job:
+    """A job of two ranks that looks every second who has ended."""
+    line = f'if [ "$RANK" = 0 ]; then {first}; else {second}; fi'
+    quick = f"rankzero_look_every=1 rankzero_short_wait={short}"
+    return site.job(
+        {**shell(line), "launcher": {"ranks_per_node": 2, "wait": wait}, "setup": {"commands": [quick]}, **more}
+    )
+
+
+def test_a_rank_that_is_left_after_the_proof_is_ended(site: Site) -> None:
+    job = two_ranks(site, PROOF, FOR_EVER, 600, artifact=ARTIFACT)
+    assert job.finish() == 0, job.log()
+    outcome = job.outcome()
+    assert (outcome["success"], outcome["ended_by"]) == (True, "artifact")
+    assert "1 of 2 tasks had ended, 1 had not; the step was ended" in outcome["message"]
+    assert "(launcher.wait)" in outcome["message"]
+
+
+def test_a_first_rank_that_still_works_is_not_ended_early(site: Site) -> None:
+    """The others have ended, and the artifact is proven already."""
+    job = two_ranks(site, f"{PROOF}; sleep 4; touch saved", "true", 600, artifact=ARTIFACT)
+    assert job.finish() == 0, job.log()
+    assert (job.outcome()["ended_by"], (job.run / "work/saved").exists()) == ("program", True)
+
+
+def test_without_a_proof_the_others_have_their_time_and_the_job_fails(site: Site) -> None:
+    job = two_ranks(site, "true", FOR_EVER, 2)
+    assert job.finish() == 143, job.log()
+    outcome = job.outcome()
+    assert (outcome["success"], outcome["ended_by"]) == (False, "program")
+    assert "1 of 2 tasks had ended, 1 had not" in outcome["message"]
+
+
+def test_a_rank_that_takes_its_end_for_a_success_is_none(site: Site) -> None:
+    job = two_ranks(site, "true", "trap 'exit 0' TERM; while :; do sleep 0.1; done", 1)
+    assert job.finish() == 124, job.log()
+    assert job.outcome()["success"] is False
+
+
+@pytest.mark.parametrize("wait", [0, 3600])
+def test_who_has_ended_is_noted_where_there_is_a_bound(site: Site, wait: int) -> None:
+    job = two_ranks(site, "true", "true", wait)
+    assert job.finish() == 0, job.log()
+    noted = {path.name for path in (job.run / "ended" / "0").glob("task-*")} if wait else set()
+    assert noted == ({"task-0", "task-1"} if wait else set())
+    assert (job.run / "ended").exists() is bool(wait)
