@@ -31,12 +31,12 @@ PATIENCE = 10.0  # seconds to wait for that
 
 
 @contextmanager
-def prepared(root: Path, profile: str = "friendly") -> Iterator[Ground]:
+def prepared(root: Path, profile: str = "friendly", instance: str = INSTANCE, nodes: int = NODES) -> Iterator[Ground]:
     """A booted lab of a profile with an empty scratch folder; both are gone at the end, also after an interrupt."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="rankzero-bench-") as scratch:
-        ground = Ground(root, Path(scratch), profile)
+        ground = Ground(root, Path(scratch), profile, instance, nodes)
         try:
             ground.boot()
             yield ground
@@ -47,11 +47,14 @@ def prepared(root: Path, profile: str = "friendly") -> Iterator[Ground]:
 class Ground:
     """The lab and the folders of one comparison. Paths end in `_inside` where they are the head's and the nodes'."""
 
-    def __init__(self, root: Path, scratch: Path, profile: str = "friendly") -> None:
+    def __init__(
+        self, root: Path, scratch: Path, profile: str = "friendly", instance: str = INSTANCE, nodes: int = NODES
+    ) -> None:
         self.root = root
         self.scratch = scratch
         self.profile = profile
-        self.directory = Path(default_directory(INSTANCE, os.getuid(), pwd.getpwuid(os.getuid()).pw_dir))
+        self.instance, self.nodes = instance, nodes
+        self.directory = Path(default_directory(instance, os.getuid(), pwd.getpwuid(os.getuid()).pw_dir))
         self.head = str(self.directory / "bin" / "head")
         self.inventory = str(self.directory / "inventory.yml")
         self.shared = self.directory / "shared"
@@ -74,7 +77,7 @@ class Ground:
 
     def _lab(self, state: str) -> None:
         argv = [str(self.root / "scripts" / "lab"), state]
-        argv += ["-e", f"lab_cluster_name={INSTANCE}", "-e", f"lab_cluster_nodes={NODES}"]
+        argv += ["-e", f"lab_cluster_name={self.instance}", "-e", f"lab_cluster_nodes={self.nodes}"]
         argv += ["-e", f"lab_cluster_profile={self.profile}"]
         done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode != 0:

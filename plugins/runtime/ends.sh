@@ -18,7 +18,8 @@ rankzero_expect_ends() {
     rankzero_ends='' rankzero_ends_look='' rankzero_ends_by='' rankzero_proof_by='' rankzero_first_end='' rankzero_look_proof='' rankzero_cut_off=''
     [ "${RANKZERO_WAIT:-0}" != 0 ] || return 0
     rankzero_ends="$RANKZERO_RUN_DIR/ended/$RANKZERO_ATTEMPT"
-    mkdir -p "$rankzero_ends" && printf '#!/bin/bash\n[ -z "${SLURM_PROCID:-}" ] || : > %q/task-"$SLURM_PROCID"\n' \
+    # It says nothing and never fails: slurmstepd would put that into the ranks' logs.
+    mkdir -p "$rankzero_ends" && printf '#!/bin/bash\n{ : > %q/task-"$SLURM_PROCID"; } 2> /dev/null\nexit 0\n' \
         "$rankzero_ends" > "$rankzero_ends/note" && chmod 700 "$rankzero_ends/note"
     # A file system may not allow programs.
     [ -x "$rankzero_ends/note" ] || rankzero_ends=''

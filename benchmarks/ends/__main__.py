@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How soon jobs end after their artifact, many hundred times: benchmarks/run ends. See benchmarks/README.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.ends.launches import End, Launches
+from benchmarks.launch import table
+from benchmarks.launch.ground import Ground, prepared
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB_NODES = 4
+#: Nobody may be later than this, in seconds after the artifact.
+LATE_SECONDS = 10.0
+#: A job that is there so long after its artifact is taken for one that hangs, and cancelled.
+HUNG_SECONDS = 60.0
+#: A job that has no artifact by then says nothing.
+START_SECONDS = 600.0
+POLL_SECONDS = 0.5
+
+
+@contextmanager
+def load(number: int) -> Iterator[None]:
+    """So many processes that do nothing but keep a core busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def measure(ground: Ground, launches: Launches, count: int, flying: int) -> list[End]:
+    """Runs `count` launches, `flying` of them at a time."""
+    waiting = [launches.make() for _ in range(count)]
+    running: dict[str, Path] = {}
+    since: dict[str, float] = {}
+    found: list[End] = []
+    while waiting or running:
+        while waiting and len(running) < flying:
+            run = waiting.pop()
+            job_id = launches.submit(run)
+            running[job_id], since[job_id] = run, time.time()
+        time.sleep(POLL_SECONDS)
+        ended = launches.ended(list(running))
+        for job_id, run in list(running.items()):
+            artifact = launches.artifact(run)
+            if job_id not in ended:
+                started = artifact or since[job_id] + START_SECONDS
+                if time.time() < started + HUNG_SECONDS:
+                    continue
+                ground.on_head("scancel", "--signal=KILL", "--full", job_id)
+                print(f"[ends] job {job_id} hung: {run}", file=sys.stderr, flush=True)
+            del running[job_id]
+            found.append(launches.end(run, artifact, ended.get(job_id)))
+            if len(found) % 25 == 0:
+                print(f"[ends] {len(found)} of {count}", file=sys.stderr, flush=True)
+    return found
+
+
+def row(number: int, ends: Sequence[End]) -> list[object]:
+    jobs = [one.job for one in ends if one.job is not None]
+    verdicts = [one.verdict for one in ends if one.verdict is not None]
+    return [
+        number,
+        len(ends),
+        sum(one.success for one in ends),
+        sum(one.job is None for one in ends),
+        sum(seconds > LATE_SECONDS for seconds in jobs),
+        f"{median(verdicts):.1f} / {max(verdicts):.1f}" if verdicts else None,
+        f"{median(jobs):.1f} / {max(jobs):.1f}" if jobs else None,
+    ]
+
+
+HEAD = [
+    "busy processes",
+    "launches",
+    "proven",
+    "hung",
+    f"later than {LATE_SECONDS:.0f} s",
+    "artifact to verdict, s (median / most)",
+    "artifact to job's end, s (median / most)",
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks/run ends", description=__doc__)
+    parser.add_argument("--launches", type=int, default=500, help="launches in all (500)")
+    parser.add_argument("--load", default="0,4,8", help="busy processes beside them, a row each (0,4,8)")
+    parser.add_argument("--flying", type=int, default=4, help="launches at the same time (4)")
+    options = parser.parse_args()
+    loads = [int(word) for word in options.load.split(",")]
+    out = ROOT / "build" / "benchmarks"
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[int, list[End]] = {}
+    with prepared(ROOT, instance="ends", nodes=LAB_NODES) as ground:
+        launches = Launches(ground)
+        for place, number in enumerate(loads):
+            count = options.launches // len(loads) + (place < options.launches % len(loads))
+            print(f"[ends] {count} launches beside {number} busy processes", file=sys.stderr, flush=True)
+            with load(number):
+                found[number] = measure(ground, launches, count, options.flying)
+            (out / "ends.json").write_text(
+                json.dumps({key: [vars(one) for one in ends] for key, ends in found.items()})
+            )
+            print(table.markdown(HEAD, [row(number, found[number])]), flush=True)
+        facts = {**ground.facts(), "nodes of the lab": str(LAB_NODES), "date": datetime.date.today().isoformat()}
+    rows = [row(number, ends) for number, ends in found.items()]
+    text = "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n\n"
+    text += table.markdown(HEAD, [*rows, row_of_all(found)])
+    (out / "ends.md").write_text(text)
+    print(text)
+    everything = [one for ends in found.values() for one in ends]
+    good = all(one.success and one.job is not None and one.job <= LATE_SECONDS for one in everything)
+    return 0 if good else 1
+
+
+def row_of_all(found: dict[int, list[End]]) -> list[object]:
+    return ["all", *row(0, [one for ends in found.values() for one in ends])[1:]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches without Ansible: their run directories are prepared here, as the module leaves them before sbatch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import runtime_bundle
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from benchmarks.launch.ground import Ground
+
+CODE_KEY, ENVIRONMENT_KEY = "c" * 64, "e" * 32
+#: Proves itself at once, by a rename, and goes on as programs do that hang after their result.
+PROGRAM = 'echo \'{"loss": 1.0}\' > result.new && mv result.new "$RANKZERO_ARTIFACT"; exec sleep 600'
+#: The preflight has its own benchmark; the end of a job is the same without it.
+SPEC = {
+    "shell": PROGRAM,
+    "environment": {"mode": "sealed"},
+    "artifact": {"path": "result.json", "require": {"loss": {"lt": 4}}, "then": "end"},
+    "resources": {"time": "00:20:00"},
+    "preflight": {"enabled": False},
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """One launch: seconds from its artifact to its verdict and to the end of its job; None where there was none."""
+
+    verdict: float | None
+    job: float | None
+    success: bool
+
+
+class Launches:
+    """All launches of one benchmark: names that count, one environment, one runtime."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.made = 0
+        self.state, self.store = ground.inside("bench", "state"), ground.inside("bench", "store")
+        self.runtime_key, files = runtime_bundle()
+        self._here(self.state, "runtime").mkdir(parents=True)
+        publish_files(str(self._here(self.state, "runtime", self.runtime_key)), files)
+        code = self._here(self.store, "code", CODE_KEY)
+        code.mkdir(parents=True)
+        (code / "README").write_text("No program: the ranks run a line of bash.\n")
+        self._environment(self._here(self.store, "environments", ENVIRONMENT_KEY))
+
+    def _here(self, *parts: str) -> Path:
+        """A path of the head's, as this machine sees it."""
+        inside = "/".join(parts)
+        return self.ground.path(*inside[len(self.ground.shared_inside) :].strip("/").split("/"))
+
+    def _environment(self, folder: Path) -> None:
+        """A sealed environment of two files: a Python that is the node's."""
+        tree = self.ground.scratch / "environment"
+        (tree / "bin").mkdir(parents=True)
+        (tree / "bin" / "python").write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n')
+        (tree / "bin" / "python").chmod(0o755)
+        folder.mkdir(parents=True)
+        file = folder / "environment.sqsh"
+        squash(str(tree), str(file), "zstd")
+        facts = {"file": file.name, "bytes": file.stat().st_size, "unpacked": 4096, "files": 1}
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        said = {"python": {"path": "/usr/bin/python3"}, "sealed": {**facts, "sha256": digest}}
+        (folder / "env.json").write_text(json.dumps(said))
+
+    def make(self) -> Path:
+        """A generation on disk, ready for sbatch."""
+        self.made += 1
+        merged = merge([Layer("benchmark", {"name": f"end-{self.made:04d}", **SPEC})])
+        spec = validated(merged)
+        made = plan(
+            spec,
+            merged,
+            code_key=CODE_KEY,
+            environment_key=ENVIRONMENT_KEY,
+            runtime_key=self.runtime_key,
+            state_root=self.state,
+            store_root=self.store,
+        )
+        run = self._here(made.runs_dir(), "1")
+        (run / "logs").mkdir(parents=True)
+        (run / "job.sbatch").write_text(with_generation(render_script(made), made.token, 1))
+        (run / "contract.json").write_text(json.dumps(contract(spec)))
+        (run / "launch.json").write_text("{}")
+        return run
+
+    def submit(self, run: Path) -> str:
+        inside = self.ground.inside(*run.relative_to(self.ground.shared).parts)
+        said = self.ground.on_head("sbatch", "--parsable", f"{inside}/job.sbatch", "--submission", "benchmark:1")
+        return said.strip().split(";")[0]
+
+    def ended(self, job_ids: Sequence[str]) -> dict[str, float]:
+        """When those of these jobs that have ended did so, by Slurm's own word, in seconds since 1970."""
+        if not job_ids:
+            return {}
+        show = ["env", "SLURM_TIME_FORMAT=%s", "scontrol", "--oneliner", "show", "job"]
+        found = {}
+        for line in self.ground.on_head(*show).splitlines():
+            fields = dict(re.findall(r"(\w+)=(\S*)", line))
+            if fields.get("JobId") in job_ids and fields["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"):
+                found[fields["JobId"]] = float(fields["EndTime"])
+        return found
+
+    def artifact(self, run: Path) -> float | None:
+        try:
+            return (run / "work" / "result.json").stat().st_mtime
+        except OSError:
+            return None
+
+    def end(self, run: Path, artifact: float | None, ended: float | None) -> End:
+        try:
+            outcome = json.loads((run / "outcome.json").read_text())
+        except OSError:
+            outcome = {}
+        if artifact is None:
+            return End(None, None, False)
+        verdict = outcome["time"] - artifact if "time" in outcome else None
+        return End(verdict, None if ended is None else max(0.0, ended - artifact), outcome.get("success") is True)
