@@ -10,15 +10,18 @@ import datetime
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
 from benchmarks.ends.launches import End, Launches
 from benchmarks.launch import table
 from benchmarks.launch.ground import Ground, prepared
+from tests.unit.runtime import many_ends
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB_NODES = 4
@@ -101,7 +104,11 @@ def main() -> int:
     parser.add_argument("--launches", type=int, default=500, help="launches in all (500)")
     parser.add_argument("--load", default="0,4,8", help="busy processes beside them, a row each (0,4,8)")
     parser.add_argument("--flying", type=int, default=4, help="launches at the same time (4)")
+    parser.add_argument("--script", type=int, help="without Slurm: so many ends of the script alone, of each kind")
+    parser.add_argument("--runtime", default=RUNTIME, help="the job runtime for --script, as that of another release")
     options = parser.parse_args()
+    if options.script:
+        return script_alone(options.runtime, options.script)
     loads = [int(word) for word in options.load.split(",")]
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
@@ -126,6 +133,18 @@ def main() -> int:
     everything = [one for ends in found.values() for one in ends]
     good = all(one.success and one.job is not None and one.job <= LATE_SECONDS for one in everything)
     return 0 if good else 1
+
+
+def script_alone(runtime: str, count: int) -> int:
+    """The end of a step at the very moment of a signal, with stand-ins: how often it is lost, and waited for."""
+    rows = 4
+    lines = []
+    for name, case in many_ends.CASES.items():
+        with tempfile.TemporaryDirectory(prefix="rankzero-ends-") as folder:
+            found = many_ends.run(runtime, Path(folder), case, count // rows, rows, bound=20, patience=count)
+        lines.append([name, len(found.ends) + found.lost, found.lost])
+    print(table.markdown(["at the moment of a signal", "ends", "lost"], lines))
+    return 1 if any(line[2] for line in lines) else 0
 
 
 def row_of_all(found: dict[int, list[End]]) -> list[object]:

@@ -13,8 +13,8 @@ import signal
 import sys
 import time
 
-#: After the verdict. More than all that may follow it takes: the end of what is held (150 s), and where the program has not
-#: succeeded a requeue, or the submission of the job that goes on.
+#: After the verdict. More than all that may follow it takes: the end of what is held (150 s), and where the program has
+#: not succeeded a requeue, or the submission of the job that goes on.
 SECONDS = {True: 240.0, False: 900.0}
 AFTER_KILL_SECONDS = 15.0
 POLL_SECONDS = 0.25

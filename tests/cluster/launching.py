@@ -16,6 +16,7 @@ import secrets
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,19 @@ RESULT = """echo '{"loss": 1.5}' > result.json"""
 #: Bounds of waiting, in seconds. Nothing is measured with them.
 PLAY_SECONDS = 240
 JOB_SECONDS = 120
+CANCEL_SECONDS = 45
+#: States of a job that is over. One that completes still has its nodes.
+FINAL = (
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "DEADLINE",
+    "BOOT_FAIL",
+)
 
 
 @dataclass(frozen=True)
@@ -282,19 +296,27 @@ class Site:
 
     def ended(self, job_id: str) -> str:
         """Wait until a job has left its nodes; its state."""
-        final = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
-        self.lab.wait_until(lambda: self.jobs("").get(job_id) in final, JOB_SECONDS, f"job {job_id} ends")
+        self.lab.wait_until(lambda: self.jobs("").get(job_id) in FINAL, JOB_SECONDS, f"job {job_id} ends")
         return self.jobs("")[job_id]
 
     def close(self) -> None:
-        """End what a failed test left behind: playbooks and jobs."""
+        """End what a failed test left behind, playbooks and jobs, and wait for it: the next test wants the nodes."""
         for play in self.plays:
             if play.process.poll() is None:
                 play.signal(signal.SIGKILL)
                 play.process.wait()
-        left = [job_id for job_id, state in self.jobs().items() if state in ("PENDING", "RUNNING", "SUSPENDED")]
-        if left:
-            self.lab.head(["scancel", *left], check=False)
+        # A job that does not end by itself is killed, its batch script first.
+        for how in ([], ["--signal=KILL", "--full"]):
+            deadline = time.monotonic() + CANCEL_SECONDS
+            left = self.left()
+            if left:
+                self.lab.head(["scancel", *how, *left], check=False)
+            while self.left() and time.monotonic() < deadline:
+                time.sleep(0.2)
+
+    def left(self) -> list[str]:
+        """The jobs that hold nodes still, or may yet."""
+        return [job_id for job_id, state in self.jobs().items() if state not in FINAL]
 
 
 def read_json(path: Path) -> Any:

@@ -145,9 +145,9 @@ class Launcher:
     )
     wait: int = option(
         t.whole(0, 31_536_000),
-        "Seconds that the other ranks may take once the first one has ended; then the step is ended. A minute is enough "
-        "once rank 0 has ended and the artifact is proven. 0 waits until the time limit, as srun does for a rank whose "
-        "node was restarted.",
+        "Seconds that the other ranks may take once the first one has ended; then the step is ended. A minute is "
+        "enough once rank 0 has ended and the artifact is proven. 0 waits until the time limit, as srun "
+        "does for a rank whose node was restarted.",
         3600,
         key=False,
         example=600,

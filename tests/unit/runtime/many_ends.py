@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of a step at the very moment of a signal, without Slurm, any number of times; benchmarks/ends runs it too."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+#: One end of a job's step, with a holder beside it that ends only when the script has let go of it.
+ONE = """\
+set -u
+export RANKZERO_RUNTIME=$1 RANKZERO_RUN_DIR=$2 SLURM_JOB_ID=1 RANKZERO_RUNTIME_PYTHON=$2/watcher
+. "$1/job.sh"
+sleep 60 &
+holder=$!
+rankzero_early=''
+{setting}
+rankzero_run {step}
+kill "$holder"
+echo "$rankzero_ended_by $rankzero_exit_code"
+"""
+#: The stand-in of `outcome.py watch`: the signal, and its own end within the same microseconds.
+WATCHER = """\
+#!/bin/bash
+read -r -t 0.0$((RANDOM % 3)) <> <(:)
+kill -USR1 "${@: -1}"
+"""
+#: So many of them one after the other; says how many were killed because they did not end.
+ROW = """\
+lost=0
+for ((i = 0; i < $4; i++)); do
+    timeout -s KILL "$3" /bin/bash "$2/one.sh" "$1" "$2" 2> /dev/null || lost=$((lost + 1))
+    [ "$lost" -lt "$5" ] || break
+done
+echo "lost $lost"
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is set before the step, the step, and how it may end."""
+
+    setting: str
+    step: str
+    expected: frozenset[str]
+
+
+CASES: Mapping[str, Case] = {
+    "the watcher ends": Case("RANKZERO_ARTIFACT_THEN=end", "sleep 60", frozenset({"artifact 143"})),
+    "the step ends": Case(
+        "signal=$$; export signal",
+        "/bin/bash -c 'read -r -t 0.0$((RANDOM % 3)) <> <(:); kill -TERM \"$signal\"; exit 5'",
+        frozenset({"signal 5", "signal 143", "program 5"}),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """How the ends came that came, and how many did not within the bound."""
+
+    ends: tuple[str, ...]
+    lost: int
+
+
+def run(runtime: str, folder: Path, case: Case, ends: int, rows: int, bound: int, patience: int = 1) -> Found:
+    """`rows` rows of `ends` ends at the same time; each row gives up after `patience` lost ones."""
+    (folder / "one.sh").write_text(
+        ONE.replace("{setting}", case.setting).replace("{step}", case.step), encoding="utf-8"
+    )
+    (folder / "watcher").write_text(WATCHER, encoding="utf-8")
+    (folder / "watcher").chmod(0o755)
+    words = ["/bin/bash", "-c", ROW, "row", runtime, str(folder), str(bound), str(ends), str(patience)]
+    started = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _number in range(rows)
+    ]
+    lines = [line for process in started for line in process.communicate()[0].splitlines()]
+    lost = sum(int(line.split()[1]) for line in lines if line.startswith("lost "))
+    return Found(tuple(line for line in lines if not line.startswith(("lost ", "[rankzero] "))), lost)
