@@ -30,6 +30,7 @@ class ActionModule(Producer):
         if options["key"] is not None:
             return self.without_source(options["key"], options)
         where = {name: options[name] for name in self.WHERE}
+        self.roots.check("src", options["src"])
         snapshot = take(options["src"], options["exclude"])
         if options["dirty"] == "refuse" and options["state"] == "present":
             refuse_changes(snapshot)

@@ -40,6 +40,7 @@ class ActionModule(Producer):
         return self._from_here(options)
 
     def _from_here(self, options: Result) -> Result:
+        self.roots.check("src", options["src"])
         what = dataset_source.found(options, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:

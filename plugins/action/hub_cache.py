@@ -31,7 +31,12 @@ class ActionModule(Producer):
             if not result.get("failed"):
                 hub_source.forget(found)
             return result
+        self.roots.check("src", options["src"])
         with hub_source.opened(options["src"], options["include"], options["exclude"]) as found:
+            if os.path.isdir(os.path.expanduser(options["src"])):
+                # The hub's own cache is made of links, so they are followed, and may lead anywhere.
+                for file in found.files:
+                    self.roots.check("src", os.path.join(found.folder, file.path))
             return self._bring(options, found)
 
     def _bring(self, options: dict[str, Any], found: hub_source.Found) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ActionModule(Producer):
         request: dict[str, Any] = {}
         containerfile, context = options.pop("containerfile"), options.pop("context")
         if containerfile is not None:
-            read = read_build(containerfile, context, options["build_args"], options["target"])
+            read = read_build(containerfile, context, options["build_args"], options["target"], self.roots)
             request = {"text": read.text, "context": read.listed()}
         elif context is not None:
             raise RankzeroError("context: has no effect without containerfile.")

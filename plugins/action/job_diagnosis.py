@@ -22,13 +22,15 @@ class ActionModule(Action):
         super().run(tmp, task_vars)
         public = {name: spec for name, spec in DIAGNOSIS_SPEC.items() if not name.startswith("_")}
         _checked, options = self.validate_argument_spec(public)
-        arguments = dict(self._task.args)
+        arguments = {name: value for name, value in self._task.args.items() if name != "code_roots"}
         if options["families"]:
             # Imported here: a diagnosis without them needs no YAML.
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.families import load_families
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import Roots
 
             try:
-                arguments["_families"] = load_families(options["families"], os.getcwd())
+                roots = Roots.of(options["code_roots"], os.getcwd())
+                arguments["_families"] = load_families(options["families"], os.getcwd(), roots)
             except RankzeroError as error:
                 return {"failed": True, "msg": error.message, **error.partial}
         result: dict[str, Any] = self._execute_module(

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
     provenance_of,
     read_folder,
     set_name,
+    with_defaults,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless
@@ -72,7 +73,7 @@ class ActionModule(LaunchAction):
 
     def _reconcile(self, options: dict[str, Any]) -> dict[str, Any]:
         cwd = os.getcwd()
-        specs = read_folder(options["jobs"], options["cluster"], cwd)
+        specs = read_folder(options["jobs"], with_defaults(options["cluster"], options["jobs"], cwd), cwd)
         origin = provenance_of(options["jobs"], cwd)
         name = options["set"] or set_name(options["jobs"], cwd, origin)
         ready = self._rendered(specs, options, name, origin)
@@ -99,13 +100,15 @@ class ActionModule(LaunchAction):
         found = self._module(options, request)
         if found.get("failed"):
             return found
-        steps: list[Step] = [{**step, "done": False, "error": ""} for step in found["steps"]]
+        steps: list[Step] = [{**step, "done": False, "error": "", "leaves": None} for step in found["steps"]]
         for step in steps:
+            if step["action"] == "launch":
+                step["leaves"] = ready[step["name"]].rendered.first.leaving.facts()
             if step["kind"] == "sweep":
                 step["run_dir"] = os.path.join(state_root, "runs", step["name"], f"{SWEEP_PREFIX}{step['key']}")
             if step["file"]:
                 _note(ready[step["name"]], step)
-        self._tell(steps, name, origin)
+        self._tell(steps, ready, name, origin)
         result = {
             "changed": any(step["action"] in ("launch", "cancel") for step in steps),
             "steps": steps,
@@ -302,7 +305,7 @@ class ActionModule(LaunchAction):
         step["error"] = str(answer.get("msg"))
         self._say(f"{step['name']}: not possible: {step['error']}", "red")
 
-    def _tell(self, steps: list[Step], name: str, origin: Mapping[str, Any]) -> None:
+    def _tell(self, steps: list[Step], ready: Mapping[str, _Ready], name: str, origin: Mapping[str, Any]) -> None:
         at = f" at {str(origin['commit'])[:10]}" if origin.get("commit") else ""
         self._say(f"{name}{at}{' with uncommitted changes' if origin.get('dirty') else ''}")
         for step in steps:
@@ -310,6 +313,9 @@ class ActionModule(LaunchAction):
             job = f"{what} {step['job_id']}" if step["job_id"] else ""
             where = f" ({', '.join(filter(None, (step['file'], job)))})"
             self._say(f"  {step['action']:<10}{step['name']}{where}: {step['reason']}", COLORS.get(step["action"]))
+            if step["action"] == "launch":
+                for line in ready[step["name"]].rendered.first.leaving.lines():
+                    self._say(f"            {line}")
 
     def _say(self, text: str, color: str | None = None) -> None:
         display.display(f"{self._host}: {text}", color=color)

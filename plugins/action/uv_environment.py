@@ -41,7 +41,7 @@ class ActionModule(Producer):
                     f"{name}: goes with mode {' or '.join(KINDS)}, which holds packages for other hosts; not with "
                     f"{options['mode']}."
                 )
-        wanted = project_recipe(options.pop("project"), options)
+        wanted = project_recipe(options.pop("project"), options, self.roots)
         request = {
             "pyproject": wanted.pyproject,
             "uv_lock": wanted.lock,
@@ -83,7 +83,9 @@ class ActionModule(Producer):
         given += ["torch"] if options["torch"] != "auto" else []
         if given:
             raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}.")
-        made = conda_recipe(os.path.join(options.pop("project"), options["file"]))
+        file = os.path.join(options.pop("project"), options["file"])
+        self.roots.check("file", file)
+        made = conda_recipe(file)
         result = self.call(**options, _request={"conda": asdict(made)})
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):

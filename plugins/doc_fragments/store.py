@@ -42,6 +42,16 @@ options:
     default: false
 """
 
+    ROOTS = r"""
+options:
+  code_roots:
+    description:
+      - Folders on the controller that files may be taken from, as C(launch_cluster.code_roots). A link counts as what
+        it leads to, and what is git's own is not taken. Without it files may come from anywhere.
+    type: list
+    elements: str
+"""
+
     RUN = r"""
 options:
   run_dir:

@@ -26,6 +26,8 @@ STORES: Options = {
     "store_group_writable": {"type": "bool", "default": False},
 }
 
+ROOTS: Options = {"code_roots": {"type": "list", "elements": "str"}}
+
 CODE_SNAPSHOT: Options = {
     "src": {"type": "str", "default": "."},
     "exclude": {"type": "list", "elements": "str", "default": []},
@@ -34,6 +36,7 @@ CODE_SNAPSHOT: Options = {
     "store_root": {"type": "str", "default": "~/.rankzero/store"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORES,
+    **ROOTS,
 }
 DATASET: Options = {
     "name": {"type": "str", "required": True},
@@ -61,6 +64,7 @@ DATASET: Options = {
     "update": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORES,
+    **ROOTS,
 }
 HUB_CACHE: Options = {
     "repo": {"type": "str", "required": True},
@@ -78,6 +82,7 @@ HUB_CACHE: Options = {
     "verify": {"type": "bool", "default": False},
     "update": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **ROOTS,
 }
 IMAGE: Options = {
     "name": {"type": "str", "default": "image"},
@@ -101,6 +106,7 @@ IMAGE: Options = {
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORES,
+    **ROOTS,
 }
 UV_CACHE: Options = {
     "project": {"type": "str", "default": "."},
@@ -117,6 +123,7 @@ UV_CACHE: Options = {
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORES,
+    **ROOTS,
 }
 UV_ENVIRONMENT: Options = {
     "project": {"type": "str", "default": "."},
@@ -135,4 +142,5 @@ UV_ENVIRONMENT: Options = {
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORES,
+    **ROOTS,
 }

@@ -39,6 +39,7 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
     "stall_seconds": {"type": "float", "default": 60.0},
     "families": {"type": "list", "elements": "str", "default": []},
     "_families": {"type": "list", "elements": "dict", "default": []},
+    "code_roots": {"type": "list", "elements": "str"},
 }
 
 

@@ -25,6 +25,7 @@ description:
     again, and it gets its name last. A killed run leaves nothing that a later one would take for a snapshot.
 extends_documentation_fragment:
   - rankzero.slurm.store.stores
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

@@ -22,6 +22,7 @@ description:
     reads the one before goes on reading that.
 extends_documentation_fragment:
   - rankzero.slurm.store.stores
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

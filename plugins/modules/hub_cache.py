@@ -21,6 +21,7 @@ description:
   - Nothing is found by its name before all of it is there. A download that was cut off goes on with the files
     that are missing.
 extends_documentation_fragment:
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

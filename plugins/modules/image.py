@@ -27,6 +27,7 @@ description:
     would take for an image.
 extends_documentation_fragment:
   - rankzero.slurm.store.stores
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

@@ -25,6 +25,7 @@ description:
     rest is analysed. Logs without a failure are called healthy.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

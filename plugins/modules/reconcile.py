@@ -48,7 +48,11 @@ options:
     type: path
     required: true
   cluster:
-    description: As in M(rankzero.slurm.job).
+    description:
+      - As in M(rankzero.slurm.job).
+      - Without C(code_roots) the jobs may take files of the git work tree that holds O(jobs), and without
+        C(secrets_from) no secrets. Without git it is the current directory where that holds O(jobs), else O(jobs)
+        itself.
     type: dict
     default: {}
   set:
@@ -159,6 +163,11 @@ steps:
     error:
       description: Why it could not be, empty where there is no error.
       type: str
+    leaves:
+      description:
+        - Of a V(launch) what it takes from the controller. C(files) has a list for each folder, C(secrets) and
+          C(images) are lists of names. Null of other lines.
+      type: dict
 counts:
   description: How many steps there are of each action.
   returned: success

@@ -26,6 +26,7 @@ description:
     controller has none either, carry a set there and name it with O(source).
 extends_documentation_fragment:
   - rankzero.slurm.store.stores
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

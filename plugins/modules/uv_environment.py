@@ -27,6 +27,7 @@ description:
     by content, are used where they are; the others are sent.
 extends_documentation_fragment:
   - rankzero.slurm.store.stores
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
 attributes:

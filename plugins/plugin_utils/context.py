@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import Needs, needs, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE, Needs, needs, select
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_entry, walk
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot
 
 # As the engines look for it: the first that is there (containerignore(5)).
@@ -21,10 +22,13 @@ _IGNORE = (".containerignore", ".dockerignore")
 
 @dataclass(frozen=True)
 class BuildInput:
-    """`text` of the Containerfile, `context` with the files that it may read; None where it reads none."""
+    """`text` of the Containerfile, `context` with the files that it may read (None where it reads none), and the images
+    that it starts from.
+    """
 
     text: str
     context: Snapshot | None
+    bases: tuple[str, ...] = ()
 
     def listed(self) -> list[tuple[str, str]]:
         """Path with kind and sha256 of each file."""
@@ -32,7 +36,11 @@ class BuildInput:
 
 
 def read_build(
-    containerfile: str, context: str | None, build_args: Mapping[str, str], target: str | None = None
+    containerfile: str,
+    context: str | None,
+    build_args: Mapping[str, str],
+    target: str | None = None,
+    roots: Roots = ANYWHERE,
 ) -> BuildInput:
     """Read a Containerfile and what of its context it needs; without `context` that is its own folder.
 
@@ -44,19 +52,24 @@ def read_build(
         if not names:
             raise RankzeroError(f"containerfile: {path} is a folder without Containerfile and Dockerfile.")
         path = os.path.join(path, names[0])
+    roots.check("containerfile", path)
     text = _read(path)
     if text is None:
         raise RankzeroError(f"containerfile: there is no file {path} on the controller.")
     folder = os.path.abspath(os.path.expanduser(context)) if context else os.path.dirname(path)
     if not os.path.isdir(folder):
         raise RankzeroError(f"context: {folder} is no folder on the controller.")
+    roots.check("context", folder)
     wanted = needs(text, build_args, target)
-    return BuildInput(text, _files(folder, wanted) if wanted.whole or wanted.sources else None)
+    files = _files(folder, wanted, roots) if wanted.whole or wanted.sources else None
+    return BuildInput(text, files, tuple(name for name in wanted.bases if name != BASE))
 
 
-def _files(folder: str, wanted: Needs) -> Snapshot:
+def _files(folder: str, wanted: Needs, roots: Roots) -> Snapshot:
+    for name in _IGNORE:
+        roots.check("context", os.path.join(folder, name))
     ignore = next((text for name in _IGNORE if (text := _read(os.path.join(folder, name))) is not None), "")
-    paths = select(wanted, walk(folder, lambda path: path == ".git"), ignore.splitlines())
+    paths = select(wanted, walk(folder, lambda path: path.rpartition("/")[2] == ".git"), ignore.splitlines())
     try:
         entries = tuple(entry for path in paths if (entry := read_entry(folder, path)) is not None)
     except OSError as error:

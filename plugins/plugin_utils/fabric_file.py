@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 
 
 def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> dict[str, Any]:
@@ -48,7 +49,6 @@ def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> dict[str, 
 def _read(path: str) -> str:
     """A file's text; "" where there is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
+        return named_text(path, "dest", errors="replace")
     except FileNotFoundError:
         return ""

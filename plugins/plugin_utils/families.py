@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.documents import typed_document
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import ANYWHERE, Roots
 
 _TEXTS = ("family", "what", "remedy")
 _KEYS = (*_TEXTS, "says", "raises", "examples", "retry", "blames_node")
@@ -32,7 +33,7 @@ SHORTEST_NEEDLE = 4
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
-def load_families(paths: Sequence[str], cwd: str) -> list[dict[str, Any]]:
+def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> list[dict[str, Any]]:
     """The families of files, and of the *.yml and *.yaml files of folders. Relative paths start at `cwd`.
 
     Raises `RankzeroError` with everything that is wrong in any of them.
@@ -40,6 +41,10 @@ def load_families(paths: Sequence[str], cwd: str) -> list[dict[str, Any]]:
     problems: list[str] = []
     found: list[dict[str, Any]] = []
     for path in _files(paths, cwd, problems):
+        stranger = roots.problem("families", path)
+        if stranger:
+            problems.append(stranger.removeprefix("families: "))
+            continue
         for place, family in _families_in(path, problems):
             mistakes = list(_mistakes(family))
             problems += [f"{place}: {mistake}" for mistake in mistakes]

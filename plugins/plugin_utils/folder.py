@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, load_job_file, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import (
+    Job,
+    cluster_settings,
+    load_job_file,
+    read_job,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Stage, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import repository
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import Roots, repository_root
 
 ENDINGS = (".yml", ".yaml", ".json")
 
@@ -51,12 +57,16 @@ def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> lis
     An empty folder is an error: a mistyped path or a checkout that failed would otherwise look like "all removed".
     """
     full = os.path.join(cwd, os.path.expanduser(folder))
-    files = [file for file in job_files(full) if not _is_pipeline(os.path.join(full, file))]
-    if not files:
+    there = job_files(full)
+    # Looked at before any of them is read.
+    roots = Roots.of(cluster_settings(cluster)[0].code_roots, cwd)
+    strangers = {file: problem for file in there if (problem := roots.problem(file, os.path.join(full, file)))}
+    files = [file for file in there if file not in strangers and not _is_pipeline(os.path.join(full, file))]
+    if not files and not strangers:
         raise RankzeroError(
             f"jobs: {full} holds no job file ({', '.join(ENDINGS)}); to end everything cancel it by hand"
         )
-    specs, problems = [], []
+    specs, problems = [], list(strangers.values())
     for file in files:
         path = os.path.join(full, file)
         try:
@@ -64,12 +74,24 @@ def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> lis
         except RankzeroError as error:
             problems.append(f"{file}: {error.message}")
     problems += _doubled(specs)
-    problems += _strangers(specs, {os.path.normpath(os.path.join(full, file)) for file in files})
+    problems += _not_here(specs, {os.path.normpath(os.path.join(full, file)) for file in files})
     if problems:
         head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         listed = "\n".join(f"  - {problem}" for problem in problems)
         raise RankzeroError(f"jobs: {head} in {full}; nothing was done:\n{listed}", problems=problems)
     return specs
+
+
+def with_defaults(cluster: Mapping[str, Any], folder: str, cwd: str) -> dict[str, Any]:
+    """The cluster's settings for job files that others may have written: files of their repository, and no secrets,
+    where the settings do not say so themselves.
+    """
+    found = dict(cluster)
+    if found.get("code_roots") is None:
+        found["code_roots"] = [repository_root(folder, cwd)]
+    if found.get("secrets_from") is None:
+        found["secrets_from"] = {}
+    return found
 
 
 def _doubled(specs: list[Spec]) -> list[str]:
@@ -84,7 +106,7 @@ def _doubled(specs: list[Spec]) -> list[str]:
     ]
 
 
-def _strangers(specs: list[Spec], known: set[str]) -> list[str]:
+def _not_here(specs: list[Spec], known: set[str]) -> list[str]:
     """One sentence for each file that a spec follows and that is none of the folder's."""
     return [
         f"{spec.file}: after: {name} is not a job file of this folder; what a job follows has to be in it"

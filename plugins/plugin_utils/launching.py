@@ -22,6 +22,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach, explain, staging
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.allowances import refused_images
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
@@ -47,6 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.leaving import Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, take
@@ -120,6 +122,7 @@ class Prepared:
     variables: list[dict[str, str]]
     # The same launch with another spec: for the elements of a sweep.
     plan_of: Callable[[LaunchSpec, Merged], Plan]
+    leaving: Leaving
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
@@ -175,14 +178,17 @@ def prepare(
     _check_program(spec, snapshot)
     wanted = spec.environment
     built: Recipe | Wanted | CondaRecipe | None = None
-    image = image_key(job)
+    leaving = Leaving()
+    image = image_key(job, leaving)
     if wanted.mode in MODES:
-        built = project_recipe(job.project, vars(wanted))
+        built = project_recipe(job.project, vars(wanted), job.roots)
     elif wanted.mode in ON_NODES:
-        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"})
+        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"}, job.roots)
         built = Wanted(made_from, wanted.mode, wanted.platform)
     elif wanted.mode == "conda":
-        built = conda_recipe(os.path.join(job.project, str(wanted.file)))
+        file = os.path.join(job.project, str(wanted.file))
+        job.roots.check("environment.file", file)
+        built = conda_recipe(file)
     runtime_key, runtime = runtime_bundle()
     plan_of = functools.partial(
         plan,
@@ -267,23 +273,31 @@ def prepare(
         "dependency": str(dict(made.header).get("dependency") or ""),
         "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
-    lines = summary(made) + _sources(snapshot, built, job)
+    leaving.job(job, snapshot, built)
+    lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
     lines += [f"image {image[:12]}"] if image else []
     lines += [adopted.line()] if adopted else []
     chosen = fabric(spec.fabric, job.settings.fabrics)
     lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
-    return Prepared(made, snapshot, files, runtime, arguments, lines, explain.rows(made, job.merged), plan_of)
+    rows = explain.rows(made, job.merged)
+    return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
 
 
-def image_key(job: Job) -> str | None:
-    """The key of the image that the job has built; None where it builds none. Raises RankzeroError."""
+def image_key(job: Job, leaving: Leaving) -> str | None:
+    """The key of the image that the job has built; None where it builds none. What it is built from is noted in
+    `leaving`. Raises RankzeroError.
+    """
     build = job.spec.container.build
     if build is None:
         return None
     try:
         read = None
         if job.containerfile:
-            read = read_build(job.containerfile, job.context, build.build_args, build.target)
+            read = read_build(job.containerfile, job.context, build.build_args, build.target, job.roots)
+            bases = [("containerfile: FROM", name) for name in read.bases]
+            for problem in refused_images(bases, job.settings.images_from):
+                raise RankzeroError(f"{problem}.")
+            leaving.build(job.containerfile, read)
         elif job.context:
             raise RankzeroError("context: has no effect without containerfile.")
         wanted = recipe(asdict(build), read.text if read else None, read.listed() if read else ())

@@ -16,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.allowances import refused
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import (
@@ -27,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.documents import json_document, text_document
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import ANYWHERE, Roots
 
 
 def parse_job_text(text: str, name: str) -> Layer:
@@ -78,6 +80,14 @@ class Job:
     folder: str
     containerfile: str | None = None
     context: str | None = None
+    roots: Roots = ANYWHERE
+
+
+def cluster_settings(cluster: Mapping[str, Any] | None) -> tuple[ClusterSettings, dict[str, Any], list[str]]:
+    """(the cluster's own settings, its layer below the job, what is wrong with the settings)."""
+    own, below = split_cluster(cluster or {})
+    settings, problems = parse_cluster(merge([Layer("launch_cluster", own)]))
+    return settings, below, problems
 
 
 def read_job(
@@ -100,10 +110,11 @@ def read_job(
         layer, base = Layer("the job", job), cwd
     elif not isinstance(job, str):
         raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
-    else:
+    settings, below, found = cluster_settings(cluster)
+    roots = Roots.of(settings.code_roots, cwd)
+    if isinstance(job, str):
+        roots.check("job", os.path.join(cwd, os.path.expanduser(job)))
         layer, base = load_job_file(job, cwd)
-    own, below = split_cluster(cluster or {})
-    settings, found = parse_cluster(merge([Layer("launch_cluster", own)]))
     problems += [f"launch_cluster.{text}" for text in found]
     layers = [Layer("launch_cluster", below), layer]
     for name, values in (("overrides", overrides), ("command line", command_line)):
@@ -123,13 +134,18 @@ def read_job(
         path = getattr(spec.container.build, name, None)
         return located(path, f"container.build.{name}") if path else None
 
+    code_src = located(spec.code.src, "code.src")
+    not_allowed = [problem for problem in (roots.problem("code.src", code_src), *refused(spec, settings)) if problem]
+    if not_allowed:
+        raise SpecError(not_allowed)
     return Job(
         spec,
         merged,
         settings,
-        code_src=located(spec.code.src, "code.src"),
+        code_src=code_src,
         project=located(spec.environment.project, "environment.project"),
         folder=base,
         containerfile=build_path("containerfile"),
         context=build_path("context"),
+        roots=roots,
     )

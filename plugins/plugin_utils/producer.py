@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action
 
 
@@ -21,6 +22,7 @@ class Producer(Action):
     TRANSFERS_FILES = False
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}
+    roots = ANYWHERE
     # What a module is told although nothing on the controller is looked at.
     WHERE = ("store_root", "stores", "store_group_writable", "state")
 
@@ -29,6 +31,7 @@ class Producer(Action):
         self._variables = task_vars or {}
         try:
             _checked, options = self.validate_argument_spec(argument_spec=dict(self.OPTIONS))
+            self.roots = Roots.of(options.pop("code_roots"), os.getcwd())
             return self.produce(options)
         except RankzeroError as error:
             return {"failed": True, "changed": False, "msg": error.message, **error.partial}

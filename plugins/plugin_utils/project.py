@@ -12,17 +12,20 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import MOST_BYTES, named_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import ANYWHERE, Roots
 
 # A program writes it, with an entry for each file of each package.
 MOST_LOCK_BYTES = 50_000_000
 
 
-def project_recipe(folder: str, wanted: Mapping[str, Any]) -> Recipe:
+def project_recipe(folder: str, wanted: Mapping[str, Any], roots: Roots = ANYWHERE) -> Recipe:
     """The recipe of the environment for the project in `folder`: its pyproject.toml, and its uv.lock if it has one.
 
     `wanted`: extras, python, torch, mode and the settings of the mode, as `recipe` takes them.
     Raises RankzeroError for a folder without pyproject.toml and for values that cannot be meant.
     """
+    for name in ("pyproject.toml", "uv.lock"):
+        roots.check("environment.project", os.path.join(folder, name))
     pyproject = _read(os.path.join(folder, "pyproject.toml"))
     if pyproject is None:
         raise RankzeroError(

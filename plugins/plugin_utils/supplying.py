@@ -26,7 +26,7 @@ def supply(producer: Producer, options: Mapping[str, Any]) -> dict[str, Any]:
     host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
     """
     given = dict(options)
-    text = project_recipe(given.pop("project"), {**given, "mode": "venv"})
+    text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)
     tool = own_uv()
     request: dict[str, Any] = {"pyproject": text.pyproject, "uv_lock": text.lock, "uv": tool.path if tool else None}
     result = producer.call(**given, _request=request)

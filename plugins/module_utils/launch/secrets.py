@@ -60,3 +60,6 @@ def _parse_all(value: object) -> object:
 
 
 SECRETS = t.Type(_SOURCES.title, _parse_all, _SOURCES.schema)
+
+#: What may be named: kind of the source -> patterns.
+SOURCES = t.mapped("|".join(KINDS), f"one of {', '.join(KINDS)}", t.listed(t.text(r"\S[^\0\n]*", "a pattern")))

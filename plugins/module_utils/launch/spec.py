@@ -23,7 +23,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.life import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.resources import Launcher, Resources
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRETS, VARIABLE, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import (
+    SECRETS,
+    SOURCES,
+    VARIABLE,
+    SecretSource,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.store_settings import STORES
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import option, section
@@ -346,6 +351,27 @@ class ClusterSettings:
         {},
         key=False,
         example={"roce": {"NCCL_IB_GID_INDEX": {"value": "1", "reason": "measured in May"}}},
+    )
+    code_roots: tuple[str, ...] | None = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "Folders on the controller that jobs may take files from (code, project, Containerfile, context). A link counts "
+        "as what it leads to. Not given: any; in `reconcile` the repository of the job files.",
+        key=False,
+        example=["."],
+    )
+    secrets_from: dict[str, tuple[str, ...]] | None = option(
+        SOURCES,
+        "What jobs may name as the source of a secret: from_env, from_var, from_file -> patterns (`*` is any text). "
+        "Not given: any; in `reconcile` none.",
+        key=False,
+        example={"from_env": ["HF_TOKEN", "WANDB_*"]},
+    )
+    images_from: tuple[str, ...] | None = option(
+        t.listed(t.text(r"\S[^\0\n]*", "a pattern")),
+        "Patterns of the images that jobs may name, as REGISTRY/NAME:TAG or paths on the cluster; those of a "
+        "Containerfile, too. Not given: any.",
+        key=False,
+        example=["nvcr.io/nvidia/*", "/project/images/*"],
     )
     templates: str | None = option(
         t.text(r"[^\0]+", "a path"),

@@ -138,12 +138,17 @@ def no_file(kind: str, path: Path) -> Path:
     return path
 
 
-KINDS = {"pipe": "a pipe", "device": "a device", "large file": "more than", "endless file": "more than"}
+KINDS = {
+    "pipe": "is no regular file",
+    "device": "is no regular file",
+    "large file": "more than",
+    "endless file": "more than",
+}
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "folder"])
 def test_only_a_file_of_a_reasonable_size_is_read(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(RankzeroError, match=f"job: .*{KINDS.get(kind, 'a folder')}"):
+    with pytest.raises(RankzeroError, match=f"job: .*{KINDS.get(kind, 'Is a directory')}"):
         named_text(str(no_file(kind, tmp_path / "x.yml")), "job")
 
 
@@ -174,7 +179,11 @@ def test_a_folder_with_such_a_job_file_launches_nothing(tmp_path: Path) -> None:
     with pytest.raises(RankzeroError) as caught:
         read_folder(".", None, str(tmp_path))
     assert caught.value.message.startswith("jobs: 3 problems")
-    for words in ("b.yml cannot be read: it is a pipe", "c.yml cannot be read: it is a device", "its aliases multiply"):
+    for words in (
+        "b.yml cannot be read: is no regular file",
+        "c.yml cannot be read: is no regular file",
+        "its aliases multiply",
+    ):
         assert words in caught.value.message
 
 

@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pull request of job files against a CI runner: one run of the playbook, as a plan, over all that it may try."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.repository import BIN
+
+JOB = "name: {name}\ncommand: [train.py]\ncode: {{src: ../code}}\n"
+
+
+def git(folder: Path, *arguments: str) -> None:
+    settings = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def plant(tmp_path: Path) -> Path:
+    """The checkout that the runner has."""
+    top, canary = tmp_path / "repo", tmp_path / "canary"
+    (top / "code").mkdir(parents=True)
+    (top / "code/train.py").write_text("print('x')\n")
+    payload = tmp_path / "payload"
+    payload.write_text(f"#!/bin/sh\nenv > '{canary}'\ncat\n")
+    payload.chmod(0o755)
+    # A bare repository among the job files, whose filter is to run.
+    jobs = top / "jobs"
+    jobs.mkdir()
+    (jobs / ".gitattributes").write_text("* filter=x\n")
+    (jobs / "ok.yml").write_text(JOB.format(name="ok"))
+    git(jobs, "init", "-q")
+    git(jobs, "add", ".")
+    git(jobs, "commit", "-q", "-m", "x")
+    for name, value in (("filter.x.clean", str(payload)), ("core.worktree", "."), ("core.fsmonitor", str(payload))):
+        git(jobs, "config", name, value)
+    for item in (jobs / ".git").iterdir():
+        item.rename(jobs / item.name)
+    (jobs / ".git").rmdir()
+    (jobs / "ok.yml").write_text(JOB.format(name="fine"))
+    git(top, "init", "-q")
+    git(top, "add", "-f", "jobs", "code")
+    git(top, "commit", "-q", "-m", "a pull request")
+    (jobs / "token.yml").write_text(JOB.format(name="token") + "secrets: {X: {from_env: CI_DEPLOY_TOKEN}}\n")
+    (jobs / "escape.yml").write_text("name: escape\ncommand: [train.py]\ncode: {src: ../../secret}\n")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/key").write_text("a-private-key: x\n")
+    (jobs / "link.yml").symlink_to("../../secret/key")
+    (jobs / "credentials.yml").symlink_to("../.git/config")
+    (jobs / "device.yml").symlink_to("/dev/zero")
+    os.mkfifo(jobs / "pipe.yml")
+    (jobs / "large.yml").write_text(JOB.format(name="large") + "#" * 1_000_000)
+    (jobs / "deep.yml").write_text(JOB.format(name="deep") + "env: " + "[" * 10_000)
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    bomb += [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]" for number in range(1, 10)]
+    (jobs / "bomb.yml").write_text("\n".join(bomb))
+    (jobs / "twice.yml").write_text(JOB.format(name="twice") + "code: {src: ..}\n")
+    (jobs / "number.yml").write_text(JOB.format(name="number") + f"resources: {{time: {'9' * 100_000}}}\n")
+    return top
+
+
+def planned(top: Path) -> str:
+    """What a runner says that plans and cannot reach a cluster."""
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "rankzero.slurm.reconcile"]
+    command += ["-e", "jobs=jobs", "-e", f"ansible_python_interpreter={sys.executable}", "--check", "--diff"]
+    hidden = {"CI": "true", "CI_DEPLOY_TOKEN": "value-of-the-token", "HOME": str(top.parent)}
+    done = subprocess.run(command, cwd=top, env={**os.environ, **hidden}, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    return done.stdout + done.stderr
+
+
+def test_a_plan_runs_nothing_and_names_everything_that_was_tried(tmp_path: Path) -> None:
+    top = plant(tmp_path)
+    output = planned(top)
+    for words in (
+        "jobs: 11 problems",
+        "token.yml: 1 mistake in the job spec",
+        "from_env CI_DEPLOY_TOKEN is none that launch_cluster.secrets_from allows",
+        "code.src: ",
+        "escape.yml: 1 mistake in the job spec",
+        "link.yml: ",
+        "credentials.yml: ",
+        "device.yml: ",
+        "pipe.yml cannot be read: is no regular file",
+        "large.yml has more than 1000000 bytes",
+        "deep.yml:4 is not a job file: it is nested more than 50 levels deep",
+        "do its aliases multiply?",
+        "the key 'code' stands here twice",
+        "number.yml: 1 mistake in the job spec",
+    ):
+        assert words in output, output
+    for secret in ("value-of-the-token", "a-private-key"):
+        assert secret not in output
+    # What is no attack on the reader gets as far as git, which is asked about the folder and the code.
+    for path in (top / "jobs").glob("*.yml"):
+        if path.name != "ok.yml":
+            path.unlink()
+    output = planned(top)
+    assert "problem" not in output and "Slurm" in output, output
+    assert not (tmp_path / "canary").exists()
