@@ -1,10 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pull request of job files against a CI runner: one run of the playbook, as a plan, over all that it may try."""
+"""A pull request of job files against a CI runner: one run of the playbook, as a plan, over all that it may try.
+
+Each attack by itself: tests/unit/snapshot/test_hostile_git.py and test_hostile_checkout.py (git),
+tests/unit/controller/test_allowances.py (files, secrets, images) and test_documents.py (YAML and JSON).
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -102,3 +107,37 @@ def test_a_plan_runs_nothing_and_names_everything_that_was_tried(tmp_path: Path)
     output = planned(top)
     assert "problem" not in output and "Slurm" in output, output
     assert not (tmp_path / "canary").exists()
+
+
+def test_what_is_brought_without_a_job_comes_from_allowed_folders_too(tmp_path: Path) -> None:
+    top = tmp_path / "repo"
+    (tmp_path / "secret").mkdir()
+    for name in ("key", "Containerfile", "pyproject.toml"):
+        (tmp_path / "secret" / name).write_text("a-private-key\n")
+    (top / "tokenizer").mkdir(parents=True)
+    (top / "tokenizer/tokenizer.json").symlink_to("../../secret/key")
+    tasks: dict[str, dict[str, object]] = {
+        "code_snapshot": {"src": "../secret"},
+        "dataset": {"name": "x", "src": "../secret/key"},
+        "hub_cache": {"repo": "a/b", "src": "tokenizer"},
+        "image": {"name": "x", "containerfile": "../secret"},
+        "uv_cache": {"project": "../secret"},
+        "uv_environment": {"project": "../secret"},
+        "job_diagnosis": {"path": ".", "families": ["../secret/key"]},
+    }
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "tasks": [
+            {f"rankzero.slurm.{name}": {**options, "code_roots": ["."]}, "ignore_errors": True}
+            for name, options in tasks.items()
+        ],
+    }
+    (top / "play.json").write_text(json.dumps([play]))
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.json"]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(command, cwd=top, capture_output=True, text=True, check=False)
+    for name, said in zip(tasks, done.stdout.split("TASK [")[1:]):
+        assert said.startswith(f"rankzero.slurm.{name}]")
+        assert "lies outside of the folders that files may leave this controller from" in said, said
+    assert "a-private-key" not in done.stdout + done.stderr

@@ -354,8 +354,8 @@ class ClusterSettings:
     )
     code_roots: tuple[str, ...] | None = option(
         t.listed(t.text(r"[^\0]+", "a path")),
-        "Folders on the controller that jobs may take files from (code, project, Containerfile, context). A link counts "
-        "as what it leads to. Not given: any; in `reconcile` the repository of the job files.",
+        "Folders on the controller that jobs may take files from (code, project, Containerfile, context). A link "
+        "counts as what it leads to. Not given: any; in `reconcile` the repository of the job files.",
         key=False,
         example=["."],
     )
