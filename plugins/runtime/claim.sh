@@ -74,6 +74,31 @@ rankzero_superseded() {
     return 1
 }
 
+# Ends the script where Slurm runs this job elsewhere by now. It takes a node that is slow to start the script for dead, and
+# requeues the job: the script of the earlier start may come after all, when the next attempt has begun. Asked only
+# where an attempt has begun that this script is not the successor of.
+rankzero_left_behind() {
+    local said='' tries restarts host
+    [ -z "${RANKZERO_ATTACHED:-}" ] || return 0
+    for ((tries = 0; tries < 12; tries++)); do
+        [ "$tries" = 0 ] || sleep 5
+        said=$(scontrol show job --oneliner "$rankzero_slurm_job" 2> /dev/null) && break
+    done
+    if [ -z "$said" ]; then
+        rankzero_say "an attempt of job $rankzero_job has begun before, and Slurm does not say whether it runs elsewhere: nothing is run"
+        exit 75
+    fi
+    # A heterogeneous job has a line for each of its parts.
+    [[ $said == *" JobState="* && $said != *$'\n'* ]] || return 0
+    restarts=$(rankzero_field Restarts "$said") host=$(rankzero_field BatchHost "$said")
+    if [[ $said == *" JobState=RUNNING "* ]] && [ "${restarts:-0}" = "${SLURM_RESTART_COUNT:-0}" ] \
+        && [[ -z $host || $host == "${SLURMD_NODENAME:-$host}" ]]; then
+        return 0
+    fi
+    rankzero_say "Slurm has started job $rankzero_job anew (restarts ${restarts:-0}, on ${host:-no node yet}); this is start ${SLURM_RESTART_COUNT:-0}, on ${SLURMD_NODENAME:-$(uname -n)}: nothing is run"
+    exit 75
+}
+
 # Sets RANKZERO_ATTEMPT. Slurm's count of restarts may be gone with the memory of slurmctld: an attempt that has begun is
 # not begun again.
 rankzero_count_attempts() {
@@ -81,6 +106,7 @@ rankzero_count_attempts() {
     export RANKZERO_ATTEMPT=$((${SLURM_RESTART_COUNT:-0} + $(rankzero_uncounted)))
     { read -r begun < "$RANKZERO_RUN_DIR/.attempt"; } 2> /dev/null || return 0
     [[ $begun =~ ^[0-9]{1,6}$ ]] && [ "$RANKZERO_ATTEMPT" -le "$begun" ] || return 0
+    rankzero_left_behind
     RANKZERO_ATTEMPT=$((begun + 1))
 }
 

@@ -110,6 +110,44 @@ def test_a_failed_launch_may_be_started_again_and_counts_on(site: Site) -> None:
     assert sorted(path.name for path in (job.run / "logs").iterdir()) == ["0", "1", "2", "job.5.log"]
 
 
+SCONTROL = 'case "$2" in hostnames) echo "$3" ;; *) echo "NodeAddr=192.0.2.7 Port=1" ;; esac'
+SHOWN = "JobId=5 JobName=gpt UserId=me(1) {fields} NodeList=node07"
+
+
+@pytest.mark.parametrize(
+    ("fields", "runs"),
+    [
+        # slurmctld was killed, and has forgotten that the job was started before.
+        ("JobState=RUNNING Reason=None Requeue=1 Restarts=0 BatchHost=node01", True),
+        # Slurm took this node for dead, and has started the job on another one.
+        ("JobState=RUNNING Reason=None Requeue=1 Restarts=1 BatchHost=node07", False),
+        ("JobState=RUNNING Reason=None Requeue=1 Restarts=0 BatchHost=node07", False),
+        ("JobState=RUNNING Reason=None Requeue=1 Restarts=1 BatchHost=node01", False),
+        ("JobState=PENDING Reason=BeginTime Requeue=1 Restarts=1", False),
+        ("JobState=COMPLETING Reason=None Requeue=1 Restarts=0 BatchHost=node01", False),
+    ],
+)
+def test_a_script_that_comes_after_the_next_start_of_its_job_runs_nothing(site: Site, fields: str, runs: bool) -> None:
+    job = site.job(shell(RUN + "exit 3"))
+    assert job.finish(job_id=5) == 3
+    before = state(job)
+    shown = SHOWN.format(fields=fields)
+    site.functions["scontrol"] = f'if [ "$2" = job ]; then echo "{shown}"; else {SCONTROL}; fi'
+    code = job.finish(job_id=5, SLURMD_NODENAME="node01")
+    assert (code, ran(job)) == ((3, 2) if runs else (75, 1)), job.log(5)
+    if not runs:
+        assert "nothing is run" in job.log(5) and state(job) == before
+
+
+def test_a_start_that_nobody_knows_of_is_not_run_while_slurm_is_silent(site: Site) -> None:
+    job = site.job(shell(RUN + "exit 3"))
+    assert job.finish(job_id=5) == 3
+    site.functions["scontrol"] = "return 1"
+    site.functions["sleep"] = "return 0"
+    assert job.finish(job_id=5) == 75
+    assert ran(job) == 1 and "Slurm does not say" in job.log(5)
+
+
 # --- a newer generation
 
 
