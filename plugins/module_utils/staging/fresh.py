@@ -66,7 +66,8 @@ def publish(folder: str, target: str) -> bool:
     """
     if not os.path.islink(folder):
         # A folder without the owner's right to write could not move to another one.
-        os.chmod(folder, 0o755 if os.path.isdir(folder) else _read_only(os.lstat(folder).st_mode))
+        mode = os.lstat(folder).st_mode
+        os.chmod(folder, open_mode(folder) if stat.S_ISDIR(mode) else _read_only(mode))
     try:
         os.rename(folder, target)
     except OSError as error:
@@ -98,7 +99,12 @@ def open_folders(path: str) -> None:
     open_folders(os.path.dirname(path))
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-        os.chmod(path, 0o755)
+        os.chmod(path, open_mode(path))
+
+
+def open_mode(folder: str) -> int:
+    """The mode of a folder of a store. The bit that hands on the group stays: quotas may count by it."""
+    return 0o755 | os.lstat(folder).st_mode & stat.S_ISGID
 
 
 def make_folders(path: str) -> None:

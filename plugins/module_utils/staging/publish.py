@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.errors import Rankz
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     delete,
     open_folders,
+    open_mode,
     place,
     set_aside,
 )
@@ -67,7 +68,7 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o644)
                 os.fsync(stream.fileno())
-        os.chmod(temporary, 0o755)
+        os.chmod(temporary, open_mode(temporary))
         os.rename(temporary, directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import owned
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, owned
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Trust
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
 
 ME, OTHER = os.geteuid(), os.geteuid() + 4711
 FILE, FOLDER, LINK = 0o100000, 0o040000, 0o120000
@@ -93,6 +94,15 @@ def test_the_right_to_write_is_taken_from_others_once(tmp_path: Path) -> None:
     assert owned.tighten(str(tmp_path / "folder"))
     assert (tmp_path / "folder").stat().st_mode & 0o7777 == 0o2755
     assert not owned.tighten(str(tmp_path / "folder"))
+
+
+def test_new_folders_go_on_with_the_group_of_the_one_above(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project").chmod(0o2755)
+    fresh.open_folders(str(tmp_path / "project" / "store" / "code"))
+    publish_files(str(tmp_path / "project" / "runtime" / "key"), {"job.sh": ""})
+    for name in ("store", "store/code", "runtime", "runtime/key"):
+        assert (tmp_path / "project" / name).stat().st_mode & 0o7777 == 0o2755
 
 
 def test_the_mode_of_what_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
