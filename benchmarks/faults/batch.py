@@ -229,7 +229,12 @@ class Storm:
         while left and time.monotonic() - begun < SETTLE:
             active = self.active()
             now = time.monotonic()
-            due = [one for one in left if one.case.name not in active and now - one.asked_at > AGAIN]
+            # A proven launch is settled whatever Slurm does with its job: it may hold it, after many requeues.
+            due = [
+                one
+                for one in left
+                if now - one.asked_at > AGAIN and (one.case.name not in active or one.case.outcome().get("success"))
+            ]
             if due:
                 replies = self.ground.many("head", [{"request": one.case.request} for one in due], together=3)
                 for one, reply in zip(due, replies):
@@ -255,10 +260,11 @@ class Storm:
     def administrator(self) -> list[str]:
         """What Slurm leaves to an administrator after a crash: jobs that it holds, and nodes that it has drained."""
         helped = []
-        jobs = self.ground.on("head", "squeue", "--noheader", "--states=PENDING", "--Format=JobID:20,Reason:80").stdout
+        states = "--states=PENDING,REQUEUE_HOLD,REQUEUED"
+        jobs = self.ground.on("head", "squeue", "--noheader", states, "--Format=JobID:20,Reason:80").stdout
         for line in jobs.splitlines():
             job, _space, reason = line.strip().partition(" ")
-            if "held" in reason.lower():
+            if "held" in reason.lower() or "hold" in reason.lower():
                 self.root("scontrol", "release", job)
                 helped.append(f"release: {reason.strip()}")
         nodes = self.ground.on("head", "sinfo", "--noheader", "--Node", "--format=%N|%T|%E").stdout
