@@ -169,6 +169,7 @@ def library(open_place: Path) -> str:
 @pytest.mark.parametrize("accounting", ["slurmdbd", pytest.param("none", marks=pytest.mark.more)])
 def test_an_ordinary_user_boots_the_simple_way(ordinary: tuple[list[str], Path], library: str, accounting: str) -> None:
     become, home = ordinary
+    asleep = "sleep 1061"  # a job that this lab alone runs
     lab = lab_of(instance_name("user"), directory=str(home / "lab"), way="simple", accounting=accounting)
     before = host_state(lab)
 
@@ -191,7 +192,7 @@ def test_an_ordinary_user_boots_the_simple_way(ordinary: tuple[list[str], Path],
         nodes = head("srun", "--nodes=8", "--gres=gpu:8", "printenv", "SLURMD_NODENAME")
         assert sorted(nodes.split()) == lab.node_names
         assert '"changed": false' in apply("present")
-        head("sbatch", "--nodes=2", "--output=/dev/null", "--wrap", "srun sleep 1000 & sleep 1000")
+        head("sbatch", "--nodes=2", "--output=/dev/null", "--wrap", f"srun {asleep} & {asleep}")
         if accounting == "slurmdbd":
             assert "srun" not in head("sacct", "--noheader", "--format=State")  # it answers
         supervisor = next(who for who in members(lab) if b"lab.json" in Path(f"/proc/{who.pid}/cmdline").read_bytes())
@@ -203,5 +204,5 @@ def test_an_ordinary_user_boots_the_simple_way(ordinary: tuple[list[str], Path],
     assert members(lab) == []
     assert not Path(lab.directory).exists()
     assert host_state(lab) == before
-    left = subprocess.run(["pgrep", "--uid", "nobody", "sleep"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["pgrep", "--full", "--uid", "nobody", asleep], capture_output=True, text=True, check=False)
     assert left.stdout == "" or not become
