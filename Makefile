@@ -9,7 +9,7 @@ NODES ?= 4
 ARGS ?=
 export NODES
 
-.PHONY: help train lab lab-stop test test-all test-core lint unit sanity cluster-test molecule reference docs build clean
+.PHONY: help train lab lab-stop test test-all test-core lint unit runtime sanity cluster-test molecule reference docs build clean
 
 help: ## Show this text
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
@@ -33,9 +33,15 @@ test-all: ## Run every test, and those that only the lab's own developers and ra
 test-core: ## Run every test with another ansible-core, in an environment of its own: CORE=2.18
 	@RANKZERO_ANSIBLE_CORE=$(or $(CORE),$(error name one, for example CORE=2.18)) scripts/test $(ARGS)
 
-unit: ## Run the fast tests: units, golden files, repository rules
-	@scripts/test tests/unit tests/golden tests/quality/test_repository.py tests/quality/test_imports.py \
-	    tests/quality/test_documentation.py tests/quality/test_tooling.py $(ARGS)
+# One worker a core; with ARGS in one process, where output and debuggers are easier to follow.
+unit: ## Run the fast tests: the pure core, golden files, repository rules
+	@scripts/test $(if $(ARGS),,--numprocesses auto --dist loadfile --no-loadscope-reorder) \
+	    --ignore tests/unit/runtime --ignore tests/unit/pyenv tests/unit tests/golden \
+	    tests/quality/test_repository.py tests/quality/test_imports.py tests/quality/test_documentation.py \
+	    tests/quality/test_tooling.py $(ARGS)
+
+runtime: ## Run the tests of what runs in a job, and of environments: real scripts and builds, no Slurm
+	@scripts/test $(if $(ARGS),,--numprocesses auto --dist loadfile) tests/unit/runtime tests/unit/pyenv $(ARGS)
 
 lint: ## Run the linters and type checker
 	@scripts/test tests/quality/test_lint.py $(ARGS)
