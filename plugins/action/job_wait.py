@@ -71,9 +71,9 @@ class ActionModule(Action):
         timeout = options["wait_timeout"]
         self._report(screens, many)
         try:
-            polls, asked = self._poll(waits, screens, began + timeout if timeout else None)
+            polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None)
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
-            last = self._retried(lambda: self._record(settle), screens[0])
+            last = self._retried(lambda: self._record(settle, lately), screens[0])
         except ConnectionLost as error:
             return {
                 **(_together(first, records) if many else first),
@@ -92,9 +92,9 @@ class ActionModule(Action):
             record.pop("_proof", None)
         return _together(last, ends) if many else last
 
-    def _record(self, settle: float = 0.0) -> Record:
-        """What the module knows now."""
-        arguments = {**self._task.args, "_settle": settle}
+    def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
+        """What the module knows now. `asked`: at the end of a wait, its questions to Slurm of the last minute."""
+        arguments = {**self._task.args, "_settle": settle, "_asked": asked}
         result: Record = self._execute_module(
             "rankzero.slurm.job_wait", module_args=arguments, task_vars=self._task_vars
         )
@@ -140,9 +140,12 @@ class ActionModule(Action):
         else:
             screens[0].say(text)
 
-    def _poll(self, waits: Waits, screens: list[Progress], deadline: float | None) -> tuple[int, int]:
-        """Poll until every watch is done or the deadline has come. Returns how many polls and squeues it took."""
+    def _poll(self, waits: Waits, screens: list[Progress], deadline: float | None) -> tuple[int, int, int]:
+        """Poll until every watch is done or the deadline has come. Returns how many polls and squeues it took, and how
+        many of these in the last minute.
+        """
         polls = asked = 0
+        moments: list[float] = []
         told = time.monotonic()
         summary = ""
         python = interpreter(self, self._task_vars)
@@ -164,6 +167,7 @@ class ActionModule(Action):
             polls += 1
             seen = parse_poll(answer["stdout"], len(targets), marker)
             asked += seen.asked
+            moments += [now] * bool(ask)
             for view in seen.views:
                 if view.untrusted:
                     raise RankzeroError(view.untrusted)
@@ -183,7 +187,7 @@ class ActionModule(Action):
             time.sleep(delay if left is None else min(delay, left))
         for screen in screens:
             screen.flush()
-        return polls, asked
+        return polls, asked, sum(moment > time.monotonic() - 60 for moment in moments)
 
 
 def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:

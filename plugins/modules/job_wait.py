@@ -68,6 +68,9 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: float
     default: 0.0
+  _asked:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: int
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_info
@@ -268,6 +271,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import budget
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.proof import proof_of
@@ -289,6 +293,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             one["_proof"] = proof_of(run)
     for note in slurm.notes:
         module.warn(note)
+    if module.params["_asked"] is not None:
+        budget.drop(module.params["_asked"])
     counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands}
     if module.params["run_dirs"] is None:
         return {"changed": False, **found[0], **counts}

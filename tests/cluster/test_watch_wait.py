@@ -178,4 +178,5 @@ def test_unknown_launches_and_options(bench: Bench) -> None:
 
 def test_arguments_between_the_halves_are_no_options(bench: Bench) -> None:
     assert "_settle" in bench.task("job_wait", run_dir="/tmp", _settle=1.0, fails=True)["msg"]
+    assert "_asked" in bench.task("job_wait", run_dir="/tmp", _asked=1, fails=True)["msg"]
     assert "_request" in bench.task("job_logs", run_dir="/tmp", _request={}, fails=True)["msg"]

@@ -243,6 +243,7 @@ OPENS_ITSELF = {
         [f"slurm/logs.py {name}" for name in ("place_of", "mark", "read_index", "write_index", "holdings", "unpack")],
         "the folder on the controller",
     ),
+    "slurm/budget.py drop": "a folder of this user alone, no link",
     "slurm/places.py _text": "the kernel's own files",
     "slurm/site_files.py read_present": "the site's files",
     "slurm/state.py create": "new files",

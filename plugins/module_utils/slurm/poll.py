@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import budget as counted
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
     EXTRA_PATH,
@@ -100,15 +101,6 @@ def _scrub_line() -> str:
     return f'for v in $(env | sed -n {" ".join(kept + names)}); do unset "$v"; done'
 
 
-# Sets `over` where this minute's questions are used up. The count is one byte a question, in a folder of this user.
-_BUDGET = r"""b=${XDG_RUNTIME_DIR:-/tmp}/rankzero-$(id -u) over=
-mkdir -m 700 "$b" 2>/dev/null
-if [ -O "$b" ] && [ ! -L "$b" ] && [ -w "$b" ]; then
-c=$b/asked.$(($(date +%s) / 60)); [ -e "$c" ] || rm -f "$b"/asked.*; printf . >> "$c"
-[ "$(wc -c < "$c")" -le MOST ] || over=1
-fi"""
-
-
 def poll_script(
     targets: Sequence[Target],
     *,
@@ -134,7 +126,7 @@ def poll_script(
         f"m={quote(marker)}",
     ]
     if ask_queue:
-        lines += [_BUDGET.replace("MOST", str(budget))] if budget else ["over="]
+        lines += [counted.shell(budget)] if budget else ["over="]
         lines.append(f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'")
         ids = list(dict.fromkeys(jobs if jobs is not None else [target.job_id for target in targets]))
         lines.append('if [ -n "$over" ]; then printf "%s spent\\n" "$m"; else')

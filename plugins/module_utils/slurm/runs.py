@@ -47,6 +47,7 @@ WAIT_SPEC: dict[str, Any] = {
     "pattern": {"type": "str"},
     "log": {"type": "str", "default": ""},
     "_settle": {"type": "float", "default": 0.0},
+    "_asked": {"type": "int"},
 }
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,

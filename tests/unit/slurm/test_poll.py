@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import budget, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import (
@@ -178,6 +178,19 @@ def test_all_waits_of_a_user_share_a_budget_of_questions(tmp_path: Path, monkeyp
     assert ask(0).asked, "no limit"
     (counted,) = place.glob("rankzero-*/asked.*")
     assert counted.stat().st_size >= 1 and counted.parent.stat().st_mode & 0o777 == 0o700
+    # The last one to wait takes the folder along; before that another one counts in it.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    minute = int(counted.name.partition(".")[2]) * 60.0
+    (counted.parent / "asked.1").touch()
+    budget.drop(counted.stat().st_size - 1, clock=lambda: minute)
+    assert list(counted.parent.iterdir()) == [counted]
+    budget.drop(counted.stat().st_size, clock=lambda: minute)
+    assert list(place.iterdir()) == []
+    budget.drop(1)
+    (place / f"rankzero-{os.getuid()}").symlink_to(tmp_path)
+    (tmp_path / "asked.1").touch()
+    budget.drop(10**6)
+    assert (tmp_path / "asked.1").exists(), "a link is not followed"
 
 
 def test_jobs_can_be_asked_about_whose_folders_are_not_looked_at(tmp_path: Path) -> None:
