@@ -207,7 +207,7 @@ def git_calls(path: str) -> list[str]:
     """Words of a Python file that would start git."""
     return [
         f"{path}:{node.lineno}: {node.value[:60]}"
-        for node in ast.walk(ast.parse(read(path), path))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and GIT_WORD.fullmatch(node.value)
     ]
 
@@ -266,7 +266,7 @@ def test_files_of_a_state_root_are_opened_in_one_way() -> None:
     """What is read there decides over launches: module_utils/slurm/state.py reads it, with the owner in mind."""
     found = set()
     for path in (one for one in LIBRARY if one.split("/")[2] in ("slurm", "reconcile", "store")):
-        for function in ast.walk(ast.parse(read(path))):
+        for function in ast.walk(syntax_tree(path)):
             if isinstance(function, ast.FunctionDef):
                 calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
                 if calls & OPENING:
