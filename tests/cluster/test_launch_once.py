@@ -178,7 +178,7 @@ def test_a_duplicate_of_a_submission_ends_unrun(site: Site) -> None:
     assert site.outcome(launch)["job_id"] == launch["job_id"]
     assert site.ended(duplicate) == "COMPLETED"
     said = log_of(run, duplicate)
-    assert "belongs to another job" in said and launch["job_id"] in said and "nothing is run" in said
+    assert f"is proven already by job {launch['job_id']}" in said and "nothing is run" in said
     outcome = read_json(run / "outcome.json")
     assert (outcome["job_id"], outcome["success"]) == (launch["job_id"], True)
     assert f"ran by {launch['job_id']}" in rank_logs(run)["rank-0000.log"]
@@ -209,7 +209,7 @@ def test_a_duplicate_that_starts_first_becomes_the_launch(site: Site) -> None:
     site.ended(other)
     site.lab.head(["scontrol", "release", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "COMPLETED"
-    assert f"belongs to another job (1 {site.lab.cluster_name} {other})" in log_of(run, launch["job_id"])
+    assert f"is proven already by job {other}" in log_of(run, launch["job_id"])
     assert site.launch(job)["job_id"] == other
 
 

@@ -107,6 +107,24 @@ def open_mode(folder: str) -> int:
     return 0o755 | os.lstat(folder).st_mode & stat.S_ISGID
 
 
+def folders_as_above(path: str) -> None:
+    """Make a folder and those above it, whatever the umask: open to a group where the folder above is, and to nobody
+    else. Raises OSError.
+    """
+    if not path or os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    folders_as_above(above)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, open_mode(path) | group_writes(above))
+
+
+def group_writes(folder: str) -> int:
+    """The bit that lets a folder's group write, where it is set."""
+    return os.stat(folder or ".").st_mode & stat.S_IWGRP
+
+
 def make_folders(path: str) -> None:
     """A prune may remove the empty folders above at any moment. Raises OSError."""
     for _turn in range(5):

@@ -23,7 +23,12 @@ from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import lives, place, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+    folders_as_above,
+    lives,
+    place,
+    trouble,
+)
 
 # An owner touches its file this often; on another host one that has not been touched for STALE_SECONDS is nobody's.
 TOUCH_SECONDS = 20.0
@@ -89,7 +94,7 @@ def _own_file(path: str) -> str:
     name = os.path.basename(own)
     owner = {"host": socket.gethostname(), "place": place(), "pid": os.getpid(), "time": time.time(), "own": name}
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        folders_as_above(os.path.dirname(path))
         descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(owner, stream)

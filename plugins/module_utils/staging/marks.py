@@ -11,13 +11,14 @@ ROOT/used/state_roots/ names the state roots whose runs use the store.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import time
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import place
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import folders_as_above, group_writes, place
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold, is_held
 
 PLACES = ("code", "environments", "packages", "images", "datasets", "runtime", "archives")
@@ -77,9 +78,8 @@ def touch(slot: Slot) -> None:
     try:
         os.utime(slot.mark)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(slot.mark), exist_ok=True)
-        with open(slot.mark, "a", encoding="ascii"):
-            pass
+        folders_as_above(os.path.dirname(slot.mark))
+        _new_file(slot.mark)
 
 
 def register(root: str, state_root: str) -> None:
@@ -88,11 +88,18 @@ def register(root: str, state_root: str) -> None:
     target = os.path.join(folder, hashlib.sha256(os.fsencode(state_root)).hexdigest()[:16])
     if os.path.exists(target):
         return
-    os.makedirs(folder, exist_ok=True)
+    folders_as_above(folder)
     temporary = f"{target}.{place()}-{os.getpid()}-{time.time_ns()}"
-    with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump({"state_root": state_root}, stream)
+    _new_file(temporary, json.dumps({"state_root": state_root}))
     os.replace(temporary, target)
+
+
+def _new_file(path: str, content: str = "") -> None:
+    """A file that a group may write only where it may write the folder. A file that is there is left as it is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileExistsError), os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
+        os.fchmod(stream.fileno(), 0o644 | group_writes(os.path.dirname(path)))
+        stream.write(content)
 
 
 def registered(root: str) -> dict[str, str]:

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
     delete,
+    folders_as_above,
+    group_writes,
     open_folders,
     open_mode,
     place,
@@ -111,9 +113,11 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
 
 def write_durably(path: str, content: str) -> None:
     """Make the file `path` hold `content`, also after a crash, by rename; its folder is made. Raises OSError."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    folder = os.path.dirname(path)
+    folders_as_above(folder)
     own = f"{path}.{place()}-{os.getpid()}.incomplete"
     with open(own, "w", encoding="utf-8") as stream:
+        os.fchmod(stream.fileno(), 0o644 | group_writes(folder))
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())

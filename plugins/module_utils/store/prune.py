@@ -215,7 +215,7 @@ def _claimed(slot: marks.Slot, days: float) -> str | None:
 
 def _wanted(slot: marks.Slot, made: float, days: float) -> bool:
     """Whether the mark is young, by the clock of the file system that keeps it. `made`: when the thing was made."""
-    os.makedirs(os.path.dirname(slot.mark), exist_ok=True)
+    fresh.folders_as_above(os.path.dirname(slot.mark))
     probe = f"{slot.mark}.{fresh.place()}-{os.getpid()}-{time.time_ns()}"
     with open(probe, "x", encoding="ascii"):
         now = os.stat(probe).st_mtime

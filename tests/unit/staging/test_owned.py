@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, owned
+from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, locks, marks, owned
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Trust
 from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
 
@@ -119,3 +120,25 @@ def test_people_read_names_where_there_are_any() -> None:
     assert owned.user_name(4294967000) == "user 4294967000"
     assert owned.group_name(4294967000) == "4294967000"
     assert owned.described("/").startswith("owner user root, group root, mode 0")
+
+
+@pytest.mark.parametrize(("mode", "closed"), [(0o755, True), (0o2755, True), (0o2775, False)])
+def test_marks_are_open_to_a_group_only_where_the_store_is(tmp_path: Path, mode: int, closed: bool) -> None:
+    """Whatever the umask: a group that may write a mark's folder could tell a prune what is in use."""
+    store = tmp_path / "store"
+    store.mkdir()
+    store.chmod(mode)
+    slot = marks.Slot(str(store), "code", "1" * 32)
+    before = os.umask(0o002)
+    try:
+        marks.touch(slot)
+        marks.register(slot.root, "/state")
+        with locks.hold(slot.lock, 5):
+            pass
+    finally:
+        os.umask(before)
+    made = list(store.rglob("*"))
+    assert len(made) >= 5
+    assert {not path.stat().st_mode & stat.S_IWGRP for path in made} == {closed}
+    assert not any(path.stat().st_mode & stat.S_IWOTH for path in made)
+    assert marks.registered(slot.root).keys() == {"/state"}
