@@ -41,6 +41,8 @@ OPTIONS: dict[str, Any] = {
 
 # What the steps of a plan carry for this action alone.
 _INTERNAL = ("ours", "submits", "anew", "recorded")
+# And what this action alone knows of them.
+_OF_THE_ACTION = ("done", "error", "leaves")
 
 Step = dict[str, Any]
 
@@ -218,7 +220,7 @@ class ActionModule(LaunchAction):
             if step["action"] in ("cancel", "launch") or (step["action"] == "adopt" and not step["ours"])
         ]
         if wanted:
-            plan = [{key: value for key, value in step.items() if key not in ("done", "error")} for step in wanted]
+            plan = [{key: value for key, value in step.items() if key not in _OF_THE_ACTION} for step in wanted]
             answer = self._module(options, {**request, "steps": plan})
             if answer.get("failed"):
                 raise RankzeroError(str(answer.get("msg")), steps=steps)
