@@ -170,6 +170,8 @@ def test_a_killed_rsync_is_gone_on_with(bench: Bench, daemon: str) -> None:
     [
         ("/local/path", "src: '/local/path' is no source of rsync"),
         ("-evil:/x", "src: '-evil:/x' is no source of rsync"),
+        ("me@-oProxyCommand=touch canary:/x", "is no source of rsync"),
+        ("-oProxyCommand=touch canary@host:/x", "is no source of rsync"),
         ("{ssh}:/nowhere/at/all", r"No such file or directory.* Mend src"),
         ("{ssh}:{src}/leads", r"a link that leads out of the folder, to /etc/passwd"),
         ("rsync://127.0.0.1:9/x", r"Connection refused.* Log in there once by ssh"),
@@ -245,6 +247,8 @@ def test_an_object_that_changed_starts_again(bench: Bench, remote: str, monkeypa
     ("src", "message"),
     [
         ("/local", "src: '/local' is no path of rclone"),
+        (":sftp,ssh='touch canary':x", "is no path of rclone"),
+        ("remote,ssh='touch canary':x", "is no path of rclone"),
         ("other:x", "cannot be read by rclone: .*didn't find section in config file.*rclone config"),
         ("store:nowhere", "cannot be read by rclone: .*not found.* Mend src"),
     ],

@@ -132,7 +132,8 @@ class Rsync(Folders):
     """A file or folder of another host. The part of a file that is here is not sent again (--inplace, rsync(1))."""
 
     def __init__(self, src: str, environment: dict[str, str] | None = None) -> None:
-        if not re.match(r"rsync://[^/]+/.+|[^/:]+::?.+", src) or src.startswith("-"):
+        # ssh would take a user or a host that begins with - for an option of its own.
+        if not re.fullmatch(r"rsync://[^/]+/.+|(?:[^-@/:][^@/:]*@)?[^-@/:][^@/:]*::?.+", src, re.DOTALL):
             raise RankzeroError(
                 f"src: {src!r} is no source of rsync; give host:/path, user@host:/path or rsync://host/module/path"
             )
@@ -219,9 +220,11 @@ class Objects(Streams):
     """A bucket, or whatever else rclone knows by `remote:path`, with the settings that this host's user has for it."""
 
     def __init__(self, src: str) -> None:
-        if not re.match(r"[^-/:][^/:]*:|:[a-z0-9]+", src):
+        # What follows a comma are settings of the remote, and some of them are commands.
+        if not re.match(r"(?:[^-/:,][^/:,]*|:[a-z0-9]+):", src):
             raise RankzeroError(
-                f"src: {src!r} is no path of rclone; give remote:path, as `rclone listremotes` names it"
+                f"src: {src!r} is no path of rclone; give remote:path without settings, with the remote as "
+                "`rclone listremotes` names it"
             )
         self.src, self.said = src.rstrip("/"), src
         self.rclone = program("rclone", "object")
