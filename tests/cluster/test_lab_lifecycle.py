@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,7 +21,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, record
-from tests.cluster.conftest import ROOT, LabCluster, instance_name, lab_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import library as library_of_a_lab
+from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.small_labs import APPLY, as_json, host_state, kill_a_start, members, start_in_background
 
 
@@ -156,12 +158,10 @@ def ordinary() -> Iterator[tuple[list[str], Path]]:
 @pytest.fixture
 def library(open_place: Path) -> str:
     """The lab's code where an ordinary user can read it: the checkout may lie in a closed place."""
-    target = open_place / "ansible_collections" / "rankzero" / "slurm" / "plugins" / "module_utils"
-    target.mkdir(parents=True)
-    source = ROOT / "plugins" / "module_utils"
-    subprocess.run(
-        ["cp", "-r", *(str(source / name) for name in ("debian.py", "errors.py", "lab")), str(target)], check=True
-    )
+    for module in (*library_of_a_lab.MODULES, library_of_a_lab, cluster):
+        target = open_place.joinpath(*module.__name__.split(".")).with_suffix(".py")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(str(module.__file__), target)
     subprocess.run(["chmod", "-R", "a+rX", str(open_place)], check=True)
     return str(open_place)
 
