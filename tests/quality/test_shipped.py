@@ -23,8 +23,10 @@ def shipped_with(path: str) -> set[str]:
 
 
 def test_a_launch_does_not_send_what_only_the_controller_thinks() -> None:
-    """Spec, plan and key are settled before the call. Of `launch` only the number of the generation goes along."""
+    """Spec, plan and key are settled before the call. What is known on the cluster only goes along: the number of the
+    generation, and in which store a thing lies.
+    """
     shipped = shipped_with("plugins/modules/job.py")
     assert "plugins/module_utils/slurm/submit.py" in shipped
     thinking = {path for path in shipped if path.startswith("plugins/module_utils/launch/")}
-    assert thinking == {"plugins/module_utils/launch/generation.py"}
+    assert thinking == {f"plugins/module_utils/launch/{name}.py" for name in ("generation", "placement")}
