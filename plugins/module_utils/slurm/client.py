@@ -160,6 +160,8 @@ class Slurm:
         self.commands = 0
         self.notes: list[str] = []
         self.accounting = "unknown"
+        #: What sinfo said of drained nodes (slurm/drained.py): asked once for all jobs.
+        self.drained_nodes: str | None = None
         self._run = run
         self._path = os.pathsep.join([*filter(None, [source.get("PATH", "")]), *extra_path])
         self._which = which or (lambda name, path: shutil.which(name, path=path))

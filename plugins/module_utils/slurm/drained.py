@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 
 #: Slurm's reason, in small letters -> what it means.
@@ -64,7 +65,8 @@ def parse(text: str) -> list[Drained]:
 
 def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained]:
     """The nodes that were drained for a job: asked only where that may be, a job that Slurm holds because it could not
-    start it, or one that ended without a `verdict` of its own. A Slurm that does not say is no failure.
+    start it, or one that ended without a `verdict` of its own; and once, however many jobs there are. A Slurm that does
+    not say is no failure.
     """
     if record is None:
         return []
@@ -72,10 +74,18 @@ def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained
     ended = record.final and record.state in _ENDS and bool(record.node_list) and not verdict
     if not held and not ended:
         return []
-    # A job that waits again has no nodes any more: all are shown then.
-    where = [] if held else [f"--nodes={record.node_list}"]
-    result = slurm.attempt("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E", *where)
-    return parse(result.stdout) if result.rc == 0 else []
+    try:
+        if slurm.drained_nodes is None:
+            result = slurm.attempt("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E")
+            slurm.drained_nodes = result.stdout if result.rc == 0 else ""
+        nodes = parse(slurm.drained_nodes)
+        # A job that waits again has no nodes any more: all are shown then.
+        if held or not nodes:
+            return nodes
+        names = set(expand_nodes(slurm, record.node_list))
+    except SlurmError:
+        return []
+    return [drained for drained in nodes if drained.node in names]
 
 
 def sentences(nodes: Sequence[Drained], *, commands: bool) -> str:

@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import ad
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, FakeSlurm, said
 from tests.unit.slurm.test_launches import entry, look, make_run, outcome, row
 
@@ -56,16 +57,25 @@ def test_a_job_that_slurm_holds_after_a_crash_names_its_commands(tmp_path: Path)
 
 
 def test_a_job_that_a_drained_node_has_ended_names_the_node(tmp_path: Path) -> None:
-    fake = slurm(row("CANCELLED", NodeList="node02", EndTime="1000000000"), SHOWN.splitlines()[0])
+    fake = slurm(row("CANCELLED", NodeList="node02", EndTime="1000000000"))
     run = make_run(tmp_path, entry("submitted", job_id="7"))
     launch = look(fake, run)
     assert launch["completed"] and RESUME in launch["message"]
-    assert [argv[-1] for argv in fake.asked if argv[0].endswith("sinfo")] == ["--nodes=node02"]
+    assert [one["node"] for one in launch["drained"]] == ["node02"], "node03 is not the job's"
     told = witnesses.of_end(fake.slurm(), RunDirectory(str(run)), launch, SIGNATURES)
     chosen = cause.find_cause(told.logs)
     assert chosen.family == "node_drained" and chosen.root and chosen.root.node == "node02"
     diagnosis = advice.report(chosen, scan.Scan(), str(tmp_path))
     assert RESUME in diagnosis["remedy"] and "had forgotten" in diagnosis["what"]
+
+
+def test_nodes_are_asked_about_once_for_all_jobs(tmp_path: Path) -> None:
+    fake = slurm(row("CANCELLED", NodeList="node02", EndTime="1000000000"))
+    slurm_client = fake.slurm()
+    record = JobRecord("7", "train", "CANCELLED", node_list="node02")
+    for _job in range(3):
+        assert [one.node for one in drained.of(slurm_client, record, verdict=False)] == ["node02"]
+    assert fake.programs.count("sinfo") == 1
 
 
 @pytest.mark.parametrize(
