@@ -49,6 +49,13 @@ def read_bundle(directory: str) -> dict[str, str]:
     return found
 
 
+def _holds(directory: str, files: Mapping[str, str]) -> bool:
+    """Whether this user's own folder holds exactly these files; False also where it cannot be read."""
+    with contextlib.suppress(OSError):
+        return is_own(directory) and read_bundle(directory) == files
+    return False
+
+
 def publish_files(directory: str, files: Mapping[str, str]) -> bool:
     """Make `directory` hold `files` (name -> text) and nothing else: 0755 and 0644, whatever the umask. False when it
     does so already.
@@ -56,7 +63,7 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
     temporary = f"{directory}.{socket.gethostname()}-{os.getpid()}-{time.time_ns()}.tmp"
     try:
         if os.path.isdir(directory):
-            if is_own(directory) and read_bundle(directory) == files:
+            if _holds(directory, files):
                 return False
             # Another user's is not ours to delete, but its name is.
             aside = set_aside(directory)
@@ -74,7 +81,8 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
         os.rename(temporary, directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if os.path.isdir(directory) and not isinstance(error, PermissionError):
+        # Somebody was first: over sftp a rename onto a folder fails as if it were forbidden.
+        if _holds(directory, files):
             return False
         raise RankzeroError(
             f"state_root: cannot write {directory}: {error.strerror or error}. Name a folder on shared storage that "

@@ -108,6 +108,7 @@ OTHER: dict[str, Any] = {
     "launcher.attach": "1234",
     "launcher.attach_nodes": ["node01"],
     "launcher.srun": {"mpi": "pmix"},
+    "launcher.wait": 60,
     "setup.modules": ["cuda"],
     "setup.commands": ["true"],
     "code.src": "..",

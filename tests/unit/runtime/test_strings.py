@@ -84,6 +84,7 @@ def checked(job: Job, folder: Path, expected: set[str]) -> None:
         ".attempt",
         "work",
         "logs",
+        "ended",
         "preflight",
         "monitor",
     } == {
