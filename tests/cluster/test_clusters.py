@@ -102,7 +102,11 @@ class Two:
             hosts = {f"{name}1": {}, **({f"{name}2": {}} if name == "alpha" else {})}
             own = {
                 "slurm_cluster": name,
-                "launch_cluster": {**site.cluster, "resources": {"partition": "batch" if name == "alpha" else "short"}},
+                "launch_cluster": {
+                    **site.cluster,
+                    "code_roots": [str(site.folder)],  # each cluster's code lies beside its own jobs
+                    "resources": {"partition": "batch" if name == "alpha" else "short"},
+                },
                 "reconcile_jobs": f"jobs/{name}",
                 **self.doors[name].variables(folder),
             }

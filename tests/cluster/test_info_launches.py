@@ -89,7 +89,8 @@ def test_job_info_when_the_queue_forgot_the_job(bench: Bench) -> None:
         False,
     )
     assert launch["exit_code"] == 3
-    assert found["slurm_commands"] == 3
+    # The fourth: whether Slurm has drained the node of a job that left no verdict.
+    assert found["slurm_commands"] == 4
 
 
 def test_job_info_of_an_intent_without_an_id(bench: Bench) -> None:
