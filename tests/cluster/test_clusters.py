@@ -104,7 +104,7 @@ class Two:
                 "slurm_cluster": name,
                 "launch_cluster": {
                     **site.cluster,
-                    "code_roots": [str(site.folder)],  # each cluster's code lies beside its own jobs
+                    "code_roots": [str(folder)],  # reconcile takes files from beside the job files alone
                     "resources": {"partition": "batch" if name == "alpha" else "short"},
                 },
                 "reconcile_jobs": f"jobs/{name}",
