@@ -235,7 +235,7 @@ SURROUNDINGS = {
     "no-slurm": ("the Slurm command 'sinfo' is not on host", "login node", "rankzero.slurm.lab_cluster"),
     "read-only": ("state_root: cannot write below", "Read-only file system", "launch_cluster.state_root"),
     "no-space": ("state_root: ", "KiB free at", "at least 100 MiB are wanted", "launch_cluster.state_root"),
-    "not-mine": ("state_root: cannot write below", "Permission denied", "launch_cluster.state_root"),
+    "not-mine": ("store_root: ", "is not yours", "launch_cluster.stores"),
     "unreadable-secret": ("secrets.A: the file /nowhere/none cannot be read on the cluster",),
     "old-python": ("needs Python 3.9 or newer", "is Python 3.8.18", "ansible_python_interpreter", "python3."),
     "older-python": ("needs Python 3.9 or newer", "is Python 3.6.8", "ansible_python_interpreter"),
@@ -262,8 +262,8 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     hosts["no-slurm"]["ansible_shell_executable"] = without_slurm(site)
     here = {name: str(site.host_path(root)) for name, root in hosts["no-slurm"]["launch_cluster"].items()}
     hosts["no-slurm"]["launch_cluster"] = here
-    hosts["read-only"]["ansible_shell_executable"] = mounted(site, "read-only", "ro", roots["read-only"])
-    hosts["no-space"]["ansible_shell_executable"] = mounted(site, "no-space", "size=8k", roots["no-space"])
+    hosts["read-only"]["ansible_shell_executable"] = mounted(site, "read-only", "ro,mode=755", roots["read-only"])
+    hosts["no-space"]["ansible_shell_executable"] = mounted(site, "no-space", "size=8k,mode=755", roots["no-space"])
     hosts["not-mine"]["ansible_shell_executable"] = site.ordinary_user()
     hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/nowhere/none"}}
     hosts["old-python"]["ansible_python_interpreter"] = old_python(site)
@@ -276,7 +276,8 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     # Whether a secret can be read is seen last, when the job runtime is there.
     brought = site.host_path(roots["unreadable-secret"]) / "runtime"
     # Nor are the marks of what it was about to use: the prune heeds them for a while, and then removes them.
-    left = [path for path in left if brought not in path.parents and "used" not in path.parts]
+    # What was verified in the store is remembered, whatever became of the launch.
+    left = [path for path in left if brought not in path.parents and not {"used", "cache"} & {*path.parts}]
     yield Round(played, jobs_of(lab) - before, left)
     site.close()
 
