@@ -45,7 +45,7 @@ def lab_of(name: str, kind: str, nodes: int) -> layout.Lab:
     options = {
         "name": name, "directory": "", "way": "auto", "nodes": nodes, "cpus": 0 if site else 16, "memory": 64000,
         "gpus": 8, "accounting": "slurmdbd", "job_comments": False, "internet": False, "partitions": [],
-        "slurm_conf": [], "binds": [], "slurm": "host", "profile": kind, "gpu_type": "",
+        "slurm_conf": [], "binds": [], "slurm": "host", "profile": kind, "gpu_type": "", "gres": [],
     }  # fmt: skip
     return layout.from_options(options)
 

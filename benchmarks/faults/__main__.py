@@ -45,7 +45,7 @@ def booted(name: str, slurm: str, **more: object) -> Iterator[layout.Lab]:
         "name": f"faults-{name}", "directory": "", "way": "auto", "nodes": 4, "cpus": 16, "memory": 64000, "gpus": 0,
         "accounting": "slurmdbd", "job_comments": False, "internet": False,
         "partitions": [{"name": "batch", "default": True}], "slurm_conf": [], "binds": [], "slurm": slurm,
-        "profile": "friendly", "gpu_type": "",
+        "profile": "friendly", "gpu_type": "", "gres": [],
     }  # fmt: skip
     lab = layout.from_options({**usual, **LABS[name], **more})
     cluster.apply(lab, "absent")

@@ -87,6 +87,11 @@ options:
     description: The GPUs' type, as in C(gpu:h100:8). Empty is none, with O(profile=site) it is V(h100).
     type: str
     default: ""
+  gres:
+    description: Other generic resources of each node that are only counted, as C(NAME:COUNT), such as V(lscratch:500).
+    type: list
+    elements: str
+    default: []
   accounting:
     description: V(slurmdbd) runs slurmdbd on a MariaDB of its own. V(none) has no accounting, C(sacct) then fails.
     type: str
@@ -319,6 +324,7 @@ ARGUMENTS = {
     "memory": {"type": "int", "default": 64000},
     "gpus": {"type": "int", "default": 8},
     "gpu_type": {"type": "str", "default": ""},
+    "gres": {"type": "list", "elements": "str", "default": []},
     "accounting": {"type": "str", "choices": list(ACCOUNTING), "default": "slurmdbd"},
     "job_comments": {"type": "bool", "default": False},
     "internet": {"type": "bool", "default": True},

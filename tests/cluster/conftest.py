@@ -123,7 +123,7 @@ def lab_of(name: str, **options: object) -> layout.Lab:
         "accounting": "slurmdbd", "job_comments": False, "internet": True,
         "partitions": [{"name": "batch", "default": True}, {"name": "short", "max_time": "01:00:00"}],
         "slurm_conf": [], "binds": [], "slurm": os.environ.get("RANKZERO_TEST_SLURM", "host"),
-        "profile": "friendly", "gpu_type": "",
+        "profile": "friendly", "gpu_type": "", "gres": [],
     }  # fmt: skip
     return layout.from_options({**settings, **options})
 

@@ -23,7 +23,6 @@ CONF = [
     "PreemptType=preempt/partition_prio",
     "PreemptMode=REQUEUE",
     "JobRequeue=0",
-    "GresTypes=gpu,lscratch",
     "PartitionName=gated Nodes=node01 AllowAccounts=physics AllowQos=high MaxTime=10 MaxNodes=1",
     "PartitionName=staff Nodes=ALL AllowGroups=adm",
     "PartitionName=scavenge Nodes=ALL PreemptMode=CANCEL GraceTime=20",
@@ -43,13 +42,12 @@ ACCOUNTS = [
 @pytest.fixture(scope="module")
 def strict() -> Iterator[LabCluster]:
     """A lab with accounts, of three nodes."""
-    this = lab_of(instance_name("strict"), nodes=3, slurm_conf=CONF)
+    this = lab_of(instance_name("strict"), nodes=3, slurm_conf=CONF, gres=["lscratch:500"])
     with booted(this) as lab:
         if lab.way != "realistic":
             pytest.skip("another user than the one who boots the lab needs root")
         for words in ACCOUNTS:
             lab.head(["sacctmgr", "--immediate", "--quiet", "add", *words.split()])
-        lab.head(["scontrol", "update", "nodename=node[01-03]", "gres=gpu:8,lscratch:500"])
         # The controller hears of it from slurmdbd.
         shown = ["scontrol", "show", "assoc_mgr", "users=nobody", "flags=assoc"]
         lab.wait_until(lambda: lab.head(shown).stdout.count("UserName=nobody") == 3, what="the accounts are known")

@@ -57,7 +57,7 @@ class Ground:
             ],
             "slurm_conf": [] if site else ["OverTimeLimit=0"],
             "binds": [str(Path(python).parent.parent), *extra],
-            "slurm": "host", "profile": "site" if site else "friendly", "gpu_type": "",
+            "slurm": "host", "profile": "site" if site else "friendly", "gpu_type": "", "gres": [],
         }  # fmt: skip
         self.lab = layout.from_options(options)
         self.shared = Path(self.lab.shared) / "provoke"

@@ -68,6 +68,7 @@ class Lab:
     binds: tuple[str, ...] = ()
     profile: str = "friendly"
     gpu_type: str = ""
+    gres: tuple[str, ...] = ()
     slurm: str = release.HOST
 
     @property
@@ -201,6 +202,9 @@ def check(lab: Lab, uid: int) -> None:
         )
     if not re.match(r"[A-Za-z0-9_.-]*\Z", lab.gpu_type):
         problems.append(_problem("gpu_type", lab.gpu_type, "use letters, digits, '_', '.' and '-', such as h100"))
+    for gres in lab.gres:
+        if not re.match(r"(?!gpu:)[a-z][a-z0-9_]*:[1-9]\d{0,8}\Z", gres):
+            problems.append(_problem("gres", gres, "write NAME:COUNT, such as lscratch:500; GPUs are option gpus"))
     problems.extend(_partition_problems(lab.partitions))
     problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
     for bind in lab.binds:
@@ -264,6 +268,6 @@ def from_options(options: Mapping[str, Any]) -> Lab:
     home = pwd.getpwuid(uid).pw_dir
     fields["directory"] = (fields["directory"] or default_directory(fields["name"], uid, home)).rstrip("/")
     fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
-    for name in ("slurm_conf", "binds"):
+    for name in ("slurm_conf", "gres", "binds"):
         fields[name] = tuple(fields[name])
     return Lab(**fields)

@@ -37,7 +37,7 @@ def load(directory: str) -> Record | None:
             record = json.load(stream)
         fields: dict[str, Any] = record["lab"]
         fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
-        for name in ("slurm_conf", "binds"):
+        for name in ("slurm_conf", "gres", "binds"):
             fields[name] = tuple(fields[name])
         return Record(Lab(**fields), Host(**record["host"]), record["ready"])
     except (OSError, ValueError, TypeError, KeyError):

@@ -107,8 +107,9 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
         ("MailProg", "/bin/true"),
         ("SchedulerParameters", "batch_sched_delay=0,bf_interval=2,sched_interval=2,sched_min_interval=0"),
     ]
-    if lab.gpus:
-        pairs.append(("GresTypes", "gpu"))
+    kinds = [*(["gpu"] if lab.gpus else []), *(gres.partition(":")[0] for gres in lab.gres)]
+    if kinds:
+        pairs.append(("GresTypes", ",".join(kinds)))
     pairs.extend(_accounting(lab, host))
     if any(partition.priority != lab.partitions[0].priority for partition in lab.partitions):
         pairs += [("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE")]
@@ -163,18 +164,21 @@ def _node_line(lab: Lab, host: Host) -> str:
         ports = _bracket(host.port_block + 10, host.port_block + 9 + lab.nodes)
         line += f" NodeAddr=127.0.0.1 NodeHostname={host.hostname} Port={ports}"
     line += f" CPUs={lab.cpus} Sockets=1 CoresPerSocket={lab.cpus} ThreadsPerCore=1 RealMemory={lab.memory}"
-    if lab.gpus:
-        line += f" Gres=gpu:{lab.gpu_type + ':' if lab.gpu_type else ''}{lab.gpus}"
+    gpus = [f"gpu:{lab.gpu_type + ':' if lab.gpu_type else ''}{lab.gpus}"] if lab.gpus else []
+    if gpus or lab.gres:
+        line += f" Gres={','.join((*gpus, *lab.gres))}"
     return line + " State=UNKNOWN"
 
 
 def _gres_conf(lab: Lab) -> str:
     """Slurm refuses a bare count, so every GPU is a file: a device, or a link to /dev/null in the simple way."""
+    counted = (gres.split(":") for gres in lab.gres)
+    others = "".join(f"Name={name} Count={count} Flags=CountOnly\n" for name, count in counted)
     if not lab.gpus:
-        return "# no GPUs\n"
+        return "# no GPUs\n" + others
     directory = "/dev" if lab.realistic else lab.path("dev")
     kind = f" Type={lab.gpu_type}" if lab.gpu_type else ""
-    return f"Name=gpu{kind} File={directory}/nvidia{_bracket(0, lab.gpus - 1)}\n"
+    return f"Name=gpu{kind} File={directory}/nvidia{_bracket(0, lab.gpus - 1)}\n" + others
 
 
 def _slurmdbd_conf(lab: Lab, host: Host) -> str:

@@ -34,6 +34,7 @@ LABS = {
             internet=False,
             partitions=(Partition("one"), Partition("two", "2-00:00:00", True)),
             slurm_conf=("PrivateData=jobs",),
+            gres=("lscratch:500",),
             binds=("/data",),
         ),
         Host("vm", "slurm", 0, "/srv/small/run"),

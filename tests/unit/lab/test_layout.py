@@ -42,6 +42,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         accounting="mysql",
         partitions=(Partition("a b", "soon"), Partition("x", default=True), Partition("x", default=True)),
         slurm_conf=("PrivateData", "A=1\nB=2"),
+        gres=("lscratch", "gpu:2"),
         binds=("relative", "/", "/shared/x"),
         slurm="23.02",
     )
@@ -50,7 +51,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
     problems = caught.value.partial["problems"]
     assert isinstance(problems, list)
     assert [problem.split(":")[0] for problem in problems] == [
-        "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "slurm", "partitions",
+        "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "slurm", "gres", "gres", "partitions",
         "partitions.max_time", "partitions", "partitions", "slurm_conf", "slurm_conf", "binds", "binds", "binds",
     ]  # fmt: skip
     assert "nodes: 65 is not allowed; allowed are 1 to 64" in caught.value.message
