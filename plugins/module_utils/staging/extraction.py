@@ -157,7 +157,7 @@ def tar(archive: str | IO[bytes]) -> Iterator[tarfile.TarFile]:
 def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
     """Every header of a tar, as long as there are not too many."""
     count = 0
-    while True:
+    while packed.offset:  # 0: there was no first header, and next() of Python 3.10 would seek to -1
         with damage():
             found = packed.next()
         if found is None:

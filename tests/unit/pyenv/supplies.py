@@ -26,7 +26,7 @@ def ensure(store: str, check_mode: bool = False, lock: str | None = None, text: 
 
 
 def writable(path: Path) -> Path:
-    for one in (path, *path.parents[:2]):
+    for one in (path, path.parent, path.parent.parent):
         one.chmod(one.stat().st_mode | 0o200)
     return path
 

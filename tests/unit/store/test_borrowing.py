@@ -61,7 +61,7 @@ class Site:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         make_read_only(str(folder))
-        for one in (folder, *folder.parents[: len(Path(place).parts)]):
+        for one in (folder, *list(folder.parents)[: len(Path(place).parts)]):
             one.chmod(0o755)
         return folder
 
