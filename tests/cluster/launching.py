@@ -258,6 +258,15 @@ class Site:
         head = self.lab.dir / "bin" / "head"
         return self.program("nobody.sh", f'exec {head} {become} env HOME={inside} USER=nobody /bin/sh "$@"')
 
+    def as_ordinary_user(self) -> dict[str, Any]:
+        """Options of a launch by nobody, who has a store of his own and reads root's first."""
+        return {
+            "ansible_shell_executable": self.ordinary_user(),
+            "launch_cluster": {"stores": [{"path": self.cluster["store_root"], "owners": ["root"]}]},
+            # He cannot read what root, who is Ansible's local connection, writes for him: modules go by standard input.
+            "env": {"ANSIBLE_PIPELINING": "1"},
+        }
+
     # What came of it.
 
     def host_path(self, inside: str) -> Path:

@@ -48,7 +48,7 @@ def tools(lab: LabCluster) -> Iterator[str]:
 
 def test_a_users_ranks_run_in_a_sif_that_was_made_without_apptainer(site: Site, tools: str) -> None:
     site.outcome(site.launch(site.job("true", name="store")))
-    user = site.ordinary_user()
+    user = site.as_ordinary_user()
     home = f"{site.lab.shared_inside}/home-{site.token}"
     made = {
         kind: file.replace(str(site.lab.shared), site.lab.shared_inside)
@@ -67,12 +67,7 @@ def test_a_users_ranks_run_in_a_sif_that_was_made_without_apptainer(site: Site, 
         container={"runtime": "apptainer", "image": made["sif"], "mounts": [f"{home}/made/root/etc:/data:ro"]},
         preflight={"imports": ["json"]},
     )
-    launch = site.launch(
-        job,
-        ansible_shell_executable=user,
-        launch_cluster={"store_root": site.cluster["store_root"]},
-        env={"ANSIBLE_PIPELINING": "1"},
-    )
+    launch = site.launch(job, **user)
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], log_of(run, launch["job_id"])
     where = launch["run_dir"]

@@ -96,6 +96,11 @@ def leftovers(site: Site, text: str) -> dict[str, list[str]]:
     return found
 
 
+def nothing_is_left(site: Site, text: str) -> None:
+    """The guard of a batch script looks four times a second whether the script is still there."""
+    site.lab.wait_until(lambda: leftovers(site, text) == {}, 30, f"nothing of {text} is left on any node")
+
+
 def ranks_look_about(site: Site, container: dict[str, Any], fit: str, uid: int = 0, **parts: Any) -> Path:
     """Six ranks on two nodes in an image: each says what it must. `fit`: what the preflight says of a node. `parts`: of
     the job, which has to bring TOKEN=hidden; `launch` are options of its launch. Returns the run directory, once the
@@ -140,7 +145,7 @@ def test_ranks_of_two_nodes_run_in_the_image(site: Site, image: str) -> None:
     container, secrets = {"runtime": "oci", "image": image}, {"TOKEN": {"from_env": "TOKEN"}}
     options = {"env": {"TOKEN": "hidden"}}
     run = ranks_look_about(site, container, "image=ok mounts=ok oci=ok", secrets=secrets, launch=options)
-    assert leftovers(site, str(run).replace(str(site.lab.shared), site.lab.shared_inside)) == {}
+    nothing_is_left(site, str(run).replace(str(site.lab.shared), site.lab.shared_inside))
 
 
 def test_a_users_ranks_get_the_signal_once_and_nothing_is_left(site: Site, image: str) -> None:
@@ -151,12 +156,7 @@ def test_a_users_ranks_get_the_signal_once_and_nothing_is_left(site: Site, image
         launcher={"ranks_per_node": 2},
         container={"runtime": "oci", "image": image},
     )
-    options = {
-        "ansible_shell_executable": site.ordinary_user(),
-        "launch_cluster": {"store_root": site.cluster["store_root"]},
-        "env": {"ANSIBLE_PIPELINING": "1"},
-    }
-    launch = site.launch(job, **options)
+    launch = site.launch(job, **site.as_ordinary_user())
     run = site.run_dir(launch)
     started = site.lab.wait_until
     started(lambda: [text for text in rank_logs(run).values() if "\nup\n" in text][3:], 60, "four ranks are up")
@@ -167,7 +167,7 @@ def test_a_users_ranks_get_the_signal_once_and_nothing_is_left(site: Site, image
     for name, text in rank_logs(run).items():
         assert text.count("got 15") == 1, (name, text)
     site.ended(launch["job_id"])
-    assert leftovers(site, launch["run_dir"]) == {}
+    nothing_is_left(site, launch["run_dir"])
 
 
 def test_a_cancelled_job_and_one_that_fails_leave_nothing_on_their_nodes(site: Site, image: str) -> None:
@@ -183,7 +183,7 @@ def test_a_cancelled_job_and_one_that_fails_leave_nothing_on_their_nodes(site: S
     site.lab.head(["scancel", first["job_id"]])
     assert site.ended(first["job_id"]) == "CANCELLED"
     for launch in (first, second):
-        site.lab.wait_until(lambda: leftovers(site, launch["run_dir"]) == {}, 30, "nothing is left")  # noqa: B023
+        nothing_is_left(site, launch["run_dir"])
 
 
 def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(site: Site, image: str) -> None:

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -80,18 +79,9 @@ def leftovers(site: Site) -> dict[str, list[str]]:
     return found
 
 
-def as_a_user(site: Site) -> dict[str, Any]:
-    """Options of a launch by an ordinary user, who cannot take files that Ansible's local connection brings."""
-    return {
-        "ansible_shell_executable": site.ordinary_user(),
-        "launch_cluster": {"store_root": site.cluster["store_root"]},
-        "env": {"ANSIBLE_PIPELINING": "1"},
-    }
-
-
 def test_traps_5_7_8_and_10_of_a_users_ranks_on_two_nodes(site: Site, image: str) -> None:
     site.outcome(site.launch(site.job("true", name="store")))
-    container, how = {"runtime": "pyxis", "image": image}, as_a_user(site)
+    container, how = {"runtime": "pyxis", "image": image}, site.as_ordinary_user()
     # A secret would be a file that Ansible's local connection brings.
     ranks_look_about(site, container, "image=ok mounts=ok", uid=65534, env={"TOKEN": "hidden"}, launch=how)
     assert leftovers(site) == {}
@@ -106,7 +96,7 @@ def test_trap_2_at_the_level_of_the_job_the_script_is_on_the_node(site: Site, im
         container={"runtime": "pyxis", "image": image, "level": "job", "remap_root": True, "writable": True},
         artifact={},
     )
-    launch = site.launch(job, **as_a_user(site))
+    launch = site.launch(job, **site.as_ordinary_user())
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], log_of(run, launch["job_id"])
     assert f"#SBATCH --container-image={image}" in (run / "job.sbatch").read_text()
@@ -167,7 +157,7 @@ def test_trap_3_a_node_whose_enroot_does_not_run(site: Site, image: str) -> None
 def test_trap_14_what_its_node_has_mounted_is_seen_in_the_image(site: Site, image: str) -> None:
     """By root, who fills the store, and then by an ordinary user."""
     seen_in_the_image(site, {"runtime": "pyxis", "image": image})
-    seen_in_the_image(site, {"runtime": "pyxis", "image": image}, **as_a_user(site))
+    seen_in_the_image(site, {"runtime": "pyxis", "image": image}, **site.as_ordinary_user())
     assert leftovers(site) == {}
 
 

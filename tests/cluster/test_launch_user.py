@@ -81,12 +81,7 @@ def test_an_ordinary_user_launches_into_his_home_from_a_store_of_others(site: Si
         pytest.skip("in a lab of the simple way every other test is run by an ordinary user")
     site.outcome(site.launch(site.job("true", name="store")))  # root fills the store, which he may only read
     job = site.job("id -u; ls -l")
-    options = {
-        "ansible_shell_executable": site.ordinary_user(),
-        "launch_cluster": {"store_root": site.cluster["store_root"]},
-        # He cannot read what root, who is Ansible's local connection, writes for him: modules go by standard input.
-        "env": {"ANSIBLE_PIPELINING": "1"},
-    }
+    options = site.as_ordinary_user()
     launch = site.launch(job, **options)
     home = f"{site.lab.shared_inside}/home-{site.token}"
     assert launch["run_dir"].startswith(f"{home}/.rankzero/state/runs/"), "the default is below his home"

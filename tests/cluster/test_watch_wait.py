@@ -68,11 +68,12 @@ def test_wait_timeout_leaves_the_job_and_the_shape(bench: Bench) -> None:
 
 
 def test_until_started(bench: Bench) -> None:
-    run = bench.submit("sleep 60", "--begin=now+3")
+    run = bench.submit("sleep 60", "--begin=now+1hour")
     task = bench.start(
         "job_wait", name=run.name, key=run.key, generation=1, state_root=bench.state_root, until="started"
     )
     task.says("pending: its earliest start time has not come (BeginTime)")
+    bench.lab.head(["scontrol", "update", f"JobId={run.job_id}", "StartTime=now"])
     found = task.finish()
     assert (found["completed"], found["state"]) == (False, "RUNNING")
     assert found["nodes"] == bench.started(run)["nodes"]
