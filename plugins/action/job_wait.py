@@ -126,7 +126,7 @@ class ActionModule(Action):
             self._host,
             time.monotonic,
             pace=PACE if count == 1 else MANY_PACE,
-            bar=display.bar if alone else None,
+            bar=display.progress if alone else None,
             width=WIDTH,
         )
         made.job_id = job_id

@@ -35,16 +35,16 @@ _PATIENCE = 600
 
 _OWN_CONFIGURATION = """\
 [core]
-	repositoryFormatVersion = 1
-	bare = false
-	fsmonitor = false
-	untrackedCache = false
-	hooksPath = /dev/null
-	attributesFile = /dev/null
+    repositoryFormatVersion = 1
+    bare = false
+    fsmonitor = false
+    untrackedCache = false
+    hooksPath = /dev/null
+    attributesFile = /dev/null
 [protocol]
-	allow = never
+    allow = never
 [submodule]
-	recurse = false
+    recurse = false
 """
 
 

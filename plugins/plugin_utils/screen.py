@@ -38,7 +38,7 @@ class Screen:
     def warning(self, text: str) -> None:
         self._ansible.warning(printable_lines(text))
 
-    def bar(self, text: str) -> None:
+    def progress(self, text: str) -> None:
         """Write at the beginning of the terminal's current line and do not end it. Blanks at its end wipe what was
         there."""
         shown = printable(text)

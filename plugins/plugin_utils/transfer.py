@@ -29,7 +29,7 @@ def screen(host: str, subject: str, alone: bool) -> Progress:
         host,
         time.monotonic,
         pace=1.0 if alone and AT_TERMINAL else PACE,
-        bar=display.bar if alone and AT_TERMINAL else None,
+        bar=display.progress if alone and AT_TERMINAL else None,
         width=WIDTH,
     )
     made.subject = subject

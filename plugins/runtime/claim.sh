@@ -58,8 +58,8 @@ rankzero_proven() {
 }
 
 # Whether a newer generation lies beside this one, whatever has become of it: it was made because this one had ended, and
-# may be running, or be submitted at any moment. A folder that slurmd has made for a log is none. Sets
-# rankzero_newer to the sentence that says so.
+# may be running, or be submitted at any moment. A folder that slurmd has made for a log is none. Prints the sentence
+# that says so.
 rankzero_superseded() {
     local path number
     for path in "${RANKZERO_RUN_DIR%/*}"/[1-9]*; do
@@ -68,7 +68,7 @@ rankzero_superseded() {
         [ "$number" -gt "$RANKZERO_GENERATION" ] || continue
         rankzero_our_folder "$path" || continue
         [ -e "$path/launch.json" ] || [ -e "$path/journal.jsonl" ] || [ -e "$path/claim" ] || continue
-        rankzero_newer="generation $number of this launch is newer than $RANKZERO_GENERATION, which is this job's: nothing is run"
+        printf '%s' "generation $number of this launch is newer than $RANKZERO_GENERATION, which is this job's: nothing is run"
         return 0
     done
     return 1

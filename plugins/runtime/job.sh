@@ -171,6 +171,7 @@ rankzero_next_attempt() {
 
 # $1 is `--submission NONCE` when the collection submitted the script, nothing when a person did.
 rankzero_begin() {
+    local newer
     rankzero_start=$(date +%s)
     rankzero_expect_early
     [ -z "${RANKZERO_ATTACHED:-}" ] || trap rankzero_cancelled=yes URG
@@ -192,8 +193,8 @@ rankzero_begin() {
     rankzero_submission=${2:-}
     rankzero_distrust
     rankzero_proven
-    if rankzero_superseded; then
-        rankzero_say "$rankzero_newer"
+    if newer=$(rankzero_superseded); then
+        rankzero_say "$newer"
         exit 75
     fi
     rankzero_claim

@@ -90,7 +90,7 @@ def owner_of(place, number):
     """What a number's file says, in the types that we write; {} where it says anything else."""
     owner = read(os.path.join(place, f"{PREFIX}{number}")) or {}
     plain = all(isinstance(owner.get(name), str) for name in ("cluster", "job_id", "job_name", "run_dir", "user"))
-    return owner if plain and type(owner.get("attempt")) is int and JOB.fullmatch(owner["job_id"]) else {}
+    return owner if plain and isinstance(owner.get("attempt"), int) and JOB.fullmatch(owner["job_id"]) else {}
 
 
 def same(owner, mine, names):

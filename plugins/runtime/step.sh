@@ -93,7 +93,7 @@ rankzero_bounded() {
 rankzero_launch() {
     rankzero_step_words=("$@")
     # Once more, as late as can be: the nodes may have been looked at for minutes.
-    ! rankzero_superseded || rankzero_refuse setup 75 "$rankzero_newer"
+    ! rankzero_newer=$(rankzero_superseded) || rankzero_refuse setup 75 "$rankzero_newer"
     while :; do
         # shellcheck disable=SC2034 # spare.sh reads them
         rankzero_logs_before=$RANKZERO_LOGS rankzero_nodelist_before=$RANKZERO_NODELIST

@@ -116,7 +116,7 @@ def at_the_screen(text: str) -> list[str]:
     shown = screen.Screen(Recorder())
     shown.display(text)
     shown.warning(text)
-    shown.bar(text)
+    shown.progress(text)
     return [part for line in lines for part in line.split("\n")]
 
 
