@@ -51,8 +51,8 @@ def test_all_mistakes_are_reported_at_once() -> None:
     problems = caught.value.partial["problems"]
     assert isinstance(problems, list)
     assert [problem.split(":")[0] for problem in problems] == [
-        "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "slurm", "gres", "gres", "partitions",
-        "partitions.max_time", "partitions", "partitions", "slurm_conf", "slurm_conf", "binds", "binds", "binds",
+        "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "slurm", "gres", "gres",
+        "partitions", "partitions.max_time", "partitions", "partitions", "slurm_conf", "slurm_conf", "binds", "binds", "binds",
     ]  # fmt: skip
     assert "nodes: 65 is not allowed; allowed are 1 to 64" in caught.value.message
 
