@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from benchmarks.ends.launches import End, Launches
 from benchmarks.launch import table
 from benchmarks.launch.ground import Ground, prepared

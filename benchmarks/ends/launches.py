@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import contract, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import runtime_bundle
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import runtime_bundle
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from benchmarks.launch.ground import Ground
 
 CODE_KEY, ENVIRONMENT_KEY = "c" * 64, "e" * 32

@@ -18,7 +18,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 
 PYPROJECT = """[project]
 name = "benchmark"

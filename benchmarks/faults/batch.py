@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from benchmarks.faults import instants, ledger, playing
 from benchmarks.faults.ground import OVER, Case, Ground, timed
 from benchmarks.faults.instants import Batch, Injection

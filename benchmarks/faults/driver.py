@@ -23,14 +23,14 @@ import sys
 from types import FrameType
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 OPERATIONS = ("os.rename", "os.link", "os.symlink", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "subprocess.Popen")
 #: The code in which every line counts.
-LINES = ("/slurm/submit.py", "/slurm/folders.py", "/slurm/journal.py", "/slurm/owners.py")
+LINES = ("/submit/launch.py", "/submit/create.py", "/run/directory.py", "/submit/checkpoint_owner.py")
 
 
 class Counter:

@@ -22,9 +22,9 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import faults, profile
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import prepare
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"

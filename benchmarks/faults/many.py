@@ -25,10 +25,10 @@ import time
 import traceback
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 
 def launch(path: str) -> dict[str, Any]:

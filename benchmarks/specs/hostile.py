@@ -9,7 +9,7 @@ import random
 import string
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import reserved
 
 #: Each would leave a file in the canary's folder, were it ever read by a shell.
 EXECUTABLE = [

@@ -10,11 +10,11 @@ import tempfile
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import CODE_SNAPSHOT
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.provenance import refuse_changes
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack, take
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import refuse_changes
 
 # A program is seldom larger; more is data that lies in the wrong place, and is read with every launch.
 _LARGE = 200_000_000

@@ -9,10 +9,10 @@ import json
 import os
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
 class ActionModule(Action):

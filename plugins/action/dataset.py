@@ -10,12 +10,12 @@ import tempfile
 import time
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import dataset_source
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.transfer import amount, event, screen
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event, screen
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import dataset
 
 #: How long (seconds) a question waits for the answer: a second at first, and longer for what takes longer.
 FIRST_WAIT, LONGEST_WAIT = 1, 5
@@ -41,14 +41,14 @@ class ActionModule(Producer):
 
     def _from_here(self, options: Result) -> Result:
         self.roots.check("src", options["src"])
-        what = dataset_source.found(options, Meter())
+        what = dataset.found(options, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:
             self._screen.say(f"read {amount(size)} in {len(what.files)} files of {what.said}")
         result = self._follow(options, what.request())
         if result.get("failed") or "lacking" not in result:
             return result
-        pieces = dataset_source.Pieces(what, result["lacking"])
+        pieces = dataset.Pieces(what, result["lacking"])
         sent = total = pieces.left
         if total:
             failed = self._send(options, pieces, total)
@@ -57,7 +57,7 @@ class ActionModule(Producer):
         last = self._follow(options, {**what.request(), "complete": True})
         return last if last.get("failed") else {**last, "moved": sent}
 
-    def _send(self, options: Result, pieces: dataset_source.Pieces, total: int) -> Result | None:
+    def _send(self, options: Result, pieces: dataset.Pieces, total: int) -> Result | None:
         """Send all pieces; the failed result of one, or None."""
         began, files = time.monotonic(), 0
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
@@ -70,7 +70,7 @@ class ActionModule(Producer):
                     return taken
                 now = time.monotonic()
                 if now - start < PIECE_SECONDS:
-                    pieces.size = min(pieces.size * 2, dataset_source.LARGEST)
+                    pieces.size = min(pieces.size * 2, dataset.LARGEST)
                 done = total - pieces.left
                 files += len(entries)
                 known = {"phase": "sent", "size": total, "bytes": done, "done": done, "files": 0, "files_done": 0}

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.fabric_file import place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.fabric_file import place
 
 
 class ActionModule(Action):

@@ -9,10 +9,10 @@ import os
 import tempfile
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import HUB_CACHE
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import hub_source
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import HUB_CACHE
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import hub
 
 
 class ActionModule(Producer):
@@ -26,20 +26,20 @@ class ActionModule(Producer):
             result = self.call(**options)
             if "needs" not in result:
                 return result
-            found = hub_source.downloaded(options, result["needs"])
+            found = hub.downloaded(options, result["needs"])
             result = self._bring(options, found)
             if not result.get("failed"):
-                hub_source.forget(found)
+                hub.forget(found)
             return result
         self.roots.check("src", options["src"])
-        with hub_source.opened(options["src"], options["include"], options["exclude"]) as found:
+        with hub.opened(options["src"], options["include"], options["exclude"]) as found:
             if os.path.isdir(os.path.expanduser(options["src"])):
                 # The hub's own cache is made of links, so they are followed, and may lead anywhere.
                 for file in found.files:
                     self.roots.check("src", os.path.join(found.folder, file.path))
             return self._bring(options, found)
 
-    def _bring(self, options: dict[str, Any], found: hub_source.Found) -> dict[str, Any]:
+    def _bring(self, options: dict[str, Any], found: hub.Found) -> dict[str, Any]:
         """Ask what the host lacks, send that, and let it be installed."""
         given = {**options, "src": None}
         result = self.call(**given, _request=found.request())
@@ -47,7 +47,7 @@ class ActionModule(Producer):
             return result
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "files.tar")
-            hub_source.pack(found, result["lacking"], archive)
+            hub.pack(found, result["lacking"], archive)
             size = os.path.getsize(archive)
             remote = self._connection._shell.join_path(self.send([archive]), "files.tar")
         sent = {**self.call(**given, _request={**found.request(), "archive": remote}), "sent": size}

@@ -9,12 +9,12 @@ import os
 import tempfile
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import IMAGE
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import BuildInput, read_build
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, pack
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput, read_build
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
 
 
 class ActionModule(Producer):

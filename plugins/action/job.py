@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.explain import table
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import table
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import Exclusion
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 
 class ActionModule(LaunchAction):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.post_mortem import DIAGNOSIS_SPEC
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
 class ActionModule(Action):
@@ -25,8 +25,8 @@ class ActionModule(Action):
         arguments = {name: value for name, value in self._task.args.items() if name != "code_roots"}
         if options["families"]:
             # Imported here: a diagnosis without them needs no YAML.
-            from ansible_collections.rankzero.slurm.plugins.plugin_utils.families import load_families
-            from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import Roots
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 
             try:
                 roots = Roots.of(options["code_roots"], os.getcwd())

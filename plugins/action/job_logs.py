@@ -14,8 +14,8 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     ROUND_BYTES,
     Part,
     holdings,
@@ -23,10 +23,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
     place_of,
     unpack,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, identity
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.merged import Tail, merge
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, identity
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import Tail, merge
 
 # Following: seconds between two fetches, growing while nothing comes; and how often Slurm is asked whether it is over.
 FOLLOW_MIN, FOLLOW_MAX = 1.0, 10.0

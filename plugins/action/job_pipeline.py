@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless, stages
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, hopeless, stages
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 STATES = ("present", "absent")
 

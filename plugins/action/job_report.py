@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import card, last_words, verdict
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
 class ActionModule(Action):

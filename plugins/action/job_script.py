@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import Invalid, whole
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, whole
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 
 
 def wanted_generation(value: object) -> int:

@@ -9,9 +9,9 @@ import os
 import shlex
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
     Session,
     described,
@@ -20,11 +20,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import
     programs,
     session,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import BOOLEAN, Invalid
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_shell
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.terminal import hand_over, terminal_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import hand_over, terminal_of
 
 
 def ssh_argv(option: Any, command: str) -> list[str]:
@@ -66,7 +66,7 @@ class ActionModule(LaunchAction):
             },
             "refs": [ref for ref in prepared.arguments["refs"] if ref["kind"] != "runtime"],
             "stores": prepared.arguments["stores"],
-            "attach": attach.request(plan.spec, plan.topology),
+            "attach": inside_job.request(plan.spec, plan.topology),
         }
         result = self.call("rankzero.slurm.job_shell", {"job": arguments["job"], "_request": request}, task_vars)
         result.pop("invocation", None)

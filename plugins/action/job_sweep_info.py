@@ -9,10 +9,10 @@ import os
 import time
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sweep_table import screen, tally, write
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.sweep_table import screen, tally, write
 
 FIRST_DELAY = 1.0
 

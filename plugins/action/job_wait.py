@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import parse_poll, poll_script
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.waits import Waits
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import PACE, Progress
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import Action, display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance, interpreter
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import parse_poll, poll_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance, interpreter
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
 # Slurm needs a moment to close a job whose outcome is there already.
 SETTLE = 3.0

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import CHANGED, RELAUNCH, REMOVED
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import SWEEP_PREFIX
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import CHANGED, RELAUNCH, REMOVED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import (
     Spec,
     in_order,
     provenance_of,
@@ -24,9 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import (
     set_name,
     with_defaults,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import Rendered, hopeless
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, hopeless
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
 OPTIONS: dict[str, Any] = {

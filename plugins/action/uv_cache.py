@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import UV_CACHE
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.packages import supply
 
 
 class ActionModule(Producer):

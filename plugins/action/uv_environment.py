@@ -9,15 +9,15 @@ import os
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import UV_ENVIRONMENT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_ENVIRONMENT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.supplying import supply
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import collect, own_sources, uv_place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.packages import supply
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import collect, own_sources, uv_place
 
 
 class ActionModule(Producer):

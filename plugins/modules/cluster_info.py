@@ -240,11 +240,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import describe
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import load, result
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import DEFAULT_STATE_ROOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import load, result
 
 ARGUMENT_SPEC = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
 

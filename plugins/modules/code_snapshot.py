@@ -180,15 +180,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import CODE_SNAPSHOT, REQUEST
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import (
-    ensure_snapshot,
-    lacking,
-    newest_base,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import root_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT, REQUEST
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot, lacking, newest_base
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

@@ -254,12 +254,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 
 # Before anything else is imported, which an old Python may not be able to.
 # isort: split
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import run
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET, REQUEST
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

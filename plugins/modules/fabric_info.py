@@ -160,10 +160,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.report import suggestions
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabric_table import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.fabric_report import (
     SITE_FILES,
     describe,
     measured,

@@ -218,9 +218,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import HUB_CACHE, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.ensure import ensure_cache
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import HUB_CACHE, REQUEST
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

@@ -257,9 +257,9 @@ image:
       type: float
 """
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import IMAGE, REQUEST
 
 
 def main() -> None:

@@ -239,12 +239,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 ARGUMENT_SPEC = {
     "job": {"type": "raw", "required": True},

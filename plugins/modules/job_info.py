@@ -177,11 +177,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.listing import listing
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import RUN_ARGUMENTS
 
 ARGUMENT_SPEC = {
     **RUN_ARGUMENTS,

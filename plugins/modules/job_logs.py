@@ -161,12 +161,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import LOOK, PLAIN, fetch_plan, origin_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import is_over
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import is_over
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import LOOK, PLAIN, fetch_plan, origin_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import redactor_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import LOGS_SPEC, one_run
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

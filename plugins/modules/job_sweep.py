@@ -205,12 +205,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import settle
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 ARGUMENT_SPEC = {
     "job": {"type": "raw", "required": True},

@@ -270,13 +270,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import budget
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import is_foreign
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import final_reports
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.proof import proof_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC, chosen_runs
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import is_foreign
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

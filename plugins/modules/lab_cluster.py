@@ -307,7 +307,7 @@ cluster_name:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import STATES, apply
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import ACCOUNTING, PROFILES, from_options

@@ -211,7 +211,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.cluster import planned, prepare
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 

@@ -167,13 +167,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.preflight import size_bytes
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import KINDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.users import for_each
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.owners import for_each
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.plan import KINDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import size_bytes
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

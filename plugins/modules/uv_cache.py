@@ -206,8 +206,8 @@ packages:
       type: dict
 """
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import REQUEST, UV_CACHE
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST, UV_CACHE
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import ensure_packages
 
 

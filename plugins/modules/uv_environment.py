@@ -228,8 +228,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.edge import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import REQUEST, UV_ENVIRONMENT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 

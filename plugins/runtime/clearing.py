@@ -1,1 +1,1 @@
-../module_utils/staging/clearing.py
+../module_utils/core/clearing.py

@@ -1,1 +1,1 @@
-../module_utils/staging/extraction.py
+../module_utils/core/extraction.py

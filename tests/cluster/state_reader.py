@@ -15,11 +15,14 @@ import sys
 import time
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory as store
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions, knowledge, launches, results
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import sweep_results
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.store import look as store
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
 
 SECONDS, BYTES = 10, 1 << 30
 
@@ -31,11 +34,11 @@ def runs(state_root: str) -> Any:
 
 
 def excluded(state_root: str) -> Any:
-    return [[one.node, one.expires - time.time()] for one in exclusions.load(state_root, "lab", time.time())]
+    return [[one.node, one.expires - time.time()] for one in excluded_nodes.load(state_root, "lab", time.time())]
 
 
 def limits(state_root: str) -> Any:
-    known = knowledge.remembered(f"{state_root}/cache/limits.json", time.time())
+    known = site_limits.remembered(f"{state_root}/cache/limits.json", time.time())
     return known and known.settings
 
 
@@ -44,7 +47,7 @@ def registered(state_root: str) -> Any:
 
 
 def sweep(folder: str) -> Any:
-    return results.results(Slurm(), {"sweep_dir": folder})["counts"]
+    return sweep_results.results(Slurm(), {"sweep_dir": folder})["counts"]
 
 
 def uses(run_dir: str) -> Any:

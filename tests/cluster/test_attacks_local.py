@@ -143,7 +143,7 @@ def test_a_stale_lock_that_names_a_path_deletes_nothing(attack_lab: AttackLab, r
     content = {"place": "elsewhere", "pid": 1, "host": "other", "own": f"{lock}./{climb}{private[1:]}/precious"}
     attack_lab.write_as(ATTACKER, lock, json.dumps(content))
     attack_lab.as_attacker(["sh", "-c", f"mkdir {lock}. && touch -d @1000000000 {lock}"])
-    code = f"import sys; from {COLLECTION}.plugins.module_utils.staging import locks\n"
+    code = f"import sys; from {COLLECTION}.plugins.module_utils.store import locks\n"
     code += "with locks.hold(sys.argv[1], 1): print('held')"
     found = python_as_victim(attack_lab, runtime, code, lock)
     assert "is held by process 1 on other" in found, found

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import Environment
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.project import project_recipe
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import take
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import Environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from tests.cluster.attack import ATTACKER, ROOT, VICTIM, AttackLab, User
 
 PROGRAM = "echo the program of the victim\n"

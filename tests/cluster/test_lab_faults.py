@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import boot, cluster
 from tests.cluster.conftest import LabCluster
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, record
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import library as library_of_a_lab
 from tests.cluster.conftest import LabCluster, instance_name, lab_of

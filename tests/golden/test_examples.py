@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse_cluster
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse_cluster
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED, UPDATE
 from tests.repository import ROOT
 

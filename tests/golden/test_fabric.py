@@ -18,7 +18,7 @@ import yaml
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import group_vars, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, judge
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import OWN_FABRICS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import OWN_FABRICS
 from tests.unit.fabric.sweeps import MB, adapter, facts, four, measure
 
 HERE = Path(__file__).parent / "fabric"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import rendering
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import render
 from benchmarks.specs.executed import Ground
 from benchmarks.specs.hostile import Hostile
 
@@ -28,8 +28,8 @@ def test_a_template_that_does_not_quote_is_found(tmp_path: Path, monkeypatch: py
     ground = Ground(tmp_path / "x", "state")
     command = {"name": "job", "command": ["train.py", "$(touch executed)"]}
     assert ground.run(command) == []
-    monkeypatch.setattr(rendering.shlex, "quote", str)
+    monkeypatch.setattr(render.shlex, "quote", str)
     assert ground.run(command) == ["executed: executed"]
     (ground.canary / "executed").unlink()
-    monkeypatch.setattr(rendering, "_words", lambda values: rendering.Safe(" ".join(values)))
+    monkeypatch.setattr(render, "_words", lambda values: render.Safe(" ".join(values)))
     assert any(problem.startswith("argv: ") for problem in ground.run({"name": "job", "command": ["x.py", "a  b"]}))

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import array
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environments import ON_NODES
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 
 HERE = Path(__file__).parent
 UPDATE = "RANKZERO_UPDATE_GOLDEN"
@@ -246,12 +246,12 @@ def rendered(name: str) -> str:
         **FOUND.get(name, {}),
     )
     if name == SWEEP:
-        elements, _notes = array.elements(spec, array.specs(spec, merged), plan_of)
-        made = array.array_plan(spec, elements, "/project/ml/rankzero state")
+        elements, _notes = sweep.elements(spec, sweep.specs(spec, merged), plan_of)
+        made = sweep.array_plan(spec, elements, "/project/ml/rankzero state")
     else:
         made = plan_of(spec, merged)
     text = render_script(made, str(HERE / "templates") if name == SITE else None)
-    return with_generation(text, made.token, 1).replace(array.tasks_token(made.key), "0-3%2")
+    return with_generation(text, made.token, 1).replace(sweep.tasks_token(made.key), "0-3%2")
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -11,28 +11,24 @@ import sys
 
 import pytest
 
-from tests.repository import COLLECTION, bullet_list, files, imported_modules, in_collection, read, syntax_tree
+from tests.repository import (
+    COLLECTION,
+    bullet_list,
+    files,
+    imported_modules,
+    in_collection,
+    load_yaml,
+    read,
+    syntax_tree,
+)
 
 MODULE_UTILS = "plugins.module_utils"
 #: The only file of module_utils that knows Ansible.
-EDGE = "plugins/module_utils/edge.py"
-#: Rooms of module_utils -> the other rooms each may use. `errors` belongs to all of them.
-ROOMS: dict[str, set[str]] = {
-    "image": {"launch", "staging"},
-    "launch": set(),
-    "slurm": {"launch", "staging"},
-    "staging": set(),
-    "pyenv": {"staging"},
-    "store": {"slurm", "staging"},
-    "reconcile": {"slurm"},
-    "lab": set(),
-    "diagnosis": {"staging"},
-    "hub": {"staging"},
-    "fabric": {"launch", "slurm"},
-    "course": {"launch", "slurm", "staging"},
-    "dataset": {"hub", "staging"},
-}
-#: What starts a process. `launch` is pure: it decides, and others act.
+EDGE = "plugins/module_utils/core/ansible.py"
+#: Rooms of module_utils -> the other rooms that each may use (docs/rooms.yml).
+ROOMS = {room["room"]: set(room["imports"]) for room in load_yaml("docs/rooms.yml")}
+#: What starts a process. PURE rooms decide, and others act.
+PURE = {"spec", "plan"}
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
 #: What a shipped module cannot do: Ansible packs what it finds by reading static imports.
 DYNAMIC = {"importlib", "pkgutil", "pkg_resources", "runpy", "imp"}
@@ -45,7 +41,7 @@ CONTROLLER_ONLY = ("plugins.plugin_utils", "plugins.action", "plugins.callback",
 
 
 def room_of(dotted: str) -> str | None:
-    """The room of a module of module_utils, given as `plugins.module_utils.launch.spec`; None for a top-level file."""
+    """The room of a module of module_utils, given as `plugins.module_utils.spec.job`; None for a file outside them."""
     parts = dotted.split(".")
     return parts[2] if dotted.startswith(f"{MODULE_UTILS}.") and parts[2] in ROOMS else None
 
@@ -69,7 +65,7 @@ def forbidden_imports(path: str) -> list[str]:
             reason = "the runtime runs where the collection is not"
         elif ours and own_room and room_of(ours) not in (None, own_room, *ROOMS[own_room]):
             reason = f"the room {own_room} may use {sorted(ROOMS[own_room]) or 'no other room'}"
-        elif ours == f"{MODULE_UTILS}.edge" and library:
+        elif ours == f"{MODULE_UTILS}.core.ansible" and library:
             reason = "the library raises; only modules use the edge"
         elif top == "ansible" and library and path != EDGE:
             reason = f"only {EDGE} knows Ansible"
@@ -87,8 +83,8 @@ def forbidden_imports(path: str) -> list[str]:
             reason = "the collection depends on no other"
         elif top in DYNAMIC and (library or module):
             reason = "Ansible ships only what static imports name"
-        elif top in PROCESSES and own_room == "launch":
-            reason = "launch decides and starts no process"
+        elif top in PROCESSES and own_room in PURE:
+            reason = f"{own_room} decides and starts no process"
         if reason:
             problems.append(f"{path}:{line} imports {name}: {reason}")
     return problems
@@ -110,9 +106,10 @@ def test_library_calls_no_dynamic_import() -> None:
     assert not calls, bullet_list(calls)
 
 
-def test_every_room_is_known() -> None:
-    rooms = {path.split("/")[2] for path in LIBRARY if path.count("/") > 2}
-    assert rooms <= set(ROOMS), f"new rooms need their place in ROOMS: {sorted(rooms - set(ROOMS))}"
+def test_every_room_is_known_and_every_file_is_in_a_room() -> None:
+    rooms = {path.split("/")[2] for path in LIBRARY if path != "plugins/module_utils/__init__.py"}
+    assert rooms == set(ROOMS), f"docs/rooms.yml and plugins/module_utils differ: {sorted(rooms ^ set(ROOMS))}"
+    assert all(used in ROOMS for uses in ROOMS.values() for used in uses), "docs/rooms.yml names a room that is none"
 
 
 def test_no_import_cycle() -> None:
@@ -176,12 +173,12 @@ def test_annotations_are_not_evaluated() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "reason"),
     [
-        ("plugins/module_utils/launch/x.py", "import yaml", "standard library only"),
-        ("plugins/module_utils/launch/x.py", "import subprocess", "starts no process"),
-        ("plugins/module_utils/launch/x.py", f"import {COLLECTION}.plugins.module_utils.slurm.y", "no other room"),
+        ("plugins/module_utils/plan/x.py", "import yaml", "standard library only"),
+        ("plugins/module_utils/plan/x.py", "import subprocess", "starts no process"),
+        ("plugins/module_utils/plan/x.py", f"import {COLLECTION}.plugins.module_utils.slurm.y", "room plan may use"),
         ("plugins/module_utils/slurm/x.py", "from ansible.module_utils.basic import AnsibleModule", "knows Ansible"),
-        ("plugins/module_utils/x.py", f"import {COLLECTION}.plugins.plugin_utils.y", "nothing above itself"),
-        ("plugins/module_utils/x.py", "def f():\n    import pkgutil", "static imports"),
+        ("plugins/module_utils/core/x.py", f"import {COLLECTION}.plugins.plugin_utils.y", "nothing above itself"),
+        ("plugins/module_utils/core/x.py", "def f():\n    import pkgutil", "static imports"),
         ("plugins/modules/x.py", "from ..module_utils import errors", "absolute"),
         ("plugins/modules/x.py", "from ansible.plugins.action import ActionBase", "travels"),
         ("plugins/action/x.py", "import ansible_collections.a.b.plugins.module_utils.c", "depends on no other"),
@@ -195,7 +192,7 @@ def test_a_forbidden_import_is_seen(path: str, source: str, reason: str, monkeyp
 
 
 #: The only file that starts git: what git executes is a matter of its environment and configuration.
-GIT = "plugins/plugin_utils/git.py"
+GIT = "plugins/plugin_utils/sources/git.py"
 GIT_WORD = re.compile(r"(?:.*/)?git(?:\s+\S.*)?", re.DOTALL)
 GIT_LINE = re.compile(
     r"(?:^|[;&|(`]|\bthen|\bdo|\bexec|\benv|\bcommand)\s*(?:\S*/)?git\s+[-a-z]|ansible\.builtin\.git\b", re.MULTILINE
@@ -226,46 +223,48 @@ def test_a_line_that_starts_git_is_seen(text: str) -> None:
     assert GIT_LINE.search(text)
 
 
-#: What opens or lists files in the rooms that read state roots: `file function` -> why it is not for state.py.
+#: What opens or lists files in the rooms that read state roots: `file function` -> why core/state_files.py does not.
 OPENS_ITSELF = {
-    "slurm/attach.py start": "writes srun's own words, into a run directory that was just made",
-    "slurm/attach.py _said": "reads them back",
-    "slurm/containers.py image_trouble": "an image that the user names",
-    "slurm/folders.py _write_secrets": "files of secrets that the user names",
-    "slurm/glance.py _look": "a descriptor that was opened with care",
-    "slurm/glance.py _logs": "a descriptor that was opened with care",
-    "slurm/glance.py _opened": "an artifact in a run of one's own",
-    "slurm/glance.py _bounded": "a descriptor that was opened with care",
-    "slurm/journal.py _append": "appends, and follows no link",
-    "slurm/logs.py collect": "names of logs; they are opened one by one with care",
-    "slurm/logs.py write_archive": "a new archive in a folder of its own",
+    "submit/start_step.py start": "writes srun's own words, into a run directory that was just made",
+    "submit/start_step.py _said": "reads them back",
+    "slurm/container_support.py image_trouble": "an image that the user names",
+    "submit/create.py _write_secrets": "files of secrets that the user names",
+    "watch/glance.py _look": "a descriptor that was opened with care",
+    "watch/glance.py _logs": "a descriptor that was opened with care",
+    "watch/glance.py _opened": "an artifact in a run of one's own",
+    "watch/glance.py _bounded": "a descriptor that was opened with care",
+    "run/directory.py _append": "appends, and follows no link",
+    "logs/archive.py collect": "names of logs; they are opened one by one with care",
+    "logs/archive.py write_archive": "a new archive in a folder of its own",
     **dict.fromkeys(
-        [f"slurm/logs.py {name}" for name in ("place_of", "mark", "read_index", "write_index", "holdings", "unpack")],
+        [f"logs/archive.py {name}" for name in ("place_of", "mark", "read_index", "write_index", "holdings", "unpack")],
         "the folder on the controller",
     ),
-    "slurm/budget.py drop": "a folder of this user alone, no link",
-    "slurm/places.py _text": "the kernel's own files",
+    "watch/budget.py drop": "a folder of this user alone, no link",
+    "submit/storage.py _text": "the kernel's own files",
     "slurm/site_files.py read_present": "the site's files",
-    "slurm/state.py create": "new files",
-    "store/look.py last_use": "times only",
-    "store/look.py caches": "names and owners only",
-    "store/look.py newest": "times only",
-    "store/look.py size": "sizes only",
-    "store/look.py run_directories": "names only",
-    "store/look.py _entries": "names only, below folders that are no links",
-    "store/removal.py open_folder": "a folder, no part of whose path is a link",
-    "store/removal.py _opened": "a folder in an open one, no link",
-    "store/removal.py _empty": "names only",
-    "store/prune.py _wanted": "a new file, for the file system's time",
-    "store/prune.py _sweep": "names only",
+    "submit/refs.py recorded_digest": "what lies in a store, by its path",
+    "submit/shell_session.py _lay_out": "new files in a folder that was just made",
+    "prune/inventory.py last_use": "times only",
+    "prune/inventory.py caches": "names and owners only",
+    "prune/inventory.py newest": "times only",
+    "prune/inventory.py size": "sizes only",
+    "prune/inventory.py run_directories": "names only",
+    "prune/inventory.py _entries": "names only, below folders that are no links",
+    "prune/delete_tree.py open_folder": "a folder, no part of whose path is a link",
+    "prune/delete_tree.py _opened": "a folder in an open one, no link",
+    "prune/delete_tree.py _empty": "names only",
+    "prune/prune.py _wanted": "a new file, for the file system's time",
+    "prune/prune.py _sweep": "names only",
 }
+STATE_ROOMS = ("run", "submit", "watch", "logs", "slurm", "prune", "reconcile", "report")
 OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk"}
 
 
 def test_files_of_a_state_root_are_opened_in_one_way() -> None:
-    """What is read there decides over launches: module_utils/slurm/state.py reads it, with the owner in mind."""
+    """What is read there decides over launches: core/state_files.py reads it, with the owner in mind."""
     found = set()
-    for path in (one for one in LIBRARY if one.split("/")[2] in ("slurm", "reconcile", "store")):
+    for path in (one for one in LIBRARY if one.split("/")[2] in STATE_ROOMS):
         for function in ast.walk(syntax_tree(path)):
             if isinstance(function, ast.FunctionDef):
                 calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}

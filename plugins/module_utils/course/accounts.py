@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
 
 DENIED = ("permission denied", "privilege")
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, judge, records
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.claims import Claims, runs_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import (
@@ -23,9 +24,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import
     Word,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student, shown
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import whoami
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import whoami
 
 ARGUMENTS: dict[str, Any] = {
     "root": {"type": "path", "required": True},

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import Identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import Beneath, File
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, File
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import Identity
 
 SMALL = 1 << 20
 HEAD = 1 << 16

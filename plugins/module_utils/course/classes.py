@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.accounts import Accounts, accounts
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import MODES, students
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 EACH = {

@@ -22,10 +22,10 @@ import stat
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import json_object
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 
 RECORD = "class.json"
 VARS, STUDENTS, STORE = "vars", "students", "store"

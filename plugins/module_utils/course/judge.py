@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.claims import Claims
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import Unknowable, code_of, key_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
 PASSED, FAILED, UNPROVEN = "passed", "failed", "unproven"
 SLURM, SYSTEM, STUDENT = "slurm", "system", "student"

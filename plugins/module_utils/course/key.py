@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
 # A kind of what a launch refers to -> the input of the key that it is.
 INPUTS = {"code": "code", "environment": "environment", "packages": "environment", "image": "image"}

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import Word
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord, find_by_id, query_sacct
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id, query_sacct
 
 # No course is older than this (seconds); a job's number may be used again after some years.
 REACH = 2 * 365 * 86400.0

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 # Accounting keeps names in small letters; folders, job files and shells take these characters as they are.
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")

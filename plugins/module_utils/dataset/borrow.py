@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import flaw
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
     Manifest,
     Place,
     read_manifest,
     read_record,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import flaw
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import Store, locate
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store, locate
 
 
 def borrowed(

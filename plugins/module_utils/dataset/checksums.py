@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
 
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 _BSD = re.compile(r"SHA256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})")

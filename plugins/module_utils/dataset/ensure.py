@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import expose, packing, stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.borrow import borrowed
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
@@ -22,8 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
     read_record,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import (
     check,
     local_path,
@@ -31,16 +32,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select impo
     said,
     source_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sent import Sent, take
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.upload import Sent, take
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.worker import follow
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, trouble
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, listing, tree_digest
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import ready
 
 #: How long another one that stages the same is waited for.
 _WAIT = 3600.0
@@ -232,12 +232,12 @@ class _Run:
         return stage.verify(self.place, made, thorough=True, meter=self.meter)[1]
 
     def _use(self, path: str) -> None:
-        slot = marks.slot_of(path)
+        slot = uses.slot_of(path)
         if slot:
-            marks.touch(slot)
+            uses.touch(slot)
 
     def _forget(self, path: str) -> None:
-        slot = marks.slot_of(path)
+        slot = uses.slot_of(path)
         if slot:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(slot.mark)

@@ -13,20 +13,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Manifest, Place, Record, read_record
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
     publish,
     remove,
     set_aside,
     sync_folder,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
-    place as this_place,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
 #: In a copy: whose it is.
 MARK = ".rankzero-dataset.json"

@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import root_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, tree_digest
 
 PACKED = "dataset.sqsh"
 MANIFEST = "dataset.json"

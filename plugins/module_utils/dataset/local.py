@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Changed, Streams, read_blocks
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import plain
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
 _MEND = "put what is meant in its place, or leave it out (exclude)"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import PACKED, Manifest, Place
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free, write_manifest
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import place as this_place
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 
 def sound(place: Place, manifest: Manifest, *, thorough: bool) -> bool:

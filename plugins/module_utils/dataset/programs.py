@@ -17,8 +17,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import (
     Changed,
     Source,
@@ -26,10 +27,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources imp
     read_blocks,
     together,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
 
 _TICK = 0.5
 _PLACES = f"{os.environ.get('PATH', os.defpath)}:/usr/local/bin:/usr/bin:/bin"

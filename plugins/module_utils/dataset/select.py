@@ -9,14 +9,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.programs import HubFiles, Objects, Rsync
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sent import Sent
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.upload import Sent
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import read_token
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
 
 #: Option -> the sources that know it.
 GO_WITH = {

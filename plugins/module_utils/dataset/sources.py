@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item, Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 
 BLOCK = 1 << 20
 #: So often a file is asked for again without a single new byte of it.

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import checksums
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
     MANIFEST,
@@ -19,21 +20,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
     read_manifest,
     text,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import BRINGING, Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item, Part, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Part, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import BRINGING, Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source, Streams, hashed, together
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
     make_read_only,
     publish,
     sync_folder,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
-    place as this_place,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, look_at, selected
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_durably
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, selected
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
 
 #: Left free besides what is needed: the store is not ours alone.
 _MARGIN = 64 << 20

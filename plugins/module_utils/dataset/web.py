@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Item
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import (
     Changed,
     Failed,
@@ -24,9 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources imp
     read_blocks,
     together,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.http import login_of, open_url
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.http import login_of, open_url
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
 
 _ADVICE = {
     401: "it wants a login: put one into ~/.netrc of this host's user, or give token_file",

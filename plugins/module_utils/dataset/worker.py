@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.meter import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import lives, place
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives, place
 
 #: Seconds without a question after which nobody waits.
 LEASE = 120.0

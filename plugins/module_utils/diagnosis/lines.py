@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 
 BLOCK = 1 << 20
 LONGEST = 8192

@@ -19,9 +19,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
 
 # At least one of these is on, or within a few lines of, whatever says that something failed in the middle of a log.
 # grep looks for their first bytes: each is one that is rare in logs. One string that begins with a space, and grep

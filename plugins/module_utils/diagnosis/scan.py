@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines, prefilter
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import FileEvents, Reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.beneath import regular
 
 # All logs together are read whole up to MUCH, one log up to BIG where they are more, and none beyond HUGE.
 MUCH = 24 << 20

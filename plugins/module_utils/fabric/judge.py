@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import shown_speed
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
 
 # Fewer numbers have no median to be compared with.
 COMPARABLE = 3

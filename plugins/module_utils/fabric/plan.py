@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted, shown_size
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import fabric_table
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import fabric_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 
 NAME = "fabric-check"
 PROGRAM = "fabric_sweep.py"
@@ -60,7 +60,7 @@ def steps(sizes: Mapping[str, Any]) -> list[int]:
 
 def of_fabric(name: str, fabrics: object) -> dict[str, str]:
     """The variables of a fabric. Raises SpecError where nobody knows it."""
-    return {item.name: item.value for item in fabric_table.chosen(name, fabric_table.known(fabrics)).settings}
+    return {item.name: item.value for item in fabric_report.chosen(name, fabric_report.known(fabrics)).settings}
 
 
 def candidates(given: Mapping[str, Any], fabrics: object) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import group_vars, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, judge
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
 RESULT = os.path.join("work", "result.json")
 FORMAT = 1

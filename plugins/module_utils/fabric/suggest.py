@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation
 
 Facts = Mapping[str, Mapping[str, Any]]
 SWEEP = "the nodes' networks are known only to them: ansible-playbook rankzero.slurm.fabric -e nodes=4 looks there"

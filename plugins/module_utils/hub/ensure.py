@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import (
     install,
@@ -32,15 +32,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import
     read,
     verify,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import untar
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, trouble
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import (
-    File,
-    listing,
-    selected,
-    tree_digest,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import untar
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, selected, tree_digest
 
 #: How long another one that stages the same is waited for: as long as a large model takes.
 _WAIT = 3600.0

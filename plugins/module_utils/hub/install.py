@@ -13,13 +13,13 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, text
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space, place, remove, sync_folder
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, plain
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_durably
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space, place, remove, sync_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
 #: What the hub's library keeps beside the files that it fetches.
 _CACHE = ".cache"

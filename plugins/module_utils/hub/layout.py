@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 #: Kind of repository -> how its folder's name begins.
 KINDS = {"model": "models", "dataset": "datasets", "space": "spaces"}

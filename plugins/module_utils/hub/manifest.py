@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.manifest import File, look_at, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, tree_digest
 
 
 @dataclass(frozen=True)

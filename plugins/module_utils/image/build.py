@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import canonical, layers
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import Builder
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way
@@ -36,8 +36,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import
     layout_tag,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.squash import squash
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
     place,
     publish,
@@ -45,9 +45,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     sweep,
     sync_folder,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import share
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import share
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 # How long a second builder of the same image waits for the first.
 LOCK_SECONDS = 3600.0
@@ -170,7 +170,7 @@ def _base(wish: Wish, builder: Builder) -> layers.Tree:
         if present(base.folder) is None:
             build(base, replace(builder.way, engine=None))
     with contextlib.suppress(OSError):
-        marks.use(base.folder)
+        uses.use(base.folder)
     return layers.of_squashfs(os.path.join(base.folder, IMAGE), builder.work)
 
 

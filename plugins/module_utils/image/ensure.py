@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.contents import content_digest
@@ -32,19 +32,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import
     listing,
     recipe,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
-    fresh_folder,
-    publish,
-    remove,
-    trouble,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import write_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import drop_unshared
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import Entry, digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, publish, remove, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import drop_unshared
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest
 
 
 def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
@@ -102,7 +97,7 @@ def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
             _derive(wish.folder, one, found)
     _remember(wish)
     with contextlib.suppress(OSError):
-        marks.use(wish.folder)
+        uses.use(wish.folder)
     return {"changed": True, "ref": _ref(wish, found), "image": found, **result}
 
 
@@ -165,7 +160,7 @@ def _use(folder: str, *, check_mode: bool) -> dict[str, Any] | None:
     found = present(folder)
     if found is not None and not check_mode:
         with contextlib.suppress(OSError):  # somebody else's store, which we only read
-            marks.use(folder)
+            uses.use(folder)
         found = present(folder)  # a prune may have been faster
     return found
 

@@ -15,11 +15,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
 SIF = "image.sif"
 BUNDLE = "bundle"

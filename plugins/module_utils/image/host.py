@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import Recipe
 
 # Command -> the package that has it (Debian and Ubuntu; Fedora and RHEL where the name differs).

@@ -24,10 +24,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
 _BLOCK = 1 << 20
 # The root of a container: links wherever it wants them, and devices, which are left out.

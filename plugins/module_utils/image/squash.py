@@ -10,12 +10,11 @@ import shutil
 import subprocess
 from typing import IO, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH, Written, write
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
 # A root file system: absolute links, names of every kind, all bits of its modes.
 _ROOT = extraction.Rules(links="any", control=True, modes="image", ratio=1 << 20)

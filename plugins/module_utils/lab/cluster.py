@@ -19,7 +19,7 @@ import signal
 import stat
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     agents,
     boot,

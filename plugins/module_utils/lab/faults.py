@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agents,

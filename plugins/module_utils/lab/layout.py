@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import debian, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import debian, errors, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agent,

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Iterable
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 
 @dataclasses.dataclass(frozen=True)

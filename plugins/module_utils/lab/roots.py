@@ -23,8 +23,8 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import debian
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import debian
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import Release

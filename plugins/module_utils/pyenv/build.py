@@ -20,7 +20,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed, sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import lock_key, lock_path, requirement_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
@@ -35,15 +36,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import
     verify,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
     make_read_only,
     publish,
     remove,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 DOWNLOADS = ("auto", "head", "controller")
 # How long a builder waits for another one of the same environment. A large one takes minutes on a slow file system.

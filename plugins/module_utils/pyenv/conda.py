@@ -22,22 +22,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import redact
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction, marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     free_space,
     make_read_only,
     remove,
     trouble,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.named import named_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 FORMS = ("yml", "explicit", "archive")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
@@ -125,7 +126,7 @@ def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
         return {"changed": False, "ref": _ref(made, other, found), "environment": found, **told}
     if not check_mode:
         with contextlib.suppress(OSError):
-            marks.use(path)
+            uses.use(path)
     manifest = present(path)
     if manifest is not None:
         return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
@@ -145,7 +146,7 @@ def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
             return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
         manifest = _build(made, path, archive)
     with contextlib.suppress(OSError):
-        marks.use(path)
+        uses.use(path)
     return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest, **told}
 
 

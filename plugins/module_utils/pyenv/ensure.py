@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
     Brought,
     Needs,
@@ -21,9 +21,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import remove, trouble
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 
 
 def ensure_environment(
@@ -61,7 +61,7 @@ def ensure_environment(
     manifest = present(path)
     if manifest is not None and not check_mode:
         with contextlib.suppress(OSError):  # somebody else's store, which we only read
-            marks.use(path)
+            uses.use(path)
         manifest = present(path)  # a prune may have been faster
     if manifest is not None:
         return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest, **told}
@@ -83,7 +83,7 @@ def ensure_environment(
     if isinstance(result, Needs):
         return {"changed": False, "ref": _ref(made.key, path, None), "needs": asdict(result)}
     with contextlib.suppress(OSError):
-        marks.use(path)
+        uses.use(path)
     return {"changed": True, "ref": _ref(made.key, path, result), "environment": result, **told}
 
 

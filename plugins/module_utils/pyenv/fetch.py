@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedFile, LockedPackage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Unreachable
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, best, parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import free_space
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.http import login_of, open_url
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.http import login_of, open_url
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 _ATTEMPTS = 3
 _BLOCK = 1 << 20

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import (
@@ -48,7 +49,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import program_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
 KINDS = ("cache", "wheelhouse")
 MANIFEST = "packages.json"

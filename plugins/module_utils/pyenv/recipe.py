@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 # How an environment lies in the store. `venv`: a folder with bin/python. `sealed`: one file that each node mounts.
 MODES = ("venv", "sealed")

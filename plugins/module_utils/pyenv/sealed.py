@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import NOTES
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import mksquashfs, normalise, squash
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import mksquashfs, normalise, squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
 FILE = "environment.sqsh"
 # In tracebacks of code that somebody compiled himself; never looked for.

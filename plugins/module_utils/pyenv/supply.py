@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.gather import Aim, aim_of, gather
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import (
@@ -35,9 +36,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction, marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
     make_read_only,
     publish,
@@ -45,9 +46,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh impor
     sync_folder,
     trouble,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import borrowed, ready
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 # How long one builder waits for another: as long as fetching some gigabytes may take. Seconds.
 _WAIT = 3600.0
@@ -78,7 +79,7 @@ def ensure_packages(
     path = packages_path(root, wanted.key)
     if not check_mode:
         with contextlib.suppress(OSError):  # somebody else's store, which we only read
-            marks.use(path)
+            uses.use(path)
     manifest, damaged = _look(path, verify=bool(options.get("verify", True)))
     if manifest is not None and not damaged:
         return _result(wanted, path, manifest, changed=False)
@@ -96,7 +97,7 @@ def ensure_packages(
     if "aim" in made:
         return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": made}
     with contextlib.suppress(OSError):
-        marks.use(path)
+        uses.use(path)
     return _result(wanted, path, made, changed=True, damaged=damaged)
 
 

@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import said_of, unzip
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, publish
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import is_own_below
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of, unzip
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, publish
 
 
 def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapping[str, str]) -> uv.Uv | None:

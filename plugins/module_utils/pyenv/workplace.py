@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder
 
 # A CUDA build of torch with what it needs, unpacked, beside the wheels that it came from.
 ROOM = 12 * 10**9

@@ -14,20 +14,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import own, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, make_plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import Found, Policies, Wanted
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps as slurm_steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Found, Policies, Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps as slurm_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
     SWEEP_PREFIX,
     RunDirectory,
     generations,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import KEY_LENGTH, identity, keys_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.state import own, record_of_sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import ask_slurm, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity, keys_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # A cancelled job has this many seconds to leave its nodes before its successor is launched.
 GONE_SECONDS = 90.0

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     Before,
     Found,
     Policies,
@@ -21,7 +22,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing 
     judged,
     tally,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import short_list
 
 #: What a plan consists of. `wait`: not yet, because the spec's earlier launch is still active, or what it follows is
 #: not there. `keep`: left alone.

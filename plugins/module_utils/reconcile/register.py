@@ -18,8 +18,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 PLACE = "sets"
 
@@ -36,13 +36,13 @@ def entries(state_root: str, set_name: str) -> dict[tuple[str, str], dict[str, A
     user could have written.
     """
     found = {}
-    root, place = state.own(state_root), folder("", set_name)
+    root, place = state_files.own(state_root), folder("", set_name)
     for name in _shown(root.names(place)):
         for file in _shown(root.names(os.path.join(place, name))):
             if not file.endswith(".json"):
                 continue
-            entry = state.document(root, os.path.join(place, name, file))
-            if entry and entry.get("set") == set_name and state.is_time(entry.get("time") or 0):
+            entry = state_files.document(root, os.path.join(place, name, file))
+            if entry and entry.get("set") == set_name and state_files.is_time(entry.get("time") or 0):
                 found[name, file[: -len(".json")]] = entry
     return found
 
@@ -62,7 +62,7 @@ def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str
     target = os.path.join(place, f"{key}.json")
     try:
         entry = {**facts, "set": set_name, "name": name, "key": key}
-        state.write(target, json.dumps(entry, sort_keys=True), durably=True)
+        state_files.write(target, json.dumps(entry, sort_keys=True), durably=True)
     except OSError as error:
         raise RankzeroError(
             f"state_root: cannot write {target}: {error.strerror}. Nothing was launched that would not be found again."

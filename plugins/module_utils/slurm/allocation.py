@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes, raise_for
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import from_scontrol
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import from_scontrol
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
 
 _HELD = re.compile(

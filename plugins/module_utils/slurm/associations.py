@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
 
 # sacctmgr's columns for the most that one job may have, and how a sentence calls each. What all jobs of a user, an
 # account or a group may have together bounds each single one as well.

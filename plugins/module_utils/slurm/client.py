@@ -19,7 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError, SlurmMissing, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
 
 EXTRA_PATH = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin")
 DEFAULT_TIMEOUT = 60.0

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     SlurmError,
     SlurmMissing,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import containers, knowledge, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import container_support, parse, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
     STATE_MARKS,
@@ -140,7 +140,7 @@ def describe(slurm: Slurm) -> dict[str, object]:
             controllers=controllers,
         )
     config = parse.parse_config(slurm.call("scontrol", "show", "config").stdout)
-    blocks = knowledge.parse_partitions(
+    blocks = site_limits.parse_partitions(
         _told(
             slurm, "partitions", lambda: slurm.call("scontrol", "--all", "--oneliner", "show", "partition").stdout, ""
         )
@@ -157,7 +157,7 @@ def describe(slurm: Slurm) -> dict[str, object]:
         "features": _features(found.partitions),
         "gpu_types": _gpu_types(found.partitions),
         "accounting": _accounting(slurm, config),
-        "containers": containers.detect(slurm, config),
+        "containers": container_support.detect(slurm, config),
         "settings": _settings(config),
         "mine": mine(slurm, config),
     }
@@ -165,8 +165,8 @@ def describe(slurm: Slurm) -> dict[str, object]:
 
 def mine(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
     """What this user may charge and use, and the limits of that; empty where nothing is enforced or it is not told."""
-    user, groups = knowledge.whoami()
-    known = knowledge.accounts(slurm, user, config)
+    user, groups = site_limits.whoami()
+    known = site_limits.accounts(slurm, user, config)
     rows, enforced = list(known.associations or ()), config.get("AccountingStorageEnforce", "")
     named = sorted({name for row in rows for name in row["QOS"].split(",") if name})
     return {

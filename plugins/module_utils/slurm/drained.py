@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
 #: Slurm's reason, in small letters -> what it means.
 REASONS = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.adopted import Adopted, found, look
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
 
 
 def looked(path: Path, wanted: str | None = None) -> Adopted:

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.allowances import image_name
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.families import load_families
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.folder import read_folder, with_defaults
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.roots import Roots, repository_root
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import image_name
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import read_folder, with_defaults
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots, repository_root
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 
 PROJECT = '[project]\nname = "x"\nversion = "1"\n'
 

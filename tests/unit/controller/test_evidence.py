@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import rank_of
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.evidence import evidence, rank_logs
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import card, last_words
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, rank_logs
 
 
 @pytest.mark.parametrize(

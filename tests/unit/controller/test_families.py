@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, scan, site_families
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.advice import report
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.families import load_families
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 from tests.repository import ROOT
 
 GOOD: dict[str, Any] = {

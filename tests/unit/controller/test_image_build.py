@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import ensure
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.context import read_build
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import Prepared, prepare
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
 
 TEXT = "FROM base\nARG WHO\nCOPY app /app\nRUN --mount=type=secret,id=pip true\n"
 

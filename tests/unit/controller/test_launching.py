@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action.job_script import wanted_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.admission import Ask
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launch_action import LaunchAction, plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
     RUNTIME,
     RUNTIME_FILES,
     Prepared,
@@ -31,7 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import (
     runtime_bundle,
     secret_lines,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, parse_job_text, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, parse_job_text, read_job
 
 Make = Callable[..., Job]
 

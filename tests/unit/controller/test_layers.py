@@ -14,16 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import launch_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import manifest, plan
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.documents import MOST_VALUES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import (
-    Job,
-    load_job_file,
-    parse_job_text,
-)
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job as read_layers
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest, plan
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.documents import MOST_VALUES
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file, parse_job_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job as read_layers
 
 JOB = """\
 name: gpt

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.merged import LAST_LINES, LONGEST, Tail, merge
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import LAST_LINES, LONGEST, Tail, merge
 
 
 def write(logs: Path, name: str, content: bytes) -> None:

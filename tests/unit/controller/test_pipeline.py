@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import text_replaced
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import stages
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import text_replaced
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import stages
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 
 
 class Folder:

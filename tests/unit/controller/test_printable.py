@@ -16,15 +16,22 @@ from ansible.module_utils.basic import AnsibleModule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import edge, printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import explain
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import ansible, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.reasons import explain as explain_reason
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Event
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import merged, report, screen, sweep_table
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import Progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import (
+    card,
+    merged_logs,
+    sweep_table,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import (
+    display as screen,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
 from tests.repository import ROOT
 from tests.unit.controller.test_report import LAUNCH, RESULT
 from tests.unit.controller.test_sweep_table import result, row
@@ -66,7 +73,7 @@ def shown_card(text: str) -> list[str]:
     unfit = {"unfit_nodes": {text: text}}
     whole = {**RESULT, "state": text, "nodes": [text], "message": text, "artifact": artifact, "outcome": unfit}
     launch = {**LAUNCH, "name": text, "run_dir": f"/s/{text}", "explain": [text]}
-    return report.card(launch, whole, {}) + report.card(launch, {"nodes": text, "msg": text}, {})
+    return card.card(launch, whole, {}) + card.card(launch, {"nodes": text, "msg": text}, {})
 
 
 def shown_table(text: str) -> list[str]:
@@ -80,11 +87,11 @@ def shown_words(text: str, folder: Path) -> list[str]:
     logs.mkdir(parents=True)
     content = text[:20_000].encode("utf-8", "surrogatepass")
     (logs / "rank-0000.log").write_bytes(b"RuntimeError: " + content + b"\nstep 1/2 loss 3 " + content + b"\n")
-    tail = merged.Tail(str(folder / "logs"))
+    tail = merged_logs.Tail(str(folder / "logs"))
     return [
-        *report.last_words(str(folder / "logs")),
+        *card.last_words(str(folder / "logs")),
         *tail.begin(),
-        *report.card(LAUNCH, RESULT, {"dest": str(folder)}),
+        *card.card(LAUNCH, RESULT, {"dest": str(folder)}),
     ]
 
 
@@ -210,7 +217,7 @@ def test_every_module_ends_and_warns_through_the_edge(monkeypatch: pytest.Monkey
     monkeypatch.setattr(AnsibleModule, "fail_json", leave)
     for _time in range(2):
         with pytest.raises(Left):
-            edge.run_module({}, logic)
+            ansible.run_module({}, logic)
     warning = "node \\x1b[2J is down"
     assert told[:3] == [warning, {"msg": "\\u202e", "job_id": "\u202e"}, warning]
     assert told[3] == {"msg": "\\x9b2J", "problems": ["\\x07"], "path": "\x07"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.report import card, duration, last_words, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, duration, last_words, verdict
 
 LAUNCH = {"name": "gpt", "job_id": "7", "generation": 2, "run_dir": "/s/runs/gpt/0123456789abcdef/2"}
 RESULT = {

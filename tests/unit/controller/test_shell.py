@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import container
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import folder_of, notes, programs, session
-from ansible_collections.rankzero.slurm.plugins.module_utils.session import prepare
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import container
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import folder_of, notes, programs, session
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_shell
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_session import prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
 from tests import images
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
 from tests.stand_ins import apptainer

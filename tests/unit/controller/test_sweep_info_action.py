@@ -13,8 +13,8 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_sweep_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import ACTION_ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.reconnect import retried
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import retried
 from tests.unit.controller.test_sweep_table import result, row
 
 

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import sweep_table
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import sweep_table
 
 
 def row(number: int, standing: str = "succeeded", metric: float | None = None, **more: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action.job_shell import ssh_argv
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.terminal import hand_over, terminal_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import hand_over, terminal_of
 
 SECONDS = 30
 

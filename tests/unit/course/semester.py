@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.course.folders impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SACCT_COLUMNS, SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SACCT_COLUMNS, SQUEUE_COLUMNS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from tests.unit.slurm.recorded import NO_ACCOUNTING, UNKNOWN_ID, said
 

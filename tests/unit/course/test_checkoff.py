@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import checkoff, folders, judge
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
 from tests.unit.course.semester import CODE, Semester, against, launch_of, results
 from tests.unit.slurm.recorded import NO_DATABASE
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import classes, folders, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from tests.unit.slurm.recorded import said
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset, place_for
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import read_manifest, read_record
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.parts import Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET
 
 FILES = {"train/a.txt": "aaaa", "train/b.txt": "bb", "readme": "hello"}
 Options = dict[str, Any]

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import sources
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET
 from tests.webserver import BLOCK, WebServer
 
 BIG = random.Random(7).randbytes(20 * BLOCK + 123)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import post_mortem
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose
 
 NO_FILE = "[rank{0}]: FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'\n"
 TRACE = '[rank{0}]: Traceback (most recent call last):\n[rank{0}]:   File "t.py", line 1\n'
@@ -97,5 +97,5 @@ def test_the_logs_of_the_newest_attempt_come_rank_by_rank(tmp_path: Path) -> Non
     for name in ("0/rank-0000.log", "1/rank-0002.log", "1/rank-0010.log", "1/step.log", "job.7.log"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    found = [str(Path(path).relative_to(tmp_path)) for path in post_mortem.newest_logs(str(tmp_path), 1)]
+    found = [str(Path(path).relative_to(tmp_path)) for path in diagnose.newest_logs(str(tmp_path), 1)]
     assert found == ["1/rank-0002.log", "1/rank-0010.log", "1/step.log", "job.7.log"]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import post_mortem, witnesses
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import accounting
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import step_usage
 from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm, said
 
 #: Rows of sacct --parsable2 --noconvert with accounting.COLUMNS, | in the place of its separator: a step that the
@@ -45,7 +45,7 @@ def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, d
         "state": "FAILED", "message": "it ended", "completed": True, "exit_code": None, "outcome": None, "attempt": 0,
         "job_id": "7", "started_at": 1000.0, **launch,
     }  # fmt: skip
-    told = witnesses.of_end(slurm.slurm(), run, known, SIGNATURES)
+    told = evidence.of_end(slurm.slurm(), run, known, SIGNATURES)
     return cause.find_cause(told.logs), told.facts
 
 
@@ -97,9 +97,9 @@ def test_a_killed_step_whose_memory_was_used_up_was_killed_for_it(tmp_path: Path
 
 
 def test_sizes_of_slurm() -> None:
-    assert accounting.size_of("305612K") == 305612 * 1024
-    assert accounting.size_of("4Gn") == 4 << 30
-    assert accounting.size_of("") is accounting.size_of("0") is None
+    assert step_usage.size_of("305612K") == 305612 * 1024
+    assert step_usage.size_of("4Gn") == 4 << 30
+    assert step_usage.size_of("") is step_usage.size_of("0") is None
 
 
 def test_the_preflight_names_the_node_to_leave_out(tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_a_job_that_does_not_start_says_why_and_what_to_change(
     }  # fmt: skip
     run = tmp_path / "runs" / "a" / "k" / "1"
     run.mkdir(parents=True)
-    monkeypatch.setattr(post_mortem, "final_report", lambda slurm, run: launch)
+    monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
     options = {"run_dir": str(run), "state_root": "~", "_families": [], "processes": 1}
-    found = post_mortem.diagnose(FakeSlurm().slurm(), options)
+    found = diagnose.diagnose(FakeSlurm().slurm(), options)
     diagnosis = found["diagnosis"]
     assert (diagnosis["family"], diagnosis["healthy"]) == ("pending", False)
     assert said in diagnosis["what"] and remedy in diagnosis["remedy"]

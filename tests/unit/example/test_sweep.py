@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import array
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.layers import Job, read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.pipeline import stages
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import stages
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from tests.repository import ROOT
 
 EXAMPLE = ROOT / "examples" / "sweep"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.plan import parse_size, plan, steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import Invalid
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
 
 #: Those of module fabric_plan.
 DEFAULTS: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.repository import ROOT
 from tests.unit.fabric.sweeps import facts
 from tests.unit.runtime.harness import runtime_parts

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import SWEEP, spans, suggest
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import fabric
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import fabric
 from tests.unit.fabric.sweeps import adapter, facts
 
 RAILS = {f"ib{number}": True for number in range(8)}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.ensure import ensure_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import current, read

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
 from tests.unit.image.conftest import dir_image
 
 Ensure = Callable[..., dict[str, Any]]

@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import layers, squash
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import (
     EPOCH,
@@ -30,7 +31,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical imp
     write,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import oci_layout
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import extraction
 
 
 def layer(path: Path, *entries: tuple[str, str | bytes | None] | tarfile.TarInfo) -> str:

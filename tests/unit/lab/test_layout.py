@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import layout
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.modules import lab_cluster
@@ -52,7 +52,8 @@ def test_all_mistakes_are_reported_at_once() -> None:
     assert isinstance(problems, list)
     assert [problem.split(":")[0] for problem in problems] == [
         "name", "directory", "nodes", "cpus", "memory", "gpus", "accounting", "way", "slurm", "gres", "gres",
-        "partitions", "partitions.max_time", "partitions", "partitions", "slurm_conf", "slurm_conf", "binds", "binds", "binds",
+        "partitions", "partitions.max_time", "partitions", "partitions",
+        "slurm_conf", "slurm_conf", "binds", "binds", "binds",
     ]  # fmt: skip
     assert "nodes: 65 is not allowed; allowed are 1 to 64" in caught.value.message
 

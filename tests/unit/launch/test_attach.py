@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import attach
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, plan, summary
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 
 
 def spec(**data: Any) -> LaunchSpec:
@@ -65,7 +65,7 @@ def test_what_only_sbatch_could_ask_for_is_named() -> None:
         launcher={"attach": 77},
         resources={"partition": "batch", "exclusive": True, "time": "00:30:00", "sbatch": {"mail-type": "END"}},
     )
-    assert attach.ignored(made.spec) == [
+    assert inside_job.ignored(made.spec) == [
         "resources.partition batch",
         "resources.exclusive true",
         "resources.sbatch.mail-type END",
@@ -111,8 +111,8 @@ def test_how_steps_share_the_job_may_be_said_by_the_user(own: str) -> None:
 
 def test_a_job_of_its_own_has_none_of_it() -> None:
     made = planned()
-    assert attach.step(made.spec) == attach.probe(made.spec) == ()
-    assert attach.request(made.spec, made.topology) is None
+    assert inside_job.step(made.spec) == inside_job.probe(made.spec) == ()
+    assert inside_job.request(made.spec, made.topology) is None
 
 
 def test_the_request_holds_what_the_allocation_is_asked() -> None:
@@ -120,7 +120,7 @@ def test_the_request_holds_what_the_allocation_is_asked() -> None:
         launcher={"attach": "12_3", "attach_nodes": ["b", "a"], "ranks_per_node": 2},
         resources={"nodes": 2, "cpus_per_rank": 3, "exclude": ["node[07-08]"], "time": "00:30:00"},
     )
-    assert attach.request(made.spec, made.topology) == {
+    assert inside_job.request(made.spec, made.topology) == {
         "job_id": "12_3",
         "nodes": 2,
         "names": ["b", "a"],

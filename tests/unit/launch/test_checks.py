@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.slurm_options import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BINDS_GPUS,
     OWNED_SBATCH,
     OWNED_SRUN,
@@ -271,8 +271,8 @@ def test_generic_resources(given: list[str], words: str | None) -> None:
 
 def test_owned_fields_exist() -> None:
     """What a message recommends is in the table."""
-    from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
-    from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 
     paths = {info.path for info in fields_of(LaunchSpec)}
     assert {path for path in (*OWNED_SBATCH.values(), *OWNED_SRUN.values()) if path} <= paths

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import request
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.mounts import Mount, mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import summary
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import Mount, mount
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.unit.launch.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
 
 # --- rules

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from tests.unit.launch.containers import planned
 
 ONE, TWO = "1" * 64, "2" * 64

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import explain, fabric_table
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain, fabric_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 
 TODAY = date(2026, 11, 21)
 
@@ -84,7 +84,7 @@ def test_the_lines_are_aligned_and_short() -> None:
 
 def described(name: str = "roce", fabrics: object = None, **more: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"site": {}, "gpu_types": [], "today": TODAY, **more}
-    return fabric_table.describe(name, fabrics or {}, **options)
+    return fabric_report.describe(name, fabrics or {}, **options)
 
 
 def test_auto_sets_nothing_and_leaves_the_sites_files_alone() -> None:
@@ -96,7 +96,7 @@ def test_auto_sets_nothing_and_leaves_the_sites_files_alone() -> None:
 
 
 def test_a_value_that_stands_above_a_file_of_the_site_says_so() -> None:
-    found = described(site={"/etc/nccl.conf": fabric_table.parse_conf("# site\nNCCL_NET = Socket # slow\n\nX\n")})
+    found = described(site={"/etc/nccl.conf": fabric_report.parse_conf("# site\nNCCL_NET = Socket # slow\n\nX\n")})
     rows = {row["name"]: row for row in found["settings"]}
     assert rows["NCCL_NET"]["replaces"] == "/etc/nccl.conf (Socket)"
     assert any("replaces /etc/nccl.conf (Socket)" in line for line in found["table"])
@@ -133,17 +133,17 @@ def test_what_was_measured_says_whether_it_is_in_use() -> None:
     """Option `measured` of fabric_info; its `cluster` is what suggestions are made of."""
     written = {"measured": {"GLOO_SOCKET_IFNAME": {"value": "ib1", "reason": "ib1 is faster"}}}
     line = "  GLOO_SOCKET_IFNAME  ib1  ib1 is faster"
-    assert fabric_table.measured(written, {}, "auto") == [
+    assert fabric_report.measured(written, {}, "auto") == [
         "fabric measured: measured, and not in launch_cluster.fabrics: no job can choose it",
         line,
     ]
-    assert fabric_table.measured(written, written, "auto")[0] == (
+    assert fabric_report.measured(written, written, "auto")[0] == (
         "fabric measured: measured; a job may choose it, and gets auto else"
     )
-    assert fabric_table.measured(written, written, "measured") == ["fabric measured: measured, and in use", line]
+    assert fabric_report.measured(written, written, "measured") == ["fabric measured: measured, and in use", line]
     changed = {"measured": {"GLOO_SOCKET_IFNAME": "ib0"}}
-    assert "not in launch_cluster.fabrics" in fabric_table.measured(written, changed, "measured")[0]
-    assert fabric_table.measured({"measured": {}}, {}, "auto")[1] == "  sets nothing: what jobs got then was the best"
-    assert fabric_table.measured({}, {}, "auto") == []
+    assert "not in launch_cluster.fabrics" in fabric_report.measured(written, changed, "measured")[0]
+    assert fabric_report.measured({"measured": {}}, {}, "auto")[1] == "  sets nothing: what jobs got then was the best"
+    assert fabric_report.measured({}, {}, "auto") == []
     with pytest.raises(SpecError, match="nccl_measured: "):
-        fabric_table.measured({"x": []}, {}, "auto")
+        fabric_report.measured({"x": []}, {}, "auto")

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import (
     CACHES,
     OFFLINE,
     generation,
     variables,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.fabrics import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import (
     FABRICS,
     OWN_FABRICS,
     Setting,
     expired,
     fabric,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, Merged, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.types import Invalid
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
 
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 

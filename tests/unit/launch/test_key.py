@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.key import key_inputs, launch_key, short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import key_inputs, launch_key, short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
 INPUTS = {"code": "c" * 64, "environment": "e" * 32}
 BASE: dict[str, Any] = {"name": "job", "command": ["train.py", "--steps", "10"]}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, Merged, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
 
 
 def merged(*data: dict[Any, Any]) -> Merged:

@@ -12,9 +12,9 @@ import re
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.container import LEAKING
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import LEAKING
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.unit.launch.containers import APPTAINER, PYXIS, planned, problems, step
 
 

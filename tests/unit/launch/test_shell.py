@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.shell import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     described,
     notes,
     programs,

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.reading import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     override_layer,
     parse,
     parse_cluster,
     short_names,
     split_cluster,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.table import fields_of
 
 MINIMAL = {"name": "job", "command": ["train.py"]}
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.spec import ClusterSettings, LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.staging import exports, kept
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import exports, kept
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 
 REFS = [
     {"kind": "code", "key": "c0", "path": "/store/code/c0"},

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.contract import CONDITIONS
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.secrets import SECRET_SOURCE, SECRETS, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import SECRET_SOURCE, SECRETS, SecretSource
 
 LINE = t.text(lines=False)
 NAME = t.text("[a-z]+", "small letters")

@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import UvError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, value
 
 

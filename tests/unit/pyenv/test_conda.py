@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe, ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted, target_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import (
@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import
     make_elsewhere,
     wanted_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
 from tests.unit.pyenv.conftest import Index
 from tests.unit.pyenv.supplies import PYPROJECT, ensure, locked, options, writable
 

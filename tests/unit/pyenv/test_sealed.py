@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import squash
 from tests.unit.pyenv.building import no_process
 
 PYPROJECT = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["alpha", "tool"]\n'

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedFile, LockedPackage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import wheelhouse as controller_side
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.wheelhouse import Chosen, collect, download, select
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import wheelhouse as controller_side
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import Chosen, collect, download, select
 
 HOST = Target((3, 11), "x86_64", (2, 28))
 MARKERS = {"sys_platform": "linux", "python_version": "3.11", "platform_machine": "x86_64"}

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster, register
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, said
 from tests.unit.slurm.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, row
 

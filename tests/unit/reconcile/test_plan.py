@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, changes, make_plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.standing import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     CHANGED,
     RELAUNCH,
     REMOVED,

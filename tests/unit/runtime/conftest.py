@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import Site
 
 #: Each after those that it imports.

@@ -23,16 +23,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.checks import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.merge import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.placement import digest_token, text_replaced
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.plan import Plan, contract, plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import recorded_digest
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.squash import squash
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME, runtime_bundle, secret_lines
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.rendering import render_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import recorded_digest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME, runtime_bundle, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 
 CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, runtime_bundle()[0]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import DATASET
 from tests.unit.runtime.harness import Job, Site
 
 pytestmark = pytest.mark.skipif(

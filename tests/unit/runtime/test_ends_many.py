@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.many_ends import CASES, run
 
 #: Ends that follow one another, and how many such rows run beside each other: more than there are cores.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import ARTIFACT, Site, runtime_parts, shell, wait_for
 
 UNTIE = "rankzero_tie; rankzero_untie $rankzero_tied $rankzero_tie"

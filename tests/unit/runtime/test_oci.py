@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests import images
 from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
 

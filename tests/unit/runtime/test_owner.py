@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import Site
 
 OWNER = os.path.join(RUNTIME, "owner.py")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import Job, Site, runtime_parts
 
 PROGRAM = os.path.join(RUNTIME, "preflight.py")

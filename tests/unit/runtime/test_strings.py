@@ -15,7 +15,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.launch.environment import RUNTIME_NAMES, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import RUNTIME_NAMES, reserved
 from tests.unit.runtime.harness import Job, Site
 
 MARK = "never to be seen"

@@ -13,7 +13,7 @@ import re
 import sys
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster as lab_cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import nodes
 from tests.unit.slurm.record_states import FOLDERS, Recorder, new_lab, write

@@ -15,10 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster as lab_cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import faults, layout
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, lookup
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, jobs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from tests.unit.slurm.recorded import DATA
 
@@ -163,8 +163,8 @@ def main(release: str) -> None:
     try:
         it = Recorder(lab)
         tell_the_story(it)
-        lookup.query_squeue(it.slurm, [])
-        lookup.query_sacct(it.slurm, [], 0)
+        jobs.query_squeue(it.slurm, [])
+        jobs.query_sacct(it.slurm, [], 0)
         it.slurm.call("scontrol", "show", "job")
         texts = {"squeue": "squeue", "sacct": "sacct", "scontrol_job": "scontrol show job"}
         # describe() asks sinfo twice; the limits are the first of the two questions.

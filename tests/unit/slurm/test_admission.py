@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import admission, associations, knowledge, partitions
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, partitions, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.precheck import Checks
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.checks import Checks
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 LIMITS, _ = partitions.parse_limits(recorded("sinfo_rules.txt"))
-RULES = knowledge.parse_partitions(recorded("scontrol_partition_rules.txt"))
+RULES = site_limits.parse_partitions(recorded("scontrol_partition_rules.txt"))
 # As recorded, without the QOS of the partition: it hides what the others say.
 PLAIN = {**RULES, "batch": {**RULES["batch"], "QoS": "N/A"}}
 SETTINGS = {
@@ -32,14 +33,14 @@ SETTINGS = {
     "KillWait": "30 sec",
     "JobRequeue": "1",
 }
-ROWS = tuple(knowledge.parse_table(recorded("sacctmgr_user.txt"), knowledge.ASSOCIATION))
-QOS = {row["Name"]: row for row in knowledge.parse_table(recorded("sacctmgr_qos.txt"), knowledge.QOS)}
+ROWS = tuple(site_limits.parse_table(recorded("sacctmgr_user.txt"), site_limits.ASSOCIATION))
+QOS = {row["Name"]: row for row in site_limits.parse_table(recorded("sacctmgr_qos.txt"), site_limits.QOS)}
 KNOWN = Knowledge(SETTINGS, PLAIN, ROWS, QOS)
 
 
 def judged(known: Knowledge = KNOWN, user: str = "nobody", groups: tuple[str, ...] = (), **asked: Any) -> Any:
-    request = admission.Ask(**{"nodes": 1, "time_minutes": 10.0, **asked})
-    return admission.judge(LIMITS, known, request, user=user, groups=frozenset(groups))
+    request = limits.Ask(**{"nodes": 1, "time_minutes": 10.0, **asked})
+    return limits.judge(LIMITS, known, request, user=user, groups=frozenset(groups))
 
 
 def problems(known: Knowledge = KNOWN, **asked: Any) -> list[str]:
@@ -151,8 +152,8 @@ def test_generic_resources_are_compared_with_the_nodes_and_the_limits() -> None:
     )
 
     def of(*gres: str, known: Knowledge = KNOWN, **more: Any) -> list[str]:
-        request = admission.Ask(**{"nodes": 1, "partition": "batch", "gres": gres, **more})
-        return admission.judge(found, known, request, user="nobody", groups=frozenset()).problems
+        request = limits.Ask(**{"nodes": 1, "partition": "batch", "gres": gres, **more})
+        return limits.judge(found, known, request, user="nobody", groups=frozenset()).problems
 
     assert of("lscratch:800", "nic:cx7:2", "nic", gpus_per_node=1) == []
     (problem,) = of("lscratch:1K")
@@ -194,7 +195,7 @@ def test_what_is_not_enforced_refuses_nobody() -> None:
 def test_a_user_without_any_account() -> None:
     nobody = tuple(
         row
-        for row in knowledge.parse_table(recorded("sacctmgr_user_elsewhere.txt"), knowledge.ASSOCIATION)
+        for row in site_limits.parse_table(recorded("sacctmgr_user_elsewhere.txt"), site_limits.ASSOCIATION)
         if row["Account"]
     )
     known = Knowledge(SETTINGS, PLAIN, nobody, QOS)

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import attempts
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
 
 def row(start: float, end: float, state: str = "REQUEUED", **more: Any) -> JobRecord:

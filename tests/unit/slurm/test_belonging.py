@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.belonging import own
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ import sys
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmError, SlurmMissing, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, run_command, scrubbed
 from tests.unit.slurm.recorded import NO_CONTROLLER, NO_DATABASE, FakeSlurm, said
 

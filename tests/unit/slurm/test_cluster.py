@@ -5,15 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
-    admission,
-    cluster,
-    knowledge,
-    parse,
-    partitions,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.knowledge import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, parse, partitions, site_limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits as admission
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 
@@ -222,8 +217,8 @@ def test_the_whole_picture() -> None:
 
 def test_what_the_user_may_charge_is_told_where_it_is_enforced() -> None:
     assert cluster.describe(described().slurm())["mine"] == {
-        "user": knowledge.whoami()[0],
-        "groups": sorted(knowledge.whoami()[1]),
+        "user": site_limits.whoami()[0],
+        "groups": sorted(site_limits.whoami()[1]),
         "enforced": [],
         "default_account": None,
         "associations": [],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import containers
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import container_support
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult
 from tests.unit.slurm.recorded import FakeSlurm, said
 
@@ -32,7 +32,7 @@ def asked(answers: dict[str, str], **given: object) -> tuple[list[str], list[str
     fake = FakeSlurm(**{name: said(text) for name, text in answers.items()})
     slurm = fake.slurm()
     wanted: dict[str, object] = {"runtime": "pyxis", "own_setup": False, **given}
-    return containers.check(slurm, **wanted), slurm.notes, fake  # type: ignore[arg-type]
+    return container_support.check(slurm, **wanted), slurm.notes, fake  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_an_image_is_told_by_its_first_bytes(tmp_path: Path, runtime: str, conte
 
 def test_an_image_that_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # root reads everything, whatever the mode.
-    monkeypatch.setattr(containers.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(container_support.os, "access", lambda path, mode: False)
     image = squashfs(tmp_path / "image", 96, 96)
     assert asked({"srun": PYXIS}, image=image)[0][0].startswith(f"container.image: {image} may not be read by you on ")
 
@@ -145,14 +145,14 @@ def test_what_is_missing_where_the_runs_lie_is_an_error_and_elsewhere_the_nodes_
         f"container.image: {tmp_path}/images/torch.sqsh",
         f"container.mounts: {tmp_path}/data",
     ]
-    real = containers.os.stat
+    real = container_support.os.stat
     # As if the runs were on another file system.
     (tmp_path / "state").mkdir()
 
     def stat(path: str) -> object:
         return type("Stat", (), {"st_dev": 99}) if "state" in str(path) else real(path)
 
-    monkeypatch.setattr(containers.os, "stat", stat)
+    monkeypatch.setattr(container_support.os, "stat", stat)
     assert asked({"srun": PYXIS}, **given)[0] == []
 
 
@@ -165,7 +165,7 @@ def test_cluster_info_names_versions() -> None:
         crun=said("crun version 1.8.1\ncommit: f8a0\n"),
         runc=said("", "broken", 1),
     )
-    assert containers.detect(fake.slurm(), {"SLURM_CONF": "/nowhere/slurm.conf"}) == {
+    assert container_support.detect(fake.slurm(), {"SLURM_CONF": "/nowhere/slurm.conf"}) == {
         "pyxis": {"available": True, "version": "0.15 or newer", "job_level": False},
         "enroot": {"available": True, "version": "3.4.1"},
         "apptainer": {"available": True, "version": "1.4.5-2"},
@@ -187,12 +187,12 @@ def test_cluster_info_names_versions() -> None:
     ],
 )
 def test_the_release_of_pyxis_shows_in_its_options(help_text: str, version: str | None) -> None:
-    found = containers.detect(FakeSlurm(srun=said(help_text), sbatch=said(help_text)).slurm(), {})["pyxis"]
+    found = container_support.detect(FakeSlurm(srun=said(help_text), sbatch=said(help_text)).slurm(), {})["pyxis"]
     assert found == {"available": version is not None, "version": version, "job_level": version is not None}
 
 
 def test_slurms_own_containers_are_those_of_oci_conf(tmp_path: Path) -> None:
     (tmp_path / "oci.conf").touch()
     answers: dict[str, CommandResult] = {"srun": said(WITHOUT)}
-    found = containers.detect(FakeSlurm(**answers).slurm(), {"SLURM_CONF": str(tmp_path / "slurm.conf")})  # type: ignore[arg-type]
+    found = container_support.detect(FakeSlurm(**answers).slurm(), {"SLURM_CONF": str(tmp_path / "slurm.conf")})  # type: ignore[arg-type]
     assert found["slurm_oci"]["available"] is True

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import witnesses
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, FakeSlurm, said
 from tests.unit.slurm.test_launches import entry, look, make_run, outcome, row
 
@@ -49,7 +49,7 @@ def test_a_job_that_slurm_holds_after_a_crash_names_its_commands(tmp_path: Path)
     assert "Duplicate jobid" in launch["message"] and "node05" not in launch["message"]
     assert [one["node"] for one in launch["drained"]] == ["node02", "node03"]
     assert launch["active"] and not launch["completed"]
-    told = witnesses.of_pending(launch, launch["reason_code"])
+    told = evidence.of_pending(launch, launch["reason_code"])
     diagnosis = advice.report(cause.find_cause(told.logs), scan.Scan(), str(tmp_path))
     assert diagnosis["family"] == "pending" and "scontrol release 7" in diagnosis["remedy"]
     assert both in diagnosis["remedy"]
@@ -62,7 +62,7 @@ def test_a_job_that_a_drained_node_has_ended_names_the_node(tmp_path: Path) -> N
     launch = look(fake, run)
     assert launch["completed"] and RESUME in launch["message"]
     assert [one["node"] for one in launch["drained"]] == ["node02"], "node03 is not the job's"
-    told = witnesses.of_end(fake.slurm(), RunDirectory(str(run)), launch, SIGNATURES)
+    told = evidence.of_end(fake.slurm(), RunDirectory(str(run)), launch, SIGNATURES)
     chosen = cause.find_cause(told.logs)
     assert chosen.family == "node_drained" and chosen.root and chosen.root.node == "node02"
     diagnosis = advice.report(chosen, scan.Scan(), str(tmp_path))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import exclusions
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.exclusions import Exclusion
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import Exclusion
 
 NOW = 1_800_000_000.0
 PLACEMENT: dict[str, Any] = {"exclude": [], "nodelist": "", "constraint": None, "reservation": None}
@@ -62,28 +62,28 @@ FIVE = {f"n{number}": ("idle", "a,b") for number in range(1, 6)}
 
 def written(root: Path, *found: Exclusion) -> str:
     for exclusion in found:
-        exclusions.remember(str(root), "lab", exclusion)
+        excluded_nodes.remember(str(root), "lab", exclusion)
     return str(root)
 
 
 def test_only_what_holds_now_is_read_and_rubbish_counts_for_nothing(tmp_path: Path) -> None:
     root = written(tmp_path, one("n2"), one("n1"), one("n3", expires=NOW))
-    folder = Path(exclusions.folder(root, "lab"))
+    folder = Path(excluded_nodes.folder(root, "lab"))
     for name, text in {"a.json": "{", "b.json": "[]", "c.json": '{"node": "n9"}', "n4.json.1.tmp": "{}"}.items():
         (folder / name).write_text(text)
-    assert exclusions.load(root, "lab", NOW) == [one("n1"), one("n2")]
-    assert exclusions.load(root, "other", NOW) == []
+    assert excluded_nodes.load(root, "lab", NOW) == [one("n1"), one("n2")]
+    assert excluded_nodes.load(root, "other", NOW) == []
     # The newest word counts.
     written(tmp_path, one("n1", reason="no code"))
-    assert exclusions.load(root, "lab", NOW)[0].reason == "no code"
-    exclusions.forget(root, "lab", "n1")
-    exclusions.forget(root, "lab", "n1")
-    assert [found.node for found in exclusions.load(root, "lab", NOW)] == ["n2"]
+    assert excluded_nodes.load(root, "lab", NOW)[0].reason == "no code"
+    excluded_nodes.forget(root, "lab", "n1")
+    excluded_nodes.forget(root, "lab", "n1")
+    assert [found.node for found in excluded_nodes.load(root, "lab", NOW)] == ["n2"]
 
 
 def test_slurm_is_asked_nothing_where_nothing_is_remembered(tmp_path: Path) -> None:
     cluster = Cluster(FIVE)
-    assert exclusions.for_request(cluster.slurm(), str(tmp_path), PLACEMENT, LIMITS, NOW) == ([], [])
+    assert excluded_nodes.for_request(cluster.slurm(), str(tmp_path), PLACEMENT, LIMITS, NOW) == ([], [])
     assert cluster.asked == []
 
 
@@ -102,7 +102,7 @@ def test_slurm_is_asked_nothing_where_nothing_is_remembered(tmp_path: Path) -> N
 def test_never_so_many_that_too_few_are_left(wanted: int, nodes: str, by_name: str, applied: str, kept: str) -> None:
     remembered = [one("n1", NOW - 30), one("n2", NOW - 20), one("n3", NOW - 10)]
     known = {name.rstrip("-"): not name.endswith("-") for name in nodes.split()}
-    found, left = exclusions.choose(remembered, known, wanted, by_name.split())
+    found, left = excluded_nodes.choose(remembered, known, wanted, by_name.split())
     assert [exclusion.node for exclusion in found] == applied.split()
     assert [exclusion.node for exclusion, _why in left] == kept.split()
 
@@ -124,7 +124,7 @@ def test_a_launch_leaves_out_what_its_own_wishes_allow(
 ) -> None:
     nodes = {**FIVE, "n2": ("idle", "b,c"), "n3": ("idle", "b,c"), "n4": ("mixed*", "b,c"), "n5": ("down*", "b")}
     root = written(tmp_path, one("n1", NOW - 20), one("n2", NOW - 10))
-    found, warnings = exclusions.for_request(Cluster(nodes).slurm(), root, {**PLACEMENT, **placement}, LIMITS, NOW)
+    found, warnings = excluded_nodes.for_request(Cluster(nodes).slurm(), root, {**PLACEMENT, **placement}, LIMITS, NOW)
     assert [exclusion.node for exclusion in found] == applied.split()
     assert len(warnings) == warned
     assert all("(job 7: too hot)" in text for text in warnings)
@@ -140,7 +140,7 @@ def test_a_site_that_hides_its_nodes_keeps_nobody_from_launching(tmp_path: Path)
         return real(command, *words)
 
     slurm.call = call  # type: ignore[assignment,method-assign]
-    found, (warning,) = exclusions.for_request(slurm, root, PLACEMENT, LIMITS, NOW)
+    found, (warning,) = excluded_nodes.for_request(slurm, root, PLACEMENT, LIMITS, NOW)
     assert found == []
     assert warning.startswith("not left out, although they were not fit: n1 until") and "denied" in warning
 
@@ -149,14 +149,17 @@ def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:
     root = written(tmp_path, one("n1"))
     limits = {"nodes": 5, "partition": None, "gpus_per_node": 8, "cpus_per_node": 16}
     more = {**FIVE, "n6": ("idle", "a")}
-    assert len(exclusions.for_request(Cluster(more).slurm(), root, PLACEMENT, limits, NOW)[0]) == 1
-    assert exclusions.for_request(Cluster(more).slurm(), root, PLACEMENT, {**limits, "cpus_per_node": 17}, NOW)[0] == []
+    assert len(excluded_nodes.for_request(Cluster(more).slurm(), root, PLACEMENT, limits, NOW)[0]) == 1
+    assert (
+        excluded_nodes.for_request(Cluster(more).slurm(), root, PLACEMENT, {**limits, "cpus_per_node": 17}, NOW)[0]
+        == []
+    )
 
 
 def test_without_a_partition_the_nodes_of_the_default_one_count(tmp_path: Path) -> None:
     root = written(tmp_path, one("n1"), one("n4"))
     cluster = Cluster(FIVE, others=["n3", "n4", "n5"])
-    found, warnings = exclusions.for_request(cluster.slurm(), root, PLACEMENT, {**LIMITS, "partition": None}, NOW)
+    found, warnings = excluded_nodes.for_request(cluster.slurm(), root, PLACEMENT, {**LIMITS, "partition": None}, NOW)
     assert (found, len(warnings)) == ([], 1), "n1 is needed, and n4 is none of those"
 
 
@@ -165,7 +168,7 @@ def test_a_person_adds_and_forgets(tmp_path: Path) -> None:
 
     def change(check_mode: bool = False, **given: Any) -> dict[str, Any]:
         options = {"state_root": str(tmp_path), "nodes": None, "reason": None, "exclude_for": 60, **given}
-        return exclusions.change(cluster.slurm(), options, NOW, check_mode)
+        return excluded_nodes.change(cluster.slurm(), options, NOW, check_mode)
 
     present = {"state": "present", "nodes": ["n1,n2", "n3"], "reason": "loud"}
     assert change(True, **present)["changed"]
@@ -181,24 +184,24 @@ def test_a_person_adds_and_forgets(tmp_path: Path) -> None:
     assert not change(state="absent", nodes=["n2"])["changed"]
     gone = change(state="absent")
     assert gone["changed"] and gone["exclusions"] == []
-    assert os.listdir(exclusions.folder(str(tmp_path), "lab")) == []
+    assert os.listdir(excluded_nodes.folder(str(tmp_path), "lab")) == []
 
 
 def test_a_root_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "clusters").write_text("a file")
     with pytest.raises(RankzeroError, match=r"state_root: cannot write .*n1\.json"):
-        exclusions.remember(str(tmp_path), "lab", one("n1"))
+        excluded_nodes.remember(str(tmp_path), "lab", one("n1"))
     (tmp_path / "clusters").unlink()
-    target = Path(exclusions.folder(str(tmp_path), "lab")) / "n1.json"
+    target = Path(excluded_nodes.folder(str(tmp_path), "lab")) / "n1.json"
     (target / "x").mkdir(parents=True)
     with pytest.raises(RankzeroError, match=r"state_root: cannot remove .*n1\.json"):
-        exclusions.forget(str(tmp_path), "lab", "n1")
+        excluded_nodes.forget(str(tmp_path), "lab", "n1")
 
 
 def test_what_a_job_writes_is_read(tmp_path: Path) -> None:
-    folder = Path(exclusions.folder(str(tmp_path), "lab"))
+    folder = Path(excluded_nodes.folder(str(tmp_path), "lab"))
     folder.mkdir(parents=True)
     text = {"node": "n1", "reason": "no code", "job_id": "12", "time": int(NOW), "expires": int(NOW) + 5}
     (folder / "n1.json").write_text(json.dumps(text))
-    (found,) = exclusions.load(str(tmp_path), "lab", NOW)
+    (found,) = excluded_nodes.load(str(tmp_path), "lab", NOW)
     assert found.words() == "n1 until 2027-01-15 08:00 UTC (job 12: no code)"

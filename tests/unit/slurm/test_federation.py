@@ -7,7 +7,7 @@ lab has a federation.
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import lookup, parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import jobs, parse, states
 from tests.unit.slurm.recorded import FakeSlurm, said
 from tests.unit.slurm.test_launches import KEY, NOW, row
 
@@ -24,7 +24,7 @@ ID = "67108871"
 def test_fields_of_a_federation_are_no_obstacle() -> None:
     (block,) = parse.parse_blocks(REVOKED)
     assert (block["FedOrigin"], block["FedActiveSiblings"]) == ("alpha", "beta")
-    record = lookup.from_scontrol(block)
+    record = jobs.from_scontrol(block)
     assert (record.job_id, record.state, record.name) == (ID, "REVOKED", f"gpt.{KEY}.1")
     submitted = parse.parse_submitted(f"{ID};alpha\n")
     assert submitted is not None and (submitted.job_id, submitted.cluster) == (ID, "alpha")
@@ -32,10 +32,10 @@ def test_fields_of_a_federation_are_no_obstacle() -> None:
 
 def test_what_another_cluster_has_started_is_not_over() -> None:
     """Taken for ended it would run twice. It is over by its verdict, or when this cluster shows it no more."""
-    assert lookup.from_scontrol(parse.parse_blocks(REVOKED)[0]).active
-    old = lookup.JobRecord("7", "a", "REVOKED", end=NOW - 3600, source="squeue")
+    assert jobs.from_scontrol(parse.parse_blocks(REVOKED)[0]).active
+    old = jobs.JobRecord("7", "a", "REVOKED", end=NOW - 3600, source="squeue")
     assert old.active and not old.pending and not old.running
-    assert lookup.JobRecord("7", "a", "REVOKED", end=NOW - 3600, source="sacct").final
+    assert jobs.JobRecord("7", "a", "REVOKED", end=NOW - 3600, source="sacct").final
     assert "another cluster of the federation runs it" in states.describe_end("REVOKED")
 
 
@@ -44,5 +44,5 @@ def test_of_the_siblings_the_one_that_runs_counts() -> None:
     rows = [row("REVOKED", JobArrayID=ID, Cluster="alpha"), row("RUNNING", JobArrayID=ID, Cluster="beta")]
     for listed in (rows, rows[::-1]):
         fake = FakeSlurm(squeue=said("".join(listed)))
-        found = lookup.find_by_id(fake.slurm(), [ID])[ID]
+        found = jobs.find_by_id(fake.slurm(), [ID])[ID]
         assert (found.state, found.cluster) == ("RUNNING", "beta")

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import launches, parse, runs
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, said
 
 KEY = "0123456789abcdef"
@@ -77,7 +78,7 @@ def gone(accounting: object = NO_ACCOUNTING) -> FakeSlurm:
 
 
 def options(**given: Any) -> dict[str, Any]:
-    return {**dict.fromkeys(runs.RUN_ARGUMENTS), "state_root": "/nowhere", **given}
+    return {**dict.fromkeys(select.RUN_ARGUMENTS), "state_root": "/nowhere", **given}
 
 
 def look(fake: FakeSlurm, run: Path) -> dict[str, Any]:
@@ -236,28 +237,28 @@ def test_selection(tmp_path: Path) -> None:
     root = str(tmp_path)
 
     def found(**given: Any) -> list[str]:
-        return [f"{runs.identity(r.path).name}/{r.generation}" for r in runs.find_runs(root, **given)]
+        return [f"{select.identity(r.path).name}/{r.generation}" for r in select.find_runs(root, **given)]
 
     assert found() == ["bert/1", "gpt/1", "gpt/9", "gpt/10"]
     assert found(name="gpt", key=KEY + "0000ffff") == ["gpt/1", "gpt/9", "gpt/10"]
     assert found(key="ffff") == []
     assert found(generation=9) == ["gpt/9"]
     assert found(job_id="10") == ["gpt/10"]
-    assert runs.one_run(options(state_root=root, name="gpt")).generation == 10
+    assert select.one_run(options(state_root=root, name="gpt")).generation == 10
     with pytest.raises(RankzeroError, match="job_id=1 names 2 launches"):
-        runs.one_run(options(state_root=root, job_id="1"))
+        select.one_run(options(state_root=root, job_id="1"))
 
 
 def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
     make_run(tmp_path, entry("intent"))
     with pytest.raises(RankzeroError, match="which launch"):
-        runs.one_run(options())
+        select.one_run(options())
     with pytest.raises(RankzeroError, match=r"no launch with name=gtp .* Names known there: gpt\."):
-        runs.one_run(options(state_root=str(tmp_path), name="gtp"))
+        select.one_run(options(state_root=str(tmp_path), name="gtp"))
     with pytest.raises(RankzeroError, match="is not a run directory"):
-        runs.one_run(options(run_dir="/tmp"))
+        select.one_run(options(run_dir="/tmp"))
     with pytest.raises(RankzeroError, match="cannot be read on this host"):
-        runs.one_run(options(run_dir=str(tmp_path / "runs" / "gpt" / KEY / "7")))
+        select.one_run(options(run_dir=str(tmp_path / "runs" / "gpt" / KEY / "7")))
 
 
 def test_nothing_found_says_where_and_what_slurm_knows(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ def test_the_final_report_lets_slurm_close_the_job(tmp_path: Path) -> None:
     fake = FakeSlurm(squeue=[closing, closing, closed])
     naps: list[float] = []
     found = launches.final_report(
-        fake.slurm(), runs.open_run(str(run)), settle=3.0, sleep=naps.append, clock=lambda: sum(naps)
+        fake.slurm(), select.open_run(str(run)), settle=3.0, sleep=naps.append, clock=lambda: sum(naps)
     )
     assert (found["state"], found["completed"], len(naps)) == ("COMPLETED", True, 2)
 
@@ -290,7 +291,7 @@ def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
     naps: list[float] = []
     found = launches.final_report(
         queue("COMPLETING").slurm(),
-        runs.open_run(str(run)),
+        select.open_run(str(run)),
         settle=3.0,
         sleep=naps.append,
         clock=lambda: sum(naps),
@@ -301,5 +302,5 @@ def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 def test_the_final_report_of_what_still_runs_is_immediate(tmp_path: Path) -> None:
     fake = queue("RUNNING")
-    found = launches.final_report(fake.slurm(), runs.open_run(str(make_run(tmp_path, *SUBMITTED))), settle=3.0)
+    found = launches.final_report(fake.slurm(), select.open_run(str(make_run(tmp_path, *SUBMITTED))), settle=3.0)
     assert found["completed"] is False and fake.programs.count("squeue") == 1

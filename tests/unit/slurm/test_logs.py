@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import logs
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import Part
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import archive as logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import Part
 
 
 @pytest.fixture

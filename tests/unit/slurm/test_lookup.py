@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, lookup
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, jobs
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, recorded, said
 
 SQUEUE = said(recorded("squeue.txt"))
@@ -20,7 +20,7 @@ SUBMITTED = 1795209649.0
 def test_one_squeue_for_any_number_of_jobs() -> None:
     fake = FakeSlurm(squeue=SQUEUE)
     slurm = fake.slurm()
-    found = lookup.find_by_id(slurm, ["18", "23", "28", "34", "33", "18"])
+    found = jobs.find_by_id(slurm, ["18", "23", "28", "34", "33", "18"])
     assert slurm.commands == 1
     assert "--jobs=18,23,28,34,33" in fake.asked[0]
     assert sorted(found) == ["18", "23", "28_1", "28_2", "28_3", "28_4", "28_5", "33", "34"]
@@ -36,23 +36,23 @@ def test_one_squeue_for_any_number_of_jobs() -> None:
 def test_a_task_without_a_record_of_its_own_is_one_that_nobody_knows() -> None:
     """Of an array that was cancelled while all of it waited. The words of 22.05, 24.11 and 26.05, on stdout."""
     fake = FakeSlurm(squeue=said(), scontrol=said("Job 1_0 not found\n", rc=1), sacct=said())
-    assert lookup.find_by_id(fake.slurm(), ["1_0"]) == {} and fake.programs == ["squeue", "scontrol", "sacct"]
+    assert jobs.find_by_id(fake.slurm(), ["1_0"]) == {} and fake.programs == ["squeue", "scontrol", "sacct"]
 
 
 def test_a_requeued_job_counts_its_restarts() -> None:
-    squeue = lookup.find_by_id(FakeSlurm(squeue=SQUEUE).slurm(), ["30"])["30"]
+    squeue = jobs.find_by_id(FakeSlurm(squeue=SQUEUE).slurm(), ["30"])["30"]
     assert (squeue.state, squeue.restarts) == ("PENDING", 1)
-    sacct = lookup.find_by_id(FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=SACCT).slurm(), ["30"])["30"]
+    sacct = jobs.find_by_id(FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=SACCT).slurm(), ["30"])["30"]
     assert (sacct.state, sacct.restarts) == ("PENDING", 1)
     assert [attempt.state for attempt in sacct.earlier] == ["REQUEUED"]
     assert sacct.earlier[0].elapsed == 6
 
 
 def test_a_job_that_may_be_requeued_is_active_until_slurm_had_the_time() -> None:
-    make = lookup.JobRecord
+    make = jobs.JobRecord
     now = time.time()
     assert make("7", "a", "NODE_FAIL", end=now, source="squeue").active
-    assert make("7", "a", "PREEMPTED", end=now - lookup.REQUEUE_TIME - 1, source="squeue").final
+    assert make("7", "a", "PREEMPTED", end=now - jobs.REQUEUE_TIME - 1, source="squeue").final
     assert make("7", "a", "PREEMPTED", end=now, source="sacct").final
     assert make("7", "a", "FAILED", end=now, source="squeue").final
     assert make("7", "a", "", source="squeue").active
@@ -60,12 +60,12 @@ def test_a_job_that_may_be_requeued_is_active_until_slurm_had_the_time() -> None
 
 def test_what_left_the_queue_is_asked_of_scontrol_then_sacct() -> None:
     fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=[SCONTROL], sacct=SACCT)
-    found = lookup.find_by_id(fake.slurm(), ["23"])
+    found = jobs.find_by_id(fake.slurm(), ["23"])
     assert fake.programs == ["squeue", "scontrol"]
     assert (found["23"].source, found["23"].state, found["23"].exit_code) == ("scontrol", "FAILED", 3)
 
     fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=SACCT)
-    found = lookup.find_by_id(fake.slurm(), ["23"])
+    found = jobs.find_by_id(fake.slurm(), ["23"])
     assert fake.programs == ["squeue", "scontrol", "sacct"]
     assert (found["23"].source, found["23"].state, found["23"].exit_code) == ("sacct", "FAILED", 3)
     assert "--duplicates" in fake.asked[2]
@@ -75,23 +75,23 @@ def test_what_left_the_queue_is_asked_of_scontrol_then_sacct() -> None:
 def test_many_missing_jobs_cost_one_sacct() -> None:
     # With several ids squeue is silent about unknown ones and exits 0.
     fake = FakeSlurm(squeue=said(""), sacct=SACCT)
-    found = lookup.find_by_id(fake.slurm(), ["18", "19", "20", "21", "99"])
+    found = jobs.find_by_id(fake.slurm(), ["18", "19", "20", "21", "99"])
     assert fake.programs == ["squeue", "sacct"]
     assert sorted(found) == ["18", "19", "20", "21"]
 
 
 def test_array_tasks_from_scontrol() -> None:
     fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=SCONTROL, sacct=NO_ACCOUNTING)
-    found = lookup.find_by_id(fake.slurm(), ["28"])
+    found = jobs.find_by_id(fake.slurm(), ["28"])
     assert sorted(found) == ["28_1", "28_2", "28_3-5%2"]
 
 
 def test_a_silent_controller_is_never_gone() -> None:
     for answers in ({"squeue": NO_CONTROLLER}, {"squeue": UNKNOWN_ID, "scontrol": NO_CONTROLLER}):
         with pytest.raises(SlurmUnavailable):
-            lookup.find_by_id(FakeSlurm(**answers).slurm(), ["7"])  # type: ignore[arg-type]
+            jobs.find_by_id(FakeSlurm(**answers).slurm(), ["7"])  # type: ignore[arg-type]
     with pytest.raises(SlurmUnavailable):
-        lookup.find_by_name(FakeSlurm(squeue=NO_CONTROLLER).slurm(), ["a"], since=0)
+        jobs.find_by_name(FakeSlurm(squeue=NO_CONTROLLER).slurm(), ["a"], since=0)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_accounting_is_optional_and_its_absence_is_told(answer: object, accounti
     if answer is not None:
         answers["sacct"] = answer  # type: ignore[assignment]
     slurm = FakeSlurm(**answers).slurm()  # type: ignore[arg-type]
-    assert lookup.find_by_id(slurm, ["7"]) == {}
+    assert jobs.find_by_id(slurm, ["7"]) == {}
     assert slurm.accounting == accounting
     assert bool(slurm.notes) == (accounting == "silent")
 
@@ -111,20 +111,20 @@ def test_accounting_is_optional_and_its_absence_is_told(answer: object, accounti
 def test_disabled_accounting_is_asked_once() -> None:
     fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=NO_ACCOUNTING)
     slurm = fake.slurm()
-    lookup.find_by_id(slurm, ["7"])
-    lookup.find_by_id(slurm, ["8"])
+    jobs.find_by_id(slurm, ["7"])
+    jobs.find_by_id(slurm, ["8"])
     assert fake.programs.count("sacct") == 1
 
 
 def test_an_old_job_with_a_reused_id_is_another_job() -> None:
     answers = {"squeue": UNKNOWN_ID, "scontrol": UNKNOWN_ID, "sacct": SACCT}
-    assert lookup.find_by_id(FakeSlurm(**answers).slurm(), ["23"], since=SUBMITTED + 86400) == {}  # type: ignore[arg-type]
-    assert lookup.find_by_id(FakeSlurm(**answers).slurm(), ["23"], since=SUBMITTED + 60) != {}  # type: ignore[arg-type]
+    assert jobs.find_by_id(FakeSlurm(**answers).slurm(), ["23"], since=SUBMITTED + 86400) == {}  # type: ignore[arg-type]
+    assert jobs.find_by_id(FakeSlurm(**answers).slurm(), ["23"], since=SUBMITTED + 60) != {}  # type: ignore[arg-type]
 
 
 def test_rows_of_another_job_with_the_same_id_are_no_attempts() -> None:
-    make = lookup.JobRecord
-    (folded,) = lookup.fold_attempts(
+    make = jobs.JobRecord
+    (folded,) = jobs.fold_attempts(
         [
             make("7", "mine", "NODE_FAIL", submit=200.0),
             make("7", "theirs", "COMPLETED", submit=100.0),
@@ -139,7 +139,7 @@ def test_rows_of_another_job_with_the_same_id_are_no_attempts() -> None:
 def test_by_name_is_exact_and_only_mine() -> None:
     fake = FakeSlurm(squeue=SQUEUE, sacct=SACCT)
     slurm = fake.slurm()
-    found = lookup.find_by_name(slurm, ["ok", "fail3"], since=SUBMITTED)
+    found = jobs.find_by_name(slurm, ["ok", "fail3"], since=SUBMITTED)
     assert [(record.job_id, record.name) for record in found] == [("23", "fail3"), ("24", "ok")]
     assert slurm.commands == 1
     assert "--name=ok,fail3" in fake.asked[0]
@@ -147,8 +147,8 @@ def test_by_name_is_exact_and_only_mine() -> None:
 
 
 def test_by_name_asks_accounting_only_for_what_is_missing() -> None:
-    fake = FakeSlurm(squeue=said(recorded("squeue.txt").split("24" + lookup.parse.FIELD)[0]), sacct=SACCT)
-    found = lookup.find_by_name(fake.slurm(), ["cancelled", "ok"], since=SUBMITTED)
+    fake = FakeSlurm(squeue=said(recorded("squeue.txt").split("24" + jobs.parse.FIELD)[0]), sacct=SACCT)
+    found = jobs.find_by_name(fake.slurm(), ["cancelled", "ok"], since=SUBMITTED)
     assert fake.programs == ["squeue", "sacct"]
     assert "--name=ok" in fake.asked[1]
     assert {(record.job_id, record.source) for record in found} == {("34", "squeue"), ("24", "sacct")}
@@ -156,21 +156,21 @@ def test_by_name_asks_accounting_only_for_what_is_missing() -> None:
 
 def test_by_name_since() -> None:
     fake = FakeSlurm(squeue=SQUEUE, sacct=NO_ACCOUNTING)
-    assert lookup.find_by_name(fake.slurm(), ["ok"], since=time.time() + 10 * 365 * 86400) == []
+    assert jobs.find_by_name(fake.slurm(), ["ok"], since=time.time() + 10 * 365 * 86400) == []
 
 
 def test_nothing_asked_costs_nothing() -> None:
     slurm = FakeSlurm().slurm()
-    assert lookup.find_by_id(slurm, []) == {}
-    assert lookup.find_by_name(slurm, [], since=0) == []
+    assert jobs.find_by_id(slurm, []) == {}
+    assert jobs.find_by_name(slurm, [], since=0) == []
     assert slurm.commands == 0
 
 
 def test_bad_input_names_the_option() -> None:
     with pytest.raises(RankzeroError, match="job_id: '7; rm' is not a Slurm job id"):
-        lookup.find_by_id(FakeSlurm().slurm(), ["7; rm"])
+        jobs.find_by_id(FakeSlurm().slurm(), ["7; rm"])
     with pytest.raises(RankzeroError, match="comma"):
-        lookup.find_by_name(FakeSlurm().slurm(), ["a,b"], since=0)
+        jobs.find_by_name(FakeSlurm().slurm(), ["a,b"], since=0)
 
 
 def test_host_lists_are_expanded_by_slurm() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics, parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import short_list
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SACCT_COLUMNS, SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SACCT_COLUMNS, SQUEUE_COLUMNS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres, Submitted
 from tests.unit.slurm.recorded import recorded
 

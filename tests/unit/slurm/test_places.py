@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import places
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.places import Mounted, Places
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.storage import Mounted, Places
 from tests.unit.slurm.recorded import FakeSlurm, said
 
 #: Lines as the kernel writes them: root on a disk, /home from a server, /scratch on another disk, a blank in a name.
@@ -24,7 +24,7 @@ MOUNTINFO = """\
 33 22 0:41 / /with\\040blank rw - lustre 10.0.0.1@o2ib:/fs rw
 34 30 0:42 / /home rw - nfs4 other:/export/home rw
 """
-MOUNTS = places.parse_mounts(MOUNTINFO)
+MOUNTS = storage.parse_mounts(MOUNTINFO)
 # quota -wp, as its manual page shows it. No file system with quotas was at hand to record it.
 QUOTA = """\
 Disk quotas for user eve (uid 1000):
@@ -45,30 +45,30 @@ Disk quotas for user eve (uid 1000):
     ],
 )
 def test_the_mount_of_a_path(path: str, source: str) -> None:
-    found = places.mount_of(path, MOUNTS)
+    found = storage.mount_of(path, MOUNTS)
     assert found is not None and found.source == source
 
 
 def test_what_this_host_has_for_itself() -> None:
     here = socket.gethostname()
-    assert places.alone("/home/eve", MOUNTS) is None
-    assert places.alone("/scratch/eve", MOUNTS) is None, "a mount of its own may be the one that is exported"
-    assert places.alone("/srv/eve", MOUNTS) == f"it is on the root file system of {here} (ext4)"
-    assert places.alone("/srv/eve", MOUNTS, "# none\n/srv 10.0.0.0/8(rw)\n") is None
-    assert places.alone("/dev/shm/x", MOUNTS) == f"it is in the memory of {here} (tmpfs)"
-    assert places.alone("/srv", []) is None
+    assert storage.alone("/home/eve", MOUNTS) is None
+    assert storage.alone("/scratch/eve", MOUNTS) is None, "a mount of its own may be the one that is exported"
+    assert storage.alone("/srv/eve", MOUNTS) == f"it is on the root file system of {here} (ext4)"
+    assert storage.alone("/srv/eve", MOUNTS, "# none\n/srv 10.0.0.0/8(rw)\n") is None
+    assert storage.alone("/dev/shm/x", MOUNTS) == f"it is in the memory of {here} (tmpfs)"
+    assert storage.alone("/srv", []) is None
 
 
 def test_quotas() -> None:
-    assert places.parse_quota(QUOTA, "server:/q") == (50000, None)
-    assert places.parse_quota(QUOTA, "/dev/vda") == (None, 9990)
-    assert places.parse_quota(QUOTA, "elsewhere") == (None, None)
-    assert places.parse_quota("", "") == (None, None)
+    assert storage.parse_quota(QUOTA, "server:/q") == (50000, None)
+    assert storage.parse_quota(QUOTA, "/dev/vda") == (None, 9990)
+    assert storage.parse_quota(QUOTA, "elsewhere") == (None, None)
+    assert storage.parse_quota("", "") == (None, None)
 
 
 @pytest.mark.parametrize(("kib", "text"), [(4, "4 KiB"), (102400, "100 MiB"), (3 * 2**20, "3 GiB"), (2**31, "2.0 TiB")])
 def test_sizes(kib: int, text: str) -> None:
-    assert places.size(kib) == text
+    assert storage.size(kib) == text
 
 
 def looking(quota: str | None = None, mounts: list[Mounted] | None = None, thorough: bool = True) -> Places:
@@ -121,15 +121,15 @@ def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("x")
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "file" / "x"), "caches": str(tmp_path / "file")}
     asked = {"roots": roots, "min_free_kib": 0, "sources": []}
-    problems, notes, _facts = places.look(FakeSlurm().slurm(), asked, thorough=False, building=False)
+    problems, notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=False)
     assert problems == [] and any(note.startswith("caches: cannot write below") for note in notes)
-    (problem,), _notes, _facts = places.look(FakeSlurm().slurm(), asked, thorough=False, building=True)
+    (problem,), _notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=True)
     assert problem.startswith("store_root: cannot write below")
 
 
 def test_what_the_nodes_are_to_mount(tmp_path: Path) -> None:
     asked = {"roots": {}, "min_free_kib": 0, "sources": [["container.mounts", "/nowhere/none"]]}
-    _problems, (note,), _facts = places.look(FakeSlurm().slurm(), asked, thorough=True)
+    _problems, (note,), _facts = storage.look(FakeSlurm().slurm(), asked, thorough=True)
     assert note.startswith("container.mounts: /nowhere/none is not on ") and "whether the nodes have it" in note
     disk = looking(mounts=[Mounted("/", "ext4", "/dev/vda")])
     (note,) = disk.source("container.image", str(tmp_path))

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import budget, parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import SQUEUE_COLUMNS
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
     LogChunk,
     Poll,
     Target,
@@ -24,8 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import (
     parse_poll,
     poll_script,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance
 
 MARKER = "@@mark"
 RUN = "/state/runs/gpt/0123456789abcdef/1"

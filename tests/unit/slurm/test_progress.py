@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Event
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.progress import Progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
 
 
 class Screen:

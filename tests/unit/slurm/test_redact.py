@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     PLAIN,
     Holding,
     Part,
@@ -24,7 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.logs import (
     unpack,
     write_archive,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.redact import Redactor, redactor_of, values_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of, values_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
 # Made of parts, so that no scanner takes this file for a leak.
 HUB = b"hf" + b"_" + b"abcdefghijklmnopqrstuvwxyz"

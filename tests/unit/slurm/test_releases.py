@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import (
     cluster,
-    lookup,
+    jobs,
     parse,
     partitions,
     reasons,
     states,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from tests.unit.slurm.recorded import FakeSlurm, recorded, said
 
 RELEASES = ["22.05", "24.11", "26.05"]
@@ -75,17 +75,17 @@ ARRAY = "22"
 
 
 def squeue(version: str) -> list[JobRecord]:
-    return lookup.query_squeue(FakeSlurm(squeue=said(recorded("states_squeue.txt", version))).slurm(), [])
+    return jobs.query_squeue(FakeSlurm(squeue=said(recorded("states_squeue.txt", version))).slurm(), [])
 
 
 def scontrol(version: str) -> list[JobRecord]:
     answer = said(recorded("states_scontrol_job.txt", version))
-    return lookup.query_scontrol(FakeSlurm(scontrol=answer).slurm(), "1")
+    return jobs.query_scontrol(FakeSlurm(scontrol=answer).slurm(), "1")
 
 
 def sacct(version: str) -> list[JobRecord]:
     slurm = FakeSlurm(sacct=said(recorded("states_sacct.txt", version))).slurm()
-    found = lookup.query_sacct(slurm, [], 0)
+    found = jobs.query_sacct(slurm, [], 0)
     assert (slurm.accounting, slurm.notes) == ("ok", [])
     return found
 
@@ -128,7 +128,7 @@ def test_arrays_and_het_jobs(version: str, source: Any) -> None:
     assert set(het.values()) == {"RUNNING"} and len(het) == 2
     if source is not scontrol:  # which shows each component under its own number
         assert set(het) == {"23+0", "23+1"}
-        assert {lookup.base_id(job_id) for job_id in het} == {"23"}
+        assert {jobs.base_id(job_id) for job_id in het} == {"23"}
 
 
 @every_release
@@ -198,7 +198,7 @@ def test_an_unknown_job_is_not_a_silent_slurm(version: str) -> None:
         scontrol=said_no["scontrol of an unknown job"],
         sacct=said_no["sacct of an unknown job"],
     ).slurm()
-    assert lookup.find_by_id(slurm, ["999999"]) == {}
+    assert jobs.find_by_id(slurm, ["999999"]) == {}
     assert slurm.accounting == "ok"
 
 
@@ -210,9 +210,9 @@ def test_a_silent_slurm_is_known_as_such(version: str) -> None:
     for name in silent:
         assert answers[name].silent or name.startswith("scontrol ping"), f"{name}: {answers[name]}"
     with pytest.raises(SlurmUnavailable):
-        lookup.query_squeue(FakeSlurm(squeue=answers["squeue without a controller"]).slurm(), [])
+        jobs.query_squeue(FakeSlurm(squeue=answers["squeue without a controller"]).slurm(), [])
     slurm = FakeSlurm(sacct=answers["sacct without a database"]).slurm()
-    assert lookup.query_sacct(slurm, [], 0) == [] and slurm.accounting == "silent"
+    assert jobs.query_sacct(slurm, [], 0) == [] and slurm.accounting == "silent"
     assert parse.parse_ping(answers["scontrol ping without a controller"].stdout) == [
         {"role": "primary", "host": "head", "up": False}
     ]

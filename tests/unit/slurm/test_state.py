@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import state
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.owned import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import safe_read, state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 
 ME = pwd.getpwuid(os.geteuid())
 
@@ -32,15 +31,15 @@ def test_what_is_missing_is_empty_and_never_asked_for(run: RunDirectory, monkeyp
     def asked(name: str, *_args: object) -> None:
         raise AssertionError(f"{name} was asked for")
 
-    monkeypatch.setattr(beneath, "sync", asked)
+    monkeypatch.setattr(safe_read, "sync", asked)
     assert (run.claim(), run.started(), run.outcome(), run.events(), run.text("a/b")) == (None, None, None, [], "")
     assert RunDirectory(run.path + "0").events() == []
 
 
 def test_asking_anew_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    beneath.sync(str(tmp_path / "missing"))
-    monkeypatch.setattr(beneath, "_libc", object())  # a C library without statx
-    beneath.sync(str(tmp_path))
+    safe_read.sync(str(tmp_path / "missing"))
+    monkeypatch.setattr(safe_read, "_libc", object())  # a C library without statx
+    safe_read.sync(str(tmp_path))
 
 
 def test_every_folder_from_the_state_root_down_and_every_file_counts(run: RunDirectory, tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_a_group_may_write_only_where_it_is_the_owners_alone(
 
     def group(name: str, members: list[str]) -> Any:
         monkeypatch.setattr(
-            beneath.grp, "getgrgid", lambda _gid: type("group", (), {"gr_name": name, "gr_mem": members})
+            safe_read.grp, "getgrgid", lambda _gid: type("group", (), {"gr_name": name, "gr_mem": members})
         )
         return RunDirectory(run.path).outcome
 
@@ -79,7 +78,7 @@ def test_a_group_may_write_only_where_it_is_the_owners_alone(
         with pytest.raises(Untrusted, match="can be written by the group"):
             group(name, members)()
     with monkeypatch.context() as patched:
-        patched.setattr(beneath.os, "listxattr", lambda _descriptor: ["system.posix_acl_access"])
+        patched.setattr(safe_read.os, "listxattr", lambda _descriptor: ["system.posix_acl_access"])
         with pytest.raises(Untrusted):
             group(ME.pw_name, [])()
 
@@ -164,14 +163,14 @@ def test_nobody_else_may_write_what_we_make_whatever_the_umask(tmp_path: Path, u
     tmp_path.chmod(0o2775)  # a project's folder
     before = os.umask(umask)
     try:
-        state.write(f"{tmp_path}/state/sets/a/b.json", "{}")
-        state.create(f"{tmp_path}/state/sets/a/c.json", "{}")
+        state_files.write(f"{tmp_path}/state/sets/a/b.json", "{}")
+        state_files.create(f"{tmp_path}/state/sets/a/c.json", "{}")
         RunDirectory(f"{tmp_path}/state/sets").record("intent")
     finally:
         os.umask(before)
     made = list((tmp_path / "state").rglob("*"))
     assert len(made) == 5 and not [path for path in made if path.stat().st_mode & 0o022]
-    assert state.document(state.own(f"{tmp_path}/state"), "sets/a/b.json") == {}
+    assert state_files.document(state_files.own(f"{tmp_path}/state"), "sets/a/b.json") == {}
 
 
 @pytest.mark.parametrize(
@@ -188,10 +187,10 @@ def test_a_job_writes_nothing_that_a_group_of_several_may_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int, setgid: bool, private: bool, inherited: int
 ) -> None:
     tmp_path.chmod(0o2755 if setgid else 0o755)
-    monkeypatch.setattr(state, "is_private_group", lambda _uid, _gid: private)
+    monkeypatch.setattr(state_files, "is_private_group", lambda _uid, _gid: private)
     before = os.umask(umask)
     try:
-        with state.closed_to_groups(str(tmp_path)):
+        with state_files.closed_to_groups(str(tmp_path)):
             (tmp_path / "claim").write_text("1 lab 7")
             seen = os.umask(0o022)
             os.umask(seen)
@@ -205,8 +204,8 @@ def test_a_job_writes_nothing_that_a_group_of_several_may_change(
 def test_a_state_root_over_a_link(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "link").symlink_to("state")
-    state.write(f"{tmp_path}/state/cache/a.json", '{"a": 1}')
-    assert state.document(state.own(f"{tmp_path}/link"), "cache/a.json") == {"a": 1}
+    state_files.write(f"{tmp_path}/state/cache/a.json", '{"a": 1}')
+    assert state_files.document(state_files.own(f"{tmp_path}/link"), "cache/a.json") == {"a": 1}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another user can be made by root only")
@@ -222,8 +221,8 @@ def test_what_belongs_to_another_user_decides_nothing(run: RunDirectory, tmp_pat
     other = RunDirectory(run.path)
     assert other.foreign and other.outcome() == {"success": True}, "data of one other user can be looked at"
     with pytest.raises(Untrusted, match="belongs to user 60012"):
-        state.own(f"{tmp_path}/state")
+        state_files.own(f"{tmp_path}/state")
     os.symlink(f"{tmp_path}/state", f"{tmp_path}/link")
     os.chown(f"{tmp_path}/link", 60013, -1, follow_symlinks=False)
     with pytest.raises(Untrusted, match="over the link"):
-        state.of(f"{tmp_path}/link")
+        state_files.of(f"{tmp_path}/link")

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.attach import Start, Starter, step_argv
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import ask_slurm, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import Target, parse_poll, poll_script
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import RUNTIME
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.start_step import Start, Starter, step_argv
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Target, parse_poll, poll_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
 from tests.unit.slurm.test_launches import KEY, NOW, entry, make_run, started
 

@@ -15,7 +15,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_wait
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.runs import WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 STARTED = {"job_id": "7", "attempt": 0, "nodes": ["node01"]}

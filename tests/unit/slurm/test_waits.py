@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.listing import HEAD, listing
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import Poll, View, poll_script
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.waits import BATCH, IDLE, Waits
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import Watch
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.words import about, duration, moment, short_list
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.travelling import glance
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import HEAD, listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import BATCH, IDLE, Waits
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, View, poll_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance
 
 GOOD = {"attempt": 0, "success": True}
 STARTED = {"attempt": 0, "nodes": ["node01"]}

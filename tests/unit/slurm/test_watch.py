@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import JobRecord
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.metrics import Metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.poll import LogChunk, Poll, Target, View
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.watch import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import (
     CLOSING,
     HOPELESS_AFTER,
     SETTLE,
     SPENT,
     Watch,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LogChunk, Poll, Target, View
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import take
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
 from tests.unit.snapshot.trap import FILES, Trap, git
 
 
@@ -106,7 +106,7 @@ def test_a_repository_of_somebody_else_is_refused(trap: Trap, monkeypatch: pytes
         values[stat.ST_UID] = 4711
         return os.stat_result(values) if str(path) == str(trap.place / ".git") else status
 
-    monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.plugin_utils.git.os.lstat", lstat)
+    monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git.os.lstat", lstat)
     with pytest.raises(RankzeroError, match=r"git repository of another user .* belongs to uid 4711"):
         take(str(trap.place / "mine"))
 

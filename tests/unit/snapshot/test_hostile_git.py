@@ -12,8 +12,8 @@ import os
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
 from tests.unit.snapshot.trap import FILES, Trap, git
 
 HOOKS = ("post-index-change", "fsmonitor-watchman", "pre-auto-gc", "post-checkout", "reference-transaction")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import take
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
 
 
 def git(folder: Path, *arguments: str) -> None:

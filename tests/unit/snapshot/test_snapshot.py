@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import Snapshot, matcher, pack, take
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, matcher, pack, take
 
 ODD = "a b/ü 'q' \"d\" $(x)\n.py"
 

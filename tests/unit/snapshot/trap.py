@@ -11,9 +11,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import take
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
 
 FILES = ("a.txt", "b.txt", "d.txt", "dir/c.txt", "e.txt", "f.txt")
 

@@ -23,9 +23,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import squashfs
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import archive, extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.extraction import Damaged, Refused, Rules
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.extraction import Damaged, Refused, Rules
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import archive
 
 ANY = Rules(links="any", special="skip", control=True)
 INSIDE = Rules(links="inside")

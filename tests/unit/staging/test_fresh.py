@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import fresh_folder, lives, place, sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, lives, place, sweep
 
 
 def test_a_process_that_has_ended_lives_no_more_although_nobody_has_heard_of_it(tmp_path: object) -> None:

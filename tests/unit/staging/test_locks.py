@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import Busy, hold, is_held
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import locks
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import Busy, hold, is_held
 
 # A process of its own finds the collection as this one does.
 WITH_OURS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 COUNT = """
 import sys
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import locks
 for turn in range(25):
     with locks.hold(sys.argv[1], 120):
         with open(sys.argv[2]) as stream:
@@ -34,7 +34,7 @@ for turn in range(25):
 """
 HOLD = """
 import sys, time
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import locks
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import locks
 with locks.hold(sys.argv[1], 0):
     print("held", flush=True)
     time.sleep(600)

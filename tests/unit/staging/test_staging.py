@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive import unpack
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot, lacking, newest_base
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.snapshot import pack, take
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import atomic
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import unpack
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot, lacking, newest_base
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import pack, take
 
 
 @pytest.fixture
@@ -154,28 +154,28 @@ def test_somebody_else_was_first(packed: tuple[str, str], tmp_path: Path, monkey
         target.mkdir(parents=True)
         (target / "theirs").write_text("", encoding="utf-8")
 
-    monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.module_utils.staging.archive.make_read_only", slow)
+    monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.module_utils.store.archive.make_read_only", slow)
     assert unpack(packed[0], str(target), packed[1]) is False
     assert names(target.parent) == [packed[1]]
     assert names(target) == ["theirs"]
 
 
 def test_leftovers_of_dead_makers_are_swept_and_living_ones_stay(tmp_path: Path) -> None:
-    place = fresh.place()
+    place = atomic.place()
     dead = 2**22 + 7  # beyond the largest process number
-    old, new = f".b.00000000-1-1{fresh._SUFFIX}", f".c.00000000-1-1{fresh._SUFFIX}"
-    gone, mine = f".a.{place}-{dead}-1{fresh._SUFFIX}", f".d.{place}-{os.getpid()}-1{fresh._SUFFIX}"
+    old, new = f".b.00000000-1-1{atomic._SUFFIX}", f".c.00000000-1-1{atomic._SUFFIX}"
+    gone, mine = f".a.{place}-{dead}-1{atomic._SUFFIX}", f".d.{place}-{os.getpid()}-1{atomic._SUFFIX}"
     for name in (old, new, gone, mine, "finished", ".hidden"):
         (tmp_path / name / "below").mkdir(parents=True)
         (tmp_path / name).chmod(0o500)
-    past = time.time() - fresh.ABANDONED_AFTER - 60
+    past = time.time() - atomic.ABANDONED_AFTER - 60
     os.utime(tmp_path / old, (past, past))
-    assert fresh.sweep(str(tmp_path)) == sorted([gone, old])
+    assert atomic.sweep(str(tmp_path)) == sorted([gone, old])
     assert names(tmp_path) == sorted([new, mine, "finished", ".hidden"])
 
 
 def test_fresh_folder_is_gone_after_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), fresh.fresh_folder(str(tmp_path / "a" / "b")) as folder:
+    with pytest.raises(ZeroDivisionError), atomic.fresh_folder(str(tmp_path / "a" / "b")) as folder:
         Path(folder, "file").write_text("", encoding="utf-8")
         raise ZeroDivisionError
     assert names(tmp_path / "a") == []
@@ -184,7 +184,7 @@ def test_fresh_folder_is_gone_after_a_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_no_space(tmp_path: Path, code: int) -> None:
     said = r"GB and \d+ files free.*launch_cluster\.store_root"
-    with pytest.raises(RankzeroError, match=said), fresh.fresh_folder(str(tmp_path / "a" / "b")):
+    with pytest.raises(RankzeroError, match=said), atomic.fresh_folder(str(tmp_path / "a" / "b")):
         raise OSError(code, os.strerror(code))
 
 
@@ -198,20 +198,20 @@ def test_remove_a_read_only_tree(tmp_path: Path) -> None:
     (tmp_path / "a/b/c").mkdir(parents=True)
     (tmp_path / "a/b/c/file").write_text("", encoding="utf-8")
     (tmp_path / "a/link").symlink_to(tmp_path)
-    fresh.make_read_only(str(tmp_path / "a"))
-    assert fresh.remove(str(tmp_path / "a"))
-    assert not fresh.remove(str(tmp_path / "a"))
+    atomic.make_read_only(str(tmp_path / "a"))
+    assert atomic.remove(str(tmp_path / "a"))
+    assert not atomic.remove(str(tmp_path / "a"))
     assert names(tmp_path) == []
 
 
 def test_root_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("SCRATCH", "/scratch/me")
-    assert fresh.root_of("~/store/") == "/home/me/store"
-    assert fresh.root_of("$SCRATCH/store") == "/scratch/me/store"
+    assert atomic.root_of("~/store/") == "/home/me/store"
+    assert atomic.root_of("$SCRATCH/store") == "/scratch/me/store"
     for wrong in ("store", "$NOT_SET_ANYWHERE/store", "/a/$NOT_SET_ANYWHERE", ""):
         with pytest.raises(RankzeroError, match=r"store_root: .* is no absolute path"):
-            fresh.root_of(wrong)
+            atomic.root_of(wrong)
 
 
 @pytest.mark.parametrize("key", ["", "abc", "../../etc", "G" * 64])

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, tool
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import owned, stores, verified
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_read_only
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.shared import share
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.stores import Store, locate, stores_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.verified import Memory
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import stores, verified
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import make_read_only
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import share
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store, locate, stores_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
 OTHER = os.geteuid() + 4711
 
@@ -66,7 +67,7 @@ def test_a_store_that_was_made_under_umask_002_is_closed(tmp_path: Path) -> None
     path = code(store)
     for folder in (store, store / "code", path):
         folder.chmod(0o2775)
-    with pytest.raises(owned.Untrusted, match=r"store can be written by the group"):
+    with pytest.raises(ownership.Untrusted, match=r"store can be written by the group"):
         found(own(store), path)
     stores.keep_own(own(store), check_mode=True)
     assert store.stat().st_mode & 0o7777 == 0o2775
@@ -84,7 +85,7 @@ def test_what_is_closed_is_not_what_links_lead_to(tmp_path: Path) -> None:
     stores.keep_own(own(store))
     assert store.stat().st_mode & 0o777 == 0o755
     assert away.stat().st_mode & 0o777 == 0o775
-    with pytest.raises(owned.Untrusted, match="code can be written by the group"):
+    with pytest.raises(ownership.Untrusted, match="code can be written by the group"):
         (away / ("0" * 64)).mkdir()
         found(own(store), Path("0" * 64))
 
@@ -92,7 +93,7 @@ def test_what_is_closed_is_not_what_links_lead_to(tmp_path: Path) -> None:
 def test_a_store_of_another_is_refused_with_three_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "store").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: OTHER)
-    with pytest.raises(owned.Untrusted) as error:
+    with pytest.raises(ownership.Untrusted) as error:
         stores.keep_own(own(tmp_path / "store"))
     said = error.value.message
     assert f"{tmp_path}/store is not yours (owner user " in said
@@ -103,7 +104,7 @@ def test_a_store_of_another_is_refused_with_three_ways_out(tmp_path: Path, monke
 def test_a_folder_above_that_all_may_write_is_refused(tmp_path: Path) -> None:
     path = code(tmp_path / "open" / "store")
     (tmp_path / "open").chmod(0o777)
-    with pytest.raises(owned.Untrusted, match=rf"everybody may write {tmp_path}/open .*chmod \+t {tmp_path}/open"):
+    with pytest.raises(ownership.Untrusted, match=rf"everybody may write {tmp_path}/open .*chmod \+t {tmp_path}/open"):
         stores.keep_own(own(tmp_path / "open" / "store"))
     said: list[str] = []
     store = trusted(tmp_path / "open" / "store")
@@ -124,7 +125,7 @@ def test_a_store_that_a_group_shares_is_asked_for_and_opened_by_hand(tmp_path: P
     store.chmod(0o2775)
     assert found(own(store, shared=True), path) == str(path)
     path.chmod(0o777)
-    with pytest.raises(owned.Untrusted, match="can be written by everybody"):
+    with pytest.raises(ownership.Untrusted, match="can be written by everybody"):
         found(own(store, shared=True), path)
 
 
@@ -160,7 +161,7 @@ def test_a_code_tree_is_what_its_name_says_or_is_not_used(tmp_path: Path, harm: 
     memory = Memory(str(tmp_path / "state" / "cache"))
     assert found(own(tmp_path / "store"), path, memory) == str(path)
     harm(path)
-    with pytest.raises(owned.Untrusted, match=r"Nothing of it is used\. .*rm -rf"):
+    with pytest.raises(ownership.Untrusted, match=r"Nothing of it is used\. .*rm -rf"):
         found(own(tmp_path / "store"), path, memory)
     said: list[str] = []
     assert locate([trusted(tmp_path / "store")], "code", path.name, os.path.isdir, note=said.append) is None
@@ -172,7 +173,7 @@ def test_a_link_in_the_place_of_a_thing_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     (store / "code").mkdir(parents=True)
     (store / "code" / path.name).symlink_to(path)
-    with pytest.raises(owned.Untrusted, match="is a link, to"):
+    with pytest.raises(ownership.Untrusted, match="is a link, to"):
         found(own(store), path)
 
 
@@ -226,7 +227,7 @@ def test_a_tree_that_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pyt
     assert len(read) == 3
     _edited(path)
     monkeypatch.setattr(verified.time, "time", lambda: now + 60)
-    with pytest.raises(owned.Untrusted, match="another tree than its name says"):
+    with pytest.raises(ownership.Untrusted, match="another tree than its name says"):
         found(own(tmp_path / "store"), path, memory)
     assert len(read) == 4
 

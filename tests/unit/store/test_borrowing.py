@@ -17,25 +17,25 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import run as ensure_dataset
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import recipe as image_recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.options import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import (
     DATASET,
     IMAGE,
     UV_CACHE,
     UV_ENVIRONMENT,
     Options,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import run as ensure_dataset
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import recipe as image_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import ensure_packages, wanted_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.code import ensure_snapshot
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.fresh import make_read_only
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import make_read_only
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
 
 PYPROJECT = '[project]\nname = "p"\nversion = "1"\ndependencies = ["alpha"]\n'
 CONDA = {"form": "yml", "text": "dependencies: [python]\n"}

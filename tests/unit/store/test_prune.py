@@ -17,15 +17,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import prune as pruning
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging import fresh, marks
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.store import look
-from ansible_collections.rankzero.slurm.plugins.module_utils.store import prune as pruning
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import atomic
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses as marks
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
 
 # A process of its own finds the collection as this one does.
 WITH_OURS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -301,7 +302,7 @@ def test_a_launch_that_marks_while_the_prune_is_at_it_keeps_its_code(
     assert code.exists()
 
     os.utime(slot.mark, (OLD, OLD))
-    set_aside = fresh.set_aside
+    set_aside = atomic.set_aside
 
     def late(path: str) -> str | None:
         marks.touch(slot)
@@ -326,9 +327,9 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
         assert launch.stdout and launch.stdout.readline() == "asks\n"
         while not os.path.exists(slot.mark):
             time.sleep(0.01)
-        doomed = fresh.set_aside(str(code))
+        doomed = atomic.set_aside(str(code))
         assert doomed
-        fresh.delete(doomed)
+        atomic.delete(doomed)
     assert launch.communicate(timeout=60)[0] == "1\n"
 
 
@@ -379,14 +380,14 @@ def test_what_another_prune_takes_after_the_folder_was_read_is_not_there(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, left = place.thing(f"code/{'0' * 64}"), place.thing(f"code/{'1' * 64}")
-    entries = look._entries
+    entries = inventory._entries
 
     def and_then_one_goes(folder: str) -> list[os.DirEntry[str]]:
         found = entries(folder)
         if folder == str(taken.parent) and taken.exists():
-            fresh.delete(str(taken))
+            atomic.delete(str(taken))
         return found
 
-    monkeypatch.setattr(look, "_entries", and_then_one_goes)
+    monkeypatch.setattr(inventory, "_entries", and_then_one_goes)
     removed = place.prune()["removed"]
     assert [one["path"] for one in removed] == [str(left)] and not left.exists()

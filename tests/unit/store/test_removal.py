@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.store import owners, removal
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree, users
 from tests.unit.store.test_prune import DAY, NOW, Place, gone
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
@@ -29,9 +29,9 @@ def outside(tmp_path: Path) -> Iterator[Path]:
 
 
 def delete(path: Path) -> None:
-    folder = removal.open_folder(str(path.parent))
+    folder = delete_tree.open_folder(str(path.parent))
     try:
-        removal.delete_in(folder, path.name)
+        delete_tree.delete_in(folder, path.name)
     finally:
         os.close(folder)
     assert not os.path.lexists(path)
@@ -57,10 +57,10 @@ def test_a_link_in_the_place_of_the_thing_itself_goes_alone(tmp_path: Path, outs
 def test_a_folder_on_the_way_that_has_become_a_link_is_not_entered(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "store").symlink_to(outside)
     with pytest.raises(OSError, match=""):
-        removal.open_folder(str(tmp_path / "store"))
+        delete_tree.open_folder(str(tmp_path / "store"))
     for crooked in (f"{tmp_path}/../{tmp_path.name}", "relative", ""):
         with pytest.raises(OSError, match=""):
-            removal.open_folder(crooked)
+            delete_tree.open_folder(crooked)
 
 
 def test_a_folder_that_becomes_a_link_while_it_is_emptied_saves_nothing_and_takes_nothing(
@@ -78,10 +78,10 @@ def test_a_folder_that_becomes_a_link_while_it_is_emptied_saves_nothing_and_take
             (doomed / "a").symlink_to(outside)
         return found
 
-    monkeypatch.setattr(removal.os, "stat", swapping)
-    folder = removal.open_folder(str(tmp_path))
+    monkeypatch.setattr(delete_tree.os, "stat", swapping)
+    folder = delete_tree.open_folder(str(tmp_path))
     with pytest.raises(OSError, match="a"):
-        removal.delete_in(folder, "doomed")
+        delete_tree.delete_in(folder, "doomed")
     os.close(folder)
     monkeypatch.undo()
     delete(doomed)
@@ -108,20 +108,20 @@ def test_read_only_folders_go(tmp_path: Path) -> None:
     for folder in (inner, inner.parent, tmp_path / "doomed"):
         folder.chmod(0o555)
     delete(tmp_path / "doomed")
-    removal_of_nothing = removal.open_folder(str(tmp_path))
-    removal.delete_in(removal_of_nothing, "doomed")
+    removal_of_nothing = delete_tree.open_folder(str(tmp_path))
+    delete_tree.delete_in(removal_of_nothing, "doomed")
     os.close(removal_of_nothing)
 
 
 def test_only_root_prunes_for_others_and_only_for_users_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(users.os, "geteuid", lambda: 1000)
     with pytest.raises(RankzeroError, match="owners: needs root"):
-        owners.accounts(["nobody"])
-    monkeypatch.setattr(owners.os, "geteuid", lambda: 0)
+        users.accounts(["nobody"])
+    monkeypatch.setattr(users.os, "geteuid", lambda: 0)
     with pytest.raises(RankzeroError, match="'nosuchuser' is no user"):
-        owners.accounts(["nobody", "nosuchuser"])
+        users.accounts(["nobody", "nosuchuser"])
     with pytest.raises(RankzeroError, match="root's own things"):
-        owners.accounts(["root"])
+        users.accounts(["root"])
 
 
 @root_only
@@ -132,7 +132,7 @@ def test_the_prune_of_a_user_is_done_by_that_user_for_good() -> None:
         return {"ids": [*os.getresuid(), *os.getresgid()], "home": os.path.expanduser("~"), "groups": os.getgroups()}
 
     nobody = pwd.getpwnam("nobody")
-    found = owners.as_user(nobody, work)
+    found = users.as_user(nobody, work)
     assert found["ids"] == [nobody.pw_uid] * 3 + [nobody.pw_gid] * 3
     assert found["home"] == nobody.pw_dir and 0 not in found["groups"]
     assert os.geteuid() == 0
@@ -157,16 +157,16 @@ def test_one_users_failure_is_named_and_the_others_are_done() -> None:
 
     notes: list[str] = []
     with pytest.raises(RankzeroError) as caught:
-        owners.for_each(["nobody", "daemon"], work, notes.append)
+        users.for_each(["nobody", "daemon"], work, notes.append)
     assert "nobody: state_root: cannot be read" in caught.value.message
     assert caught.value.partial["removed"] == [{"path": "/x", "owner": "daemon"}] and notes == ["daemon: n"]
-    assert owners.for_each(["daemon"], work, notes.append)["bytes"] == 3
+    assert users.for_each(["daemon"], work, notes.append)["bytes"] == 3
 
 
 @root_only
 def test_a_process_that_dies_is_no_success() -> None:
     with pytest.raises(RankzeroError, match="ended from outside"):
-        owners.as_user(pwd.getpwnam("nobody"), lambda: os.kill(os.getpid(), 9))  # type: ignore[arg-type,return-value]
+        users.as_user(pwd.getpwnam("nobody"), lambda: os.kill(os.getpid(), 9))  # type: ignore[arg-type,return-value]
 
 
 def test_a_size_takes_the_longest_unused_and_no_more_than_it_must(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.submit import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation
 NOW = time.time()

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.elements import Element
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import tasks_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import results
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.sweep_request import SweepRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import tasks_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 from tests.unit.submit.bench import Bench, Cluster
 
 SWEEP = "5" * 16

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.launching import runtime_bundle
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import runtime_bundle
 from tests.unit.submit.bench import NOW, Bench
 
 # --- cancel

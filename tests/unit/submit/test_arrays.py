@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.arrays import active_ids
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
 from tests.unit.submit.bench import SILENT, Cluster
 from tests.unit.submit.grid import Grid
 

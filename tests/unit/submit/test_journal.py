@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import Claim, RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import publish_files, write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files, write_text
 
 
 @pytest.fixture

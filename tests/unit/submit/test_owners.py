@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.precheck import Checked
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.checks import Checked
 from tests.unit.submit.test_submit import Bench
 
 

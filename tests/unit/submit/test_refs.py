@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent, is_present, settle
-from ansible_collections.rankzero.slurm.plugins.module_utils.staging.publish import bundle_key, publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, is_present, settle
 
 
 def test_code_is_there_when_its_folder_is(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.launches import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.lookup import tasks_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.results import results
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import tasks_of
 from tests.unit.submit.grid import Grid
 
 

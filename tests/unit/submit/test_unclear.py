@@ -17,8 +17,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError, SlurmError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.journal import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from tests.unit.submit.bench import NOW, SILENT, Bench, dead_pid
 
 # --- intents without an id

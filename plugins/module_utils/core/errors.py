@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one exception family of the collection.
+
+The library raises; only the edge (`edge.py` in a module, an action plugin on the controller) turns an error into a
+failed result. An error carries what is already known (`partial`), so that a failure never loses a job id.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
+
+
+class RankzeroError(Exception):
+    """Something a user can act on. `message` names the option, the value, what is allowed and what to do.
+
+    It quotes what files and other programs say, and it is printed: so it is made printable here, for all of them.
+    """
+
+    def __init__(self, message: str, **partial: object) -> None:
+        self.message = printable_lines(message)
+        super().__init__(self.message)
+        self.partial = partial
+
+
+class SpecError(RankzeroError):
+    """One or more mistakes in a job spec, reported together. `problems` has one sentence a mistake."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        count = len(problems)
+        head = "1 mistake in the job spec" if count == 1 else f"{count} mistakes in the job spec"
+        super().__init__(head + ":\n" + "\n".join(f"  - {problem}" for problem in problems), problems=problems)
+
+
+class SlurmError(RankzeroError):
+    """A Slurm command failed for a reason that trying again will not mend."""
+
+
+class SlurmUnavailable(SlurmError):
+    """Slurm did not answer (slurmctld or slurmdbd silent, time-out): nothing may be concluded about any job."""
+
+
+class SlurmMissing(SlurmError):
+    """The Slurm commands are not on this host."""

@@ -1,0 +1,246 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading what somebody else may have put there: nothing here follows a link, waits, or reads more than it was told to.
+
+Any name below a folder may be a link to a file that only the reader may read, a pipe that nobody writes to, a device,
+or a file without an end. `Beneath(root)` reads carefully, and what it reads is its owner's word. `Beneath(root, owner)`
+reads nothing that anybody but that owner (or root) could have written: see `Untrusted`.
+
+File systems of several hosts (NFS, Lustre, FUSE) remember that a name was missing, and a file's size. So a name is
+looked for in the listing of its folder and never asked for while it is missing, and sizes are asked anew (statx(2),
+AT_STATX_FORCE_SYNC).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import grp
+import hashlib
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted, flaw
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# More names than this in one folder of somebody else were put there to keep the reader busy.
+MOST_NAMES = 20000
+# Attributes that hold access control lists: with one, a group's right to write may be the right of others.
+_ACLS = ("system.posix_acl_access", "system.nfs4_acl")
+_FORCE_SYNC, _SIZE = 0x2000, 0x200
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class File:
+    """A regular file. `changed`: when its content, owner or mode last changed (ctime), in epoch seconds of the file
+    system; no user can set it. `data`: its beginning, as far as it was asked for.
+    """
+
+    path: str
+    size: int
+    changed: float
+    data: bytes = b""
+    sha256: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Beneath:
+    """What lies beneath one folder, which is itself no link. `owner`: the user who alone (with root) may have written
+    it; None where that is judged elsewhere.
+    """
+
+    root: str
+    owner: int | None = None
+
+    @contextlib.contextmanager
+    def folder(self, relative: str = "") -> Iterator[int]:
+        """A descriptor of a folder, reached without links. Raises OSError, `Untrusted`."""
+        descriptor = os.open(self.root, _FOLDER)
+        try:
+            place = self.root
+            self._check(place, descriptor)
+            for part in relative.split("/"):
+                if part in ("", "."):
+                    continue
+                place = os.path.join(place, part)
+                inner = self._open(descriptor, part, _FOLDER, place)
+                os.close(descriptor)
+                descriptor = inner
+                self._check(place, descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def stream(self, relative: str) -> Iterator[IO[bytes]]:
+        """A regular file, to read it. Raises OSError, `Untrusted`."""
+        with self.opened(relative) as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
+            yield stream
+
+    @contextlib.contextmanager
+    def opened(self, relative: str) -> Iterator[int]:
+        """A descriptor of a regular file, to read it. Raises OSError, `Untrusted`."""
+        parent, name = os.path.split(relative)
+        path = os.path.join(self.root, relative)
+        with self.folder(parent) as folder:
+            if name not in os.listdir(folder):
+                raise FileNotFoundError(2, "No such file or directory", path)
+            sync(name, folder)
+            descriptor = self._open(folder, name, _FILE, path)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Untrusted(f"{path} is no regular file, so nothing is read from it. Remove it.")
+            self._check(path, descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def whole(self, relative: str, most: int) -> bytes:
+        """All of a regular file of at most `most` bytes. Raises OSError, `Untrusted`."""
+        with self.stream(relative) as stream:
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise Untrusted(
+                f"{os.path.join(self.root, relative)} has more than {most} bytes, which nothing of ours writes there. "
+                "Nothing of it is believed; remove it."
+            )
+        return data
+
+    def names(self, relative: str) -> list[str]:
+        """The names in a folder, sorted; none where it cannot be read. Raises `Untrusted`."""
+        try:
+            with self.folder(relative) as folder, os.scandir(folder) as entries:
+                found = []
+                for entry in entries:
+                    found.append(entry.name)
+                    if self.owner is None and len(found) >= MOST_NAMES:
+                        break
+                return sorted(found)
+        except OSError:
+            return []
+
+    def folders(self, relative: str) -> list[str]:
+        """The names of the folders in a folder that are not hidden; links are none."""
+        found = []
+        with contextlib.suppress(OSError), self.folder(relative) as folder:
+            for name in self.names(relative):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) and not name.startswith("."):
+                    found.append(name)
+        return found
+
+    def file(self, relative: str, most: int) -> File | None:
+        """A regular file with its first `most` bytes, and their digest where that is all of it. What cannot be read is
+        not there.
+        """
+        try:
+            with self.stream(relative) as stream:
+                status = os.fstat(stream.fileno())
+                data = stream.read(most)
+        except (OSError, Untrusted):
+            return None
+        digest = hashlib.sha256(data).hexdigest() if status.st_size <= most else ""
+        return File(relative, status.st_size, status.st_ctime, data, digest)
+
+    def text(self, relative: str, most: int) -> str:
+        found = self.file(relative, most)
+        return found.text if found else ""
+
+    def _open(self, folder: int, name: str, flags: int, path: str) -> int:
+        try:
+            return os.open(name, flags, dir_fd=folder)
+        except OSError:
+            if self.owner is not None and _is_link(name, folder):
+                raise Untrusted(f"{path} is a link, and nothing of ours is one. Remove it.") from None
+            raise
+
+    def _check(self, path: str, descriptor: int) -> None:
+        if self.owner is None:
+            return
+        why = weakness(descriptor, self.owner)
+        if why:
+            raise Untrusted(f"{path} {why}: nothing of it is believed. {remedy(self.root, why, self.owner)}")
+
+
+def weakness(descriptor: int, owner: int) -> str:
+    """Why somebody else than `owner` and root could have written an open file or folder, as the end of a sentence;
+    empty where nobody could.
+    """
+    status = os.fstat(descriptor)
+    why = flaw(status, Trust(frozenset({owner})))
+    # Where everybody has a group of his own the usual umask is 002, and that group's right is only its owner's.
+    private = status.st_uid == owner and not status.st_mode & stat.S_IWOTH and is_private_group(owner, status.st_gid)
+    return "" if why and private and not _has_list(descriptor) else why
+
+
+def remedy(root: str, why: str, owner: int) -> str:
+    """What the owner of a folder does about such a file."""
+    if why.startswith("belongs"):
+        return f"Find out how it came there, and remove it. All that is not yours: find {root} ! -user {owner}"
+    return (
+        f"If you can answer for all that lies in {root} (find {root} ! -user {owner}), close it to others and go on: "
+        f"chmod -R go-w {root}"
+    )
+
+
+def is_private_group(uid: int, gid: int) -> bool:
+    """Whether a group is a user's alone: it has the user's name, is the user's own, and has no other members."""
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+
+
+def _has_list(descriptor: int) -> bool:
+    """Whether an access control list may give the right of a file's group to others."""
+    with contextlib.suppress(OSError):
+        return any(name in _ACLS for name in os.listxattr(descriptor))
+    return False
+
+
+def _is_link(name: str, folder: int) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    return False
+
+
+@contextlib.contextmanager
+def regular(path: str) -> Iterator[IO[bytes]]:
+    """A regular file that somebody names, to read it: links are followed, and a pipe or a device is not waited for.
+    Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(22, "is no regular file")
+        yield stream
+
+
+def is_listed(path: str) -> bool:
+    """Whether a file's folder names it."""
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path) or ".")
+    except OSError:
+        return False
+
+
+def sync(path: str, folder: int = -100) -> None:
+    """Ask the server for a file's attributes, so that the next look at it sees its true size. Never fails. `folder`: a
+    descriptor that `path` is relative to.
+    """
+    statx = getattr(_libc, "statx", None)
+    if statx is not None:  # glibc before 2.28 has none
+        flags = _FORCE_SYNC | 0x100  # AT_SYMLINK_NOFOLLOW
+        statx(folder, os.fsencode(path), flags, _SIZE, ctypes.create_string_buffer(256))

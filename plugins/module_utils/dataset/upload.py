@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A dataset that the controller sends, in pieces: what has come is found again after any interruption."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Place
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
+
+
+class Sent(Source):
+    """All pieces have come."""
+
+    def __init__(self, files: Iterable[File], said: str) -> None:
+        self.items = [Item(file.path, file.size, file.sha256) for file in files]
+        self.said = said
+
+    def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        return [item for item in self.items if wanted(item.path)]
+
+    def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
+        for item in items:
+            # An empty one travels in no piece.
+            with open(parts.growing(item), "ab") as stream:
+                if stream.tell() != item.size:
+                    raise RankzeroError(
+                        f"src: {item.path} has come only in part ({stream.tell()} bytes of {item.size}): run again"
+                    )
+        return list(items)
+
+
+def take(place: Place, piece: str, entries: Sequence[Sequence[Any]]) -> int:
+    """Append a piece, which holds for each entry (path, sha256, size, offset, length) so many bytes; how many in all.
+
+    Raises RankzeroError where the files here have grown otherwise meanwhile, and OSError.
+    """
+    parts = Parts(os.path.join(place.partial, "parts"))
+    total = 0
+    with open(piece, "rb") as stream:
+        for path, sha256, size, offset, length in entries:
+            target = parts.growing(Item(plain(path), size, sha256))
+            with open(target, "ab") as out:
+                if out.tell() != offset:
+                    raise RankzeroError(
+                        f"src: {path} has {out.tell()} bytes on the cluster, where {offset} were: another run sends "
+                        "it, too. Wait for its end and run again"
+                    )
+                content = stream.read(length)
+                if len(content) != length:
+                    raise RankzeroError(f"src: a piece of {path} came only in part: run again")
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            total += length
+    return total

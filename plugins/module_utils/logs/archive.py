@@ -1,0 +1,385 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Logs of all ranks, from the cluster to a folder here, new bytes only, one archive a round trip.
+
+The cluster's half (`collect`, `plan`, `write_archive`) knows what the folder here has: for each file an offset and a
+digest of the bytes just before it. Where those bytes are still the same, what follows is new; where they are not, the
+file was truncated, rotated or rewritten and is fetched whole. The controller's half (`holdings`, `unpack`) believes
+nothing of what an archive says about paths. Content is bytes throughout: binary and invalid UTF-8 are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import IO, Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Plain, Redactor
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import JOURNAL, RunDirectory
+
+# Bytes before an offset that must be unchanged for the rest to count as new.
+CHECKED = 1024
+# Bytes of one archive; more logs take more round trips, and no side holds more than this at a time.
+ROUND_BYTES = 64 * 1024 * 1024
+BLOCK = 256 * 1024
+# A request that moves nothing: it only tells which launch is meant.
+LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 0, "folder": None}
+# The beginning of a log of which only the end is fetched lies beside it, under its name with this.
+HEAD = ".head"
+# How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
+INDEX = ".fetched.json"
+# Whose logs lie here: `origin_of` their run directory. Beside the log folder here.
+ORIGIN = ".origin"
+PLAIN = Plain()
+_RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the folder here has of one file: all up to `offset` of the original; its last `length` bytes are hashed."""
+
+    offset: int
+    length: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: what was fetched before is replaced.
+
+    `source`: the log that they are of, where that is not `path`, the file that they go to.
+    """
+
+    path: str
+    start: int
+    bytes: int
+    size: int
+    restart: bool
+    source: str = ""
+
+    @property
+    def origin(self) -> str:
+        return self.source or self.path
+
+
+def safe_path(path: str) -> bool:
+    """True for a relative path that stays below its folder, in plain text."""
+    parts = path.split("/")
+    return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
+
+
+def rank_of(path: str) -> int | None:
+    """The rank whose log this is, in either style of names (rank-0003.log, job.123.node01.3.out); None for others."""
+    match = _RANK_LOG.fullmatch(path.rpartition("/")[2])
+    return int(match.group(1) or match.group(2)) if match else None
+
+
+def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
+    """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
+    found: list[tuple[str, int]] = []
+    warnings: list[str] = []
+    for folder, folders, names in os.walk(logs_dir) if not os.path.islink(logs_dir) else ():
+        folders.sort()
+        for name in sorted(names):
+            full = os.path.join(folder, name)
+            path = os.path.relpath(full, logs_dir)
+            # A log that was looked at while it grew would end where it ended then.
+            sync(full)
+            try:
+                status = os.lstat(full)
+            except OSError:
+                continue
+            if not stat.S_ISREG(status.st_mode) or path == INDEX:
+                continue
+            if not safe_path(path):
+                warnings.append(f"left out a log whose name is no plain text: {path!a}")
+            elif not os.access(full, os.R_OK):
+                warnings.append(f"left out {path}: no permission to read it")
+            else:
+                found.append((path, status.st_size))
+    return found, warnings
+
+
+def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN) -> str:
+    return hashlib.sha256(redactor.read(stream, end - length, length)).hexdigest()
+
+
+def _continues(logs_dir: str, path: str, size: int, held: Holding, redactor: Redactor) -> bool:
+    """Whether the file on the cluster still begins with what was fetched of it."""
+    if not 0 <= held.length <= held.offset <= size:
+        return False
+    with Beneath(logs_dir).stream(path) as stream:
+        return _digest(stream, held.offset, held.length, redactor) == held.digest
+
+
+def plan(
+    logs_dir: str,
+    files: Sequence[tuple[str, int]],
+    have: Mapping[str, Holding],
+    *,
+    tail_bytes: int = 0,
+    head_bytes: int = 0,
+    budget: int = ROUND_BYTES,
+    redactor: Redactor = PLAIN,
+) -> tuple[list[Part], bool]:
+    """What to move now, at most `budget` bytes, and whether more is left for another round.
+
+    `tail_bytes`: of a file with more new bytes than that only the end is moved (0 moves all); `head_bytes`: then the
+    beginning too, into a file of its own.
+    """
+    parts: list[Part] = []
+    for path, size in files:
+        held = have.get(path)
+        restart = held is None or not _continues(logs_dir, path, size, held, redactor)
+        start = 0 if restart or held is None else held.offset
+        if tail_bytes and size - start > tail_bytes:
+            start, restart = size - tail_bytes, True
+            head = min(head_bytes, start)
+            there = have.get(path + HEAD)
+            known = there is not None and there.offset == head and _continues(logs_dir, path, size, there, redactor)
+            if head and not known and budget > 0:
+                parts.append(Part(path + HEAD, 0, min(head, budget), size, True, path))
+                budget -= min(head, budget)
+        if start == size and not restart:
+            continue
+        if budget <= 0:
+            return parts, True
+        count = min(size - start, budget)
+        parts.append(Part(path, start, count, size, restart))
+        budget -= count
+        if start + count < size:
+            return parts, True
+    return parts, False
+
+
+class _Exactly(io.RawIOBase):
+    """Reads exactly `count` bytes from `start` on, without secrets: a file that shrinks meanwhile is filled with zeros
+    (`missing` says how many).
+    """
+
+    def __init__(self, stream: IO[bytes], start: int, count: int, redactor: Redactor) -> None:
+        super().__init__()
+        self.stream = stream
+        self.redactor = redactor
+        self.at = start
+        self.left = count
+        self.missing = 0
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self.left if size < 0 else min(size, self.left)
+        data = self.redactor.read(self.stream, self.at, wanted)
+        self.at += wanted
+        if len(data) < wanted:
+            self.missing += wanted - len(data)
+            data += b"\0" * (wanted - len(data))
+        self.left -= len(data)
+        return data
+
+
+def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: Redactor = PLAIN) -> list[Part]:
+    """Write the bytes of `parts` to `target` (tar.gz, mode 0600). Returns the parts as they could be read."""
+    written = []
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # Level 1: logs shrink five-fold even so, and the login node is shared.
+    with (
+        os.fdopen(descriptor, "wb") as raw,
+        gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for part in parts:
+            entry = tarfile.TarInfo(part.path)
+            entry.size = part.bytes
+            with Beneath(logs_dir).stream(part.origin) as stream:
+                reader = _Exactly(stream, part.start, part.bytes, redactor)
+                archive.addfile(entry, reader)
+                written.append(replace(part, bytes=part.bytes - reader.missing))
+    return written
+
+
+def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool, redactor: Redactor = PLAIN) -> dict[str, Any]:
+    """The module's half of one round: {"parts", "more", "notes", "archive", "archive_bytes"}.
+
+    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}; the archive gets a
+    folder of its own (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller
+    removes it.
+    """
+    have = {path: Holding(**held) for path, held in request["have"].items()}
+    files, notes = collect(logs_dir)
+    archive, size = None, 0
+    try:
+        parts, more = plan(
+            logs_dir,
+            files,
+            have,
+            tail_bytes=request["tail_bytes"],
+            head_bytes=request.get("head_bytes", 0),
+            budget=request["budget"],
+            redactor=redactor,
+        )
+        if write and parts:
+            archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request["folder"]), "logs.tar.gz")
+            parts = write_archive(logs_dir, parts, archive, redactor)
+            size = os.path.getsize(archive)
+    except (OSError, Untrusted) as error:
+        raise RankzeroError(f"the logs in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
+    return {
+        "parts": [asdict(part) for part in parts],
+        "more": more,
+        "notes": notes,
+        "archive": archive,
+        "archive_bytes": size,
+    }
+
+
+def origin_of(run_dir: str) -> str:
+    """16 hex digits by which one run directory is told from another of the same name, key and generation: by its path
+    and its first record. Another cluster, or another state root, has such a one.
+    """
+    first, newline, _rest = RunDirectory(run_dir).text(JOURNAL, state_files.JOURNAL_BYTES).partition("\n")
+    return hashlib.sha256(os.fsencode(f"{run_dir}\0{first}{newline}")).hexdigest()[:16]
+
+
+# -- the controller's half --------------------------------------------------------------------------------------------
+
+
+def place_of(folder: str, origin: str = "") -> str:
+    """The folder for the logs of a run: `folder`/logs, or one beside it where that is another run's (`mark`)."""
+    marked = None
+    with contextlib.suppress(OSError), open(os.path.join(folder, ORIGIN), encoding="utf-8") as stream:
+        marked = stream.read()
+    if origin and not re.fullmatch(r"[0-9a-f]{16}", origin):
+        raise RankzeroError(f"the cluster gave {origin[:40]!a} for the origin of its logs; nothing was fetched")
+    if origin and marked not in (None, origin):
+        folder = f"{folder}-{origin[:8]}"
+    return os.path.join(folder, "logs")
+
+
+def mark(place: str, origin: str) -> None:
+    """Say whose logs are in a folder that `place_of` gave. Raises OSError."""
+    target = os.path.join(os.path.dirname(place), ORIGIN)
+    if not os.path.exists(target):
+        os.makedirs(place, exist_ok=True)
+        with open(target, "w", encoding="utf-8") as stream:
+            stream.write(origin)
+
+
+def read_index(dest: str) -> dict[str, int]:
+    """Bytes left out at the beginning of the files here, by path. A missing or torn index means that none were."""
+    try:
+        with open(os.path.join(dest, INDEX), encoding="utf-8") as stream:
+            index = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(index, dict):
+        return {}
+    return {path: skipped for path, skipped in index.items() if isinstance(skipped, int) and skipped > 0}
+
+
+def write_index(dest: str, index: Mapping[str, int]) -> None:
+    """Keep `index` whole or not at all; none at all where nothing was left out."""
+    target = os.path.join(dest, INDEX)
+    if not index:
+        if os.path.exists(target):
+            os.unlink(target)
+        return
+    with open(target + ".tmp", "w", encoding="utf-8") as stream:
+        json.dump(dict(index), stream, sort_keys=True, indent=1)
+    os.replace(target + ".tmp", target)
+
+
+def holdings(dest: str) -> dict[str, Holding]:
+    """What the folder here has of each file, read from the files themselves: whoever edits one gets it anew."""
+    index = read_index(dest)
+    found = {}
+    for path, size in collect(dest)[0]:
+        length = min(size, CHECKED)
+        with open(os.path.join(dest, path), "rb") as stream:
+            found[path] = Holding(index.get(path, 0) + size, length, _digest(stream, size, length))
+    return found
+
+
+@contextlib.contextmanager
+def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tuple[Part, IO[bytes]]]]:
+    """The parts with their bytes. Raises `RankzeroError` where the archive is not what the manifest says."""
+    rules = extraction.Rules(members=len(parts) + 1, size=ROUND_BYTES)
+    try:
+        with extraction.tar(archive) as tar:
+            members = extraction.check(extraction.of_tar(tar, rules), rules, 0)
+            for number, member in enumerate(members):
+                part = parts[number] if number < len(parts) else None
+                found = (member.kind, member.name)
+                if part is None or found != (extraction.FILE, part.path) or not 0 <= part.bytes <= member.size:
+                    raise extraction.Refused(f"{member.name!a}")
+            if len(members) < len(parts):
+                raise extraction.Damaged("not all of it is there")
+            opened = (tar.extractfile(member.source) for member in members)
+            yield zip(parts, (stream for stream in opened if stream is not None))
+    except extraction.Refused as error:
+        raise RankzeroError(f"the log archive holds what was not asked for ({error}); nothing of it is used") from error
+    except extraction.Damaged as error:
+        raise RankzeroError(
+            f"the log archive ends early ({error}): the connection cut it short; run the task again"
+        ) from error
+
+
+def _place(dest: str, path: str) -> str:
+    """The file for `path` below `dest`, its folder made. Raises `RankzeroError` where a link leads out of it."""
+    target = os.path.join(dest, *path.split("/"))
+    folder = os.path.dirname(target)
+    os.makedirs(folder, exist_ok=True)
+    inside = os.path.realpath(dest)
+    if os.path.commonpath([inside, os.path.realpath(folder)]) != inside or os.path.islink(target):
+        raise RankzeroError(f"{target} is a link that leads elsewhere; remove it, then fetch the logs again")
+    return target
+
+
+def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
+    """Put the bytes of an archive into the files below `dest`. Returns how many there were."""
+    for part in parts:
+        if not safe_path(part.path) or part.path == INDEX:
+            raise RankzeroError(f"the cluster named a log {part.path!a}, which does not stay in {dest}; none is kept")
+    index = read_index(dest)
+    moved = 0
+    os.makedirs(dest, exist_ok=True)
+    with _members(archive, parts) as members:
+        for part, stream in members:
+            target = _place(dest, part.path)
+            if part.restart:
+                with open(target + ".part", "wb") as fresh:
+                    moved += _copy(stream, fresh, part.bytes)
+                os.replace(target + ".part", target)
+                index.pop(part.path, None)
+                if part.start:
+                    index[part.path] = part.start
+            else:
+                with open(target, "ab") as grown:
+                    moved += _copy(stream, grown, part.bytes)
+    write_index(dest, index)
+    return moved
+
+
+def _copy(source: IO[bytes], target: IO[bytes], count: int) -> int:
+    before = target.tell()
+    remaining = count
+    while remaining:
+        block = source.read(min(remaining, BLOCK))
+        if not block:
+            raise extraction.Damaged(f"{remaining} bytes are missing")
+        target.write(block)
+        remaining -= len(block)
+    return target.tell() - before

@@ -1,0 +1,283 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The launch check-list of a run (R7), from the ends of its ranks' logs: did all start, over which network, do they
+make steps, was the model saved; and whether a running job stands still, and who is behind. Pure but for `read_ends`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+
+RANKS_NAMED = 8
+# A rank says who it is in its first lines; the last losses are in its last.
+HEAD_BYTES, TAIL_BYTES = 65536, 262144
+# Without a step after so many seconds something is wrong at the start: a download, a rendezvous, a compilation.
+FIRST_STEP = 600
+_BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
+_HOST = re.compile(r"^\[rankzero\] RANK=\d+ .*\bhost=(\S+)", re.MULTILINE)
+# NCCL says this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
+_NETWORK = re.compile(r"NCCL INFO (?:NET/(\w+) ?: Using|Using network (\w+))")
+_SAVED = re.compile(
+    r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
+    r"|sav(?:ing|ed) (?:the )?(?:model |weights )?(?:checkpoint )?(?:to|at|in|into) \S"
+    r"|saving checkpoint at iteration|checkpoint .* (?:written|saved)",
+    re.IGNORECASE,
+)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+# How long a step took, in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
+_STEP_TIMES = (
+    (re.compile(r"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{0,12}?\(ms\)\D{0,4}([\d.]+)", re.I), 0.001),
+    (re.compile(r"\b([\d.]+) ?ms\b"), 0.001),
+    (re.compile(r"\b([\d.]+) ?s/(?:it|step|iter)"), 1.0),
+    (re.compile(r"(?:step|iter(?:ation)?)[_ ]time[\"']?\s*[:=]\s*([\d.]+)(?:s\b)?", re.I), 1.0),
+)
+_RATE = re.compile(r"\b([\d.]+) ?(?:it|steps?|iter)/s")
+
+
+@dataclass(frozen=True)
+class RankLog:
+    """The two ends of a rank's log as text, and when it was last written (epoch seconds)."""
+
+    head: str
+    tail: str
+    modified: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One line of the check-list. `ok`: None where it cannot be said (yet)."""
+
+    question: str
+    answer: str
+    ok: bool | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"question": self.question, "answer": self.answer, "ok": self.ok}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The newest step of a rank. `seconds`: the median time of a step, None where nothing tells it."""
+
+    step: int
+    total: int | None
+    seconds: float | None
+    at: float
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A job that stands still. `age`, `median`: seconds; `behind`: the ranks, `nodes`: whose GPUs are idle."""
+
+    age: float
+    median: float
+    step: int
+    behind: tuple[int, ...]
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        text = (
+            f"no step for {self.age:.0f} s, {self.age / self.median:.0f} times the median step of {self.median:.3g} s"
+        )
+        if self.behind:
+            text += f"; behind: rank{'s' if len(self.behind) > 1 else ''} {_few(self.behind)}"
+        if self.nodes:
+            text += f"; GPUs idle while the others' are busy: {', '.join(self.nodes[:RANKS_NAMED])}"
+        return text
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "age": round(self.age, 1), "median": round(self.median, 4), "step": self.step,
+            "behind": list(self.behind), "nodes": list(self.nodes), "message": self.sentence,
+        }  # fmt: skip
+
+
+def read_ends(path: str) -> RankLog:
+    """The first and the last bytes of a log; empty where it cannot be read."""
+    try:
+        with regular(path) as stream:
+            status = os.fstat(stream.fileno())
+            head = stream.read(HEAD_BYTES)
+            stream.seek(max(0, status.st_size - TAIL_BYTES))
+            tail = stream.read(TAIL_BYTES)
+    except OSError:
+        return RankLog("", "", 0.0)
+    return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), status.st_mtime)
+
+
+def host_of(head: str) -> str | None:
+    """The node that a rank says it is on."""
+    found = _HOST.search(head)
+    return found[1] if found else None
+
+
+def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
+    """Rank -> the world size that it says (L7), and the ranks of that world that say nothing."""
+    said = {int(found[1]): int(found[2]) for head in heads.values() if (found := _BANNER.search(head))}
+    world = max(said.values(), default=0)
+    return said, [rank for rank in range(world) if rank not in said]
+
+
+def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
+    worlds = sorted(set(said.values()))
+    text = f"{len(said)} of {worlds[-1]} started with WORLD_SIZE {' and '.join(map(str, worlds))}"
+    return text + (f"; nothing of rank {_few(silent)}" if silent else "")
+
+
+def networks(heads: Mapping[int, str]) -> list[str]:
+    """What NCCL says that it goes over: IB, Socket, a plugin's name."""
+    return sorted({found[1] or found[2] for head in heads.values() if (found := _NETWORK.search(head))})
+
+
+def network_in_words(chosen: Sequence[str]) -> str:
+    return f"NCCL over {', '.join(chosen)}" + ("; Socket is the slow way" if "Socket" in chosen else "")
+
+
+def progress_of(log: RankLog, begun: float | None) -> Progress | None:
+    """The newest step of a log. The time of a step: between time stamps, else what the lines say, else the average."""
+    steps: list[tuple[int, int | None, float | None, float | None]] = []
+    for line in re.split(r"[\r\n]", log.tail):
+        found = parse_metrics(line)
+        if found is not None and found.step is not None:
+            if steps and found.step < steps[-1][0]:
+                steps = []  # it began anew, or counts another epoch
+            if not steps or found.step > steps[-1][0]:
+                steps.append((found.step, found.total, time_in(line), seconds_in(line)))
+    if not steps:
+        return None
+    step, total, at, _seconds = steps[-1]
+    gaps = [
+        (later[2] - earlier[2]) / (later[0] - earlier[0])
+        for earlier, later in zip(steps, steps[1:])
+        if earlier[2] is not None and later[2] is not None and later[2] > earlier[2]
+    ]
+    said = [seconds for *_rest, seconds in steps if seconds]
+    seconds = statistics.median(gaps) if gaps else statistics.median(said) if said else None
+    if seconds is None and begun is not None and len(steps) > 1 and log.modified > begun:
+        seconds = (log.modified - begun) / step
+    return Progress(step, total, seconds, at or log.modified)
+
+
+def time_in(line: str) -> float | None:
+    """Epoch seconds of a line's own time stamp, in this host's time zone."""
+    found = _TIME.search(line[:200])
+    if not found:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{found[1]}T{found[2]}")
+    except ValueError:
+        return None
+    return moment.timestamp() + (float(f"0.{found[3]}") if found[3] else 0.0)
+
+
+def seconds_in(line: str) -> float | None:
+    """How long a step took, as its line says."""
+    for pattern, unit in _STEP_TIMES:
+        found = pattern.search(line)
+        if found:
+            return _number(found[1], unit)
+    found = _RATE.search(line)
+    rate = _number(found[1], 1.0) if found else None
+    return 1 / rate if rate else None
+
+
+def _number(text: str, unit: float) -> float | None:
+    try:
+        return float(text) * unit or None
+    except ValueError:
+        return None
+
+
+def find_stall(
+    steps: Mapping[int, Progress], logs: Mapping[int, RankLog], now: float, factor: float, floor: float
+) -> Stall | None:
+    """Whether no rank has made a step for `factor` times the median step time and at least `floor` seconds.
+
+    Behind are the ranks whose newest step is older; where one rank alone tells them, those that wrote nothing since.
+    """
+    known = [one.seconds for one in steps.values() if one.seconds]
+    if not known:
+        return None
+    median, newest = statistics.median(known), max(steps.values(), key=lambda one: (one.step, one.at))
+    age = now - max(one.at for one in steps.values())
+    if age < max(floor, factor * median):
+        return None
+    behind = tuple(rank for rank, one in sorted(steps.items()) if one.step < newest.step)
+    if not behind and len(steps) < len(logs):
+        # Half a step before the newest one: who wrote later than that was alive then.
+        quiet = newest.at - max(factor * median, floor)
+        behind = tuple(rank for rank, log in sorted(logs.items()) if rank not in steps and 0 < log.modified < quiet)
+        behind = behind if len(behind) <= len(logs) / 2 else ()
+    return Stall(age, median, newest.step, behind)
+
+
+def answers(
+    logs: Mapping[int, RankLog],
+    *,
+    world: int | None = None,
+    begun: float | None = None,
+    now: float | None = None,
+    proven: bool | None = None,
+) -> list[Answer]:
+    """The check-list. Logs that belong to no rank alone have numbers below 0. What logs do not tell is not answered.
+
+    `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs; `proven`: whether
+    its artifact is valid.
+    """
+    heads = {rank: log.head for rank, log in logs.items()}
+    said, silent = started(heads)
+    found = []
+    if said:
+        wanted = world or max(said.values())
+        silent = [rank for rank in range(wanted) if rank not in said]
+        found.append(Answer("all ranks started", ranks_in_words(said, silent), not silent))
+        sizes = set(said.values())
+        found.append(Answer("world size", " and ".join(map(str, sorted(sizes))), sizes == {wanted}))
+    elif world:
+        found.append(Answer("all ranks started", f"none of {world} has said so yet", None))
+    chosen = networks(heads)
+    if chosen:
+        found.append(Answer("network", network_in_words(chosen), "Socket" not in chosen))
+    found += _steps(logs, begun, now)
+    saved = next((rank for rank, log in sorted(logs.items()) if _SAVED.search(log.tail)), None)
+    if saved is not None:
+        found.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} says so", True))
+    elif proven is not None:
+        found.append(Answer("model saved", "no rank says so", None if proven or now else False))
+    return found
+
+
+def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) -> list[Answer]:
+    steps = {rank: one for rank, log in logs.items() if (one := progress_of(log, begun))}
+    if not steps:
+        if begun is None or now is None:
+            return []
+        waited = now - begun
+        return [
+            Answer("first step", f"none yet, {waited:.0f} s after the start", False if waited > FIRST_STEP else None)
+        ]
+    newest = max(steps.values(), key=lambda one: (one.step, one.at))
+    text = f"step {newest.step}" + (f" of {newest.total}" if newest.total else "")
+    text += f", {newest.seconds:.3g} s a step" if newest.seconds else ""
+    return [Answer("steps", text + (f", the last {now - newest.at:.0f} s ago" if now else ""), True)]
+
+
+def all_progress(logs: Mapping[int, RankLog], begun: float | None) -> dict[int, Progress]:
+    """The progress of each rank that tells it."""
+    return {rank: one for rank, log in logs.items() if (one := progress_of(log, begun))}
+
+
+def _few(ranks: Sequence[int]) -> str:
+    more = len(ranks) - RANKS_NAMED
+    return ", ".join(map(str, ranks[:RANKS_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the monitors wrote of each node (R2): load, memory, CPUs, GPUs; and what nvidia-smi complained of.
+
+Written by the job runtime (background.sh): <node>.host.csv with a header, <node>.gpu.csv in the CSV of
+`nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of a file
+is read: samples of weeks on hundreds of nodes stay cheap.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+
+TAIL_BYTES = 64 * 1024
+# A node whose memory is that full, per cent, had no room left.
+MEMORY_FULL = 97
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_GPU_HEADER = "timestamp,"
+
+
+@dataclass
+class GpuSample:
+    """The last sample of one GPU, and the highest values in what was read. Per cent, MiB, degrees, watts."""
+
+    utilisation: float | None = None
+    memory_mb: float | None = None
+    temperature: float | None = None
+    power: float | None = None
+    peak_memory_mb: float = 0.0
+    peak_temperature: float = 0.0
+
+
+@dataclass
+class NodeSamples:
+    """One node. `complaints`: (file, line number or 0 where it is not known, text) that is no sample."""
+
+    node: str
+    load: float | None = None
+    memory_mb: float | None = None
+    memory_total_mb: float | None = None
+    cpu_percent: float | None = None
+    peak_memory_mb: float = 0.0
+    gpus: dict[str, GpuSample] = field(default_factory=dict)
+    complaints: list[tuple[str, int, str]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+    @property
+    def memory_percent(self) -> float | None:
+        """The fullest that the node's memory was seen."""
+        return 100 * self.peak_memory_mb / self.memory_total_mb if self.memory_total_mb else None
+
+    def as_dict(self) -> dict[str, Any]:
+        found = asdict(self)
+        del found["complaints"]
+        return found
+
+
+def read_samples(folder: str) -> dict[str, NodeSamples]:
+    """Node -> its samples, for the folder of one attempt. What cannot be read is not there."""
+    found: dict[str, NodeSamples] = {}
+    beneath = Beneath(folder)
+    for name in beneath.names(""):
+        node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
+        if kind not in ("host", "gpu") or not name.endswith(".csv"):
+            continue
+        path = os.path.join(folder, name)
+        samples = found.setdefault(node, NodeSamples(node))
+        samples.files.append(path)
+        for number, line in _tail(beneath, name):
+            (_host if kind == "host" else _gpu)(samples, path, number, line)
+    return found
+
+
+def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:
+    """The last lines of a file with their numbers (0 where the beginning was not read)."""
+    try:
+        with beneath.stream(name) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            whole = size <= TAIL_BYTES
+            stream.seek(0 if whole else size - TAIL_BYTES)
+            lines = stream.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
+    except (OSError, Untrusted):
+        return
+    for index, line in enumerate(lines if whole else lines[1:], 1):
+        if line.strip():
+            yield (index if whole else 0), line.strip()
+
+
+def _host(samples: NodeSamples, _path: str, _number: int, line: str) -> None:
+    fields = line.split(",")
+    if len(fields) < 4 or not _NUMBER.fullmatch(fields[1]):
+        return
+    samples.load, samples.memory_mb, samples.cpu_percent = (_value(field) for field in fields[1:4])
+    samples.memory_total_mb = _value(fields[4]) if len(fields) > 4 else None
+    samples.peak_memory_mb = max(samples.peak_memory_mb, samples.memory_mb or 0.0)
+
+
+def _gpu(samples: NodeSamples, path: str, number: int, line: str) -> None:
+    fields = [part.strip() for part in line.split(",")]
+    if line.startswith(_GPU_HEADER):
+        return
+    if len(fields) != 6 or not fields[1].isdigit():
+        samples.complaints.append((path, number, line))
+        return
+    gpu = samples.gpus.setdefault(fields[1], GpuSample())
+    gpu.power, gpu.utilisation, gpu.memory_mb, gpu.temperature = (_value(part) for part in fields[2:])
+    gpu.peak_memory_mb = max(gpu.peak_memory_mb, gpu.memory_mb or 0.0)
+    gpu.peak_temperature = max(gpu.peak_temperature, gpu.temperature or 0.0)
+
+
+def _value(text: str) -> float | None:
+    found = _NUMBER.search(text)
+    return float(found[0]) if found else None
+
+
+def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float = 50.0) -> list[str]:
+    """Nodes with a GPU that does nothing while most others are busy: ranks that wait in a collective keep theirs at
+    100 %, the one that they wait for does not."""
+    lowest = {
+        node: min(gpu.utilisation for gpu in one.gpus.values() if gpu.utilisation is not None)
+        for node, one in samples.items()
+        if any(gpu.utilisation is not None for gpu in one.gpus.values())
+    }
+    working = [node for node, value in lowest.items() if value >= busy]
+    resting = [node for node, value in lowest.items() if value <= idle]
+    return resting if len(working) > len(resting) else []

@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secrets in logs, replaced by as many stars, so that every offset stays what it was.
+
+What counts as one: the values that the launch itself was given (as long as they lie in its run directory: they are
+deleted at its end), and what looks like a token of the usual services, an assignment to a variable named like a secret,
+or a password in an address. A byte is judged with CONTEXT bytes before and after it, so a block's bounds do not matter.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from typing import IO
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+
+# No pattern spans more.
+CONTEXT = 512
+SHORTEST = 6
+_STAR = b"*"
+# Group 1 is the secret. All lengths are bounded: a log may be one endless line.
+_PATTERNS = (
+    # Hugging Face, GitHub, OpenAI and its like, Slack, AWS, Weights & Biases in its own variable, JSON web tokens.
+    re.compile(
+        rb"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{20,100}|gh[pousr]_[A-Za-z0-9]{20,100}|github_pat_[A-Za-z0-9_]{20,120}"
+        rb"|sk-[A-Za-z0-9_-]{20,150}|xox[abprs]-[A-Za-z0-9-]{10,100}|AKIA[0-9A-Z]{16}"
+        rb"|eyJ[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{5,100})"
+    ),
+    # HF_TOKEN=..., export WANDB_API_KEY="...", "AWS_SECRET_ACCESS_KEY": "...". Capitals: `eos_token: </s>` is none.
+    re.compile(
+        rb"(?:[A-Z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY)[A-Z0-9_]{0,20})"
+        rb"[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?([^\s\"',;]{6,200})"
+    ),
+    re.compile(rb"(?i:authorization[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?(?:bearer|basic|token)[ ]{1,2})([^\s\"',;]{6,200})"),
+    re.compile(rb"(?i:(?:password|passwd|api[_-]key)[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?)([^\s\"',;]{6,200})"),
+    re.compile(rb"[a-z]{3,10}://[^\s/:@]{0,60}:([^\s/@]{3,100})@"),
+)
+
+
+class Redactor:
+    """Replaces secrets in bytes by stars. `values` are secrets that are known by themselves."""
+
+    def __init__(self, values: Iterable[bytes] = ()) -> None:
+        known = sorted({value for value in values if SHORTEST <= len(value) <= CONTEXT}, key=len, reverse=True)
+        exact = (re.compile(b"(" + b"|".join(map(re.escape, known)) + b")"),) if known else ()
+        self._patterns = (*exact, *_PATTERNS)
+
+    def clean(self, data: bytes) -> bytes:
+        """`data` with every secret starred; of the same length."""
+        for pattern in self._patterns:
+            data = pattern.sub(_starred, data)
+        return data
+
+    def read(self, stream: IO[bytes], start: int, count: int) -> bytes:
+        """`count` bytes of a file from `start` on (fewer at its end), cleaned with what stands around them."""
+        before = min(CONTEXT, start)
+        stream.seek(start - before)
+        data = stream.read(before + count + CONTEXT)
+        return self.clean(data)[before : before + count]
+
+
+class Plain(Redactor):
+    """Leaves everything as it is."""
+
+    def clean(self, data: bytes) -> bytes:
+        return data
+
+
+def _starred(match: re.Match[bytes]) -> bytes:
+    begin, end = match.span(1)
+    whole, at = match.group(0), match.start()
+    return whole[: begin - at] + _STAR * (end - begin) + whole[end - at :]
+
+
+def values_of(secrets: str) -> list[bytes]:
+    """The values in the text of a launch's secrets.env (NAME=base64 lines)."""
+    values = []
+    for line in secrets.splitlines():
+        try:
+            values.append(base64.b64decode(line.partition("=")[2], validate=True))
+        except ValueError:
+            continue
+    return values
+
+
+def redactor_of(run: RunDirectory) -> Redactor:
+    """For the logs of one launch."""
+    return Redactor(values_of(run.text("secrets.env")))

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a job is told about copying code and environment to nodes that lack them (P5). Pure; the runtime does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+
+
+def stages(spec: LaunchSpec) -> bool:
+    """Whether a node may get a copy at all. A container mounts the shared paths, the same ones on every node."""
+    return spec.preflight.enabled and spec.preflight.stage != "never" and spec.container.runtime == "none"
+
+
+def exports(spec: LaunchSpec, settings: ClusterSettings, state_root: str) -> Iterator[tuple[str, str]]:
+    """Variables of the batch script."""
+    if settings.local_dir and (stages(spec) or spec.environment.mode in ON_NODES):
+        yield "RANKZERO_LOCAL_DIR", settings.local_dir
+    if not stages(spec):
+        return
+    yield "RANKZERO_STAGE", spec.preflight.stage
+    yield "RANKZERO_STAGE_BUDGET", str(spec.preflight.stage_budget)
+    if not settings.store_shared:
+        yield "RANKZERO_ARCHIVES", archives(state_root)
+
+
+def archives(state_root: str) -> str:
+    return f"{state_root}/archives"
+
+
+def kept(
+    refs: Sequence[Mapping[str, str]], spec: LaunchSpec, settings: ClusterSettings, state_root: str
+) -> list[dict[str, str]]:
+    """What must be packed before the job is submitted: (folder, archive) of each thing that the nodes do not see.
+
+    Raises SpecError where the store is not shared and the job may not copy.
+    """
+    if settings.store_shared:
+        return []
+    if not stages(spec):
+        why = (
+            f"container.runtime is {spec.container.runtime}, which mounts them from shared storage"
+            if spec.container.runtime != "none"
+            else "preflight.enabled is false"
+            if not spec.preflight.enabled
+            else "preflight.stage is never"
+        )
+        raise SpecError(
+            [
+                (
+                    "launch_cluster.store_shared: false means that code and environment are copied to the nodes, but "
+                    f"{why}; change that, or name a store_root that the nodes see"
+                )
+            ]
+        )
+    if any(ref["kind"] == "packages" for ref in refs):
+        raise SpecError(
+            [
+                (
+                    f"environment.mode: {spec.environment.mode} is made by each node from packages in the store, which "
+                    "the nodes do not see (launch_cluster.store_shared: false); use venv, which is copied to them"
+                )
+            ]
+        )
+    # The job looks for them by this name.
+    return [
+        {"folder": ref["path"], "archive": f"{archives(state_root)}/{ref['kind']}-{ref['key']}.tar"}
+        for ref in refs
+        if ref["kind"] in ("code", "environment")
+    ]

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""World size against parallelism (P1) and the memory of experts against the GPU's (P2). Pure arithmetic.
+
+A finding names the spec's paths, says the numbers, and what would fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Parallelism
+
+BF16_BYTES = 2
+# Of an 80 GB GPU: what the experts' weights may take where only they are loaded, where the model also answers, and
+# where it also learns (gradients and activations need the rest). Other sizes in proportion (P2).
+REFERENCE_GB = 80
+EXPERT_GB = {"load": 60.0, "infer": 40.0, "train": 28.0}
+PURPOSES = tuple(EXPERT_GB)
+# GB of memory by the names that sites give their GPU types.
+GPU_GB = {"v100": 32, "a40": 48, "l40s": 48, "a100": 80, "h100": 80, "gh200": 96, "h200": 141, "b200": 180, "b300": 288}
+
+Finding = tuple[Sequence[str], str]
+
+
+@dataclass(frozen=True)
+class ExpertMemory:
+    """Weights of the experts on one GPU: tensor parallelism does not split experts, expert parallelism does."""
+
+    experts_per_gpu: int
+    gigabytes: float
+    limit: float
+
+
+def model_parallel_size(parallelism: Parallelism) -> int:
+    """Ranks that hold one copy of the model: TP x PP x CP."""
+    return parallelism.tensor * parallelism.pipeline * parallelism.context
+
+
+def data_parallel_size(spec: LaunchSpec) -> int | None:
+    """DP = world size / (TP x PP x CP), or None where that is not whole."""
+    world, model = topology(spec).world_size, model_parallel_size(spec.parallelism)
+    return world // model if world % model == 0 else None
+
+
+def expert_memory(spec: LaunchSpec) -> ExpertMemory | None:
+    """bf16 bytes = experts a GPU x parameters of one expert x 2; None where the spec does not say enough."""
+    wanted = spec.parallelism
+    if not wanted.experts or not wanted.expert_parameters or wanted.experts % wanted.expert:
+        return None
+    gpu = wanted.gpu_memory or GPU_GB.get((spec.resources.gpu_type or "").lower().split("-")[0], REFERENCE_GB)
+    per_gpu = wanted.experts // wanted.expert
+    gigabytes = per_gpu * wanted.expert_parameters * BF16_BYTES / 1e9
+    return ExpertMemory(per_gpu, gigabytes, EXPERT_GB[wanted.purpose] * gpu / REFERENCE_GB)
+
+
+def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
+    """The sizes as variables, so that the program gets the numbers that were checked: one place to write them.
+
+    Only where the spec says anything of its parallelism. Batches that are not given are no variables.
+    """
+    wanted = spec.parallelism
+    if wanted == Parallelism():
+        return []
+    sizes = [
+        ("TP", wanted.tensor),
+        ("PP", wanted.pipeline),
+        ("CP", wanted.context),
+        ("EP", wanted.expert),
+        ("DP", data_parallel_size(spec)),
+        ("MBS", wanted.micro_batch),
+        ("GBS", wanted.global_batch),
+    ]
+    return [(f"RANKZERO_{name}", str(size)) for name, size in sizes if size is not None]
+
+
+def findings(spec: LaunchSpec) -> Iterator[Finding]:
+    """Mistakes: sizes that do not divide (P1)."""
+    wanted, world = spec.parallelism, topology(spec).world_size
+    model, data = model_parallel_size(wanted), data_parallel_size(spec)
+    sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
+    stage = world // wanted.pipeline
+    if data is None:
+        below, above = world // model * model or model, (world // model + 1) * model
+        sentence = (
+            f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
+            f" does not divide the {world} ranks (P1); the next that fit are {below} and {above} ranks"
+        )
+        yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
+    # Experts are spread over the ranks that hold the same pipeline stage.
+    elif stage % wanted.expert:
+        sentence = (
+            f"parallelism.expert: {wanted.expert} does not divide the {stage} ranks of a pipeline stage"
+            f" (world size {world} / pipeline {wanted.pipeline}) (P1)"
+        )
+        yield ["parallelism.expert", *sizes], sentence
+    for name, count in (("attention_heads", wanted.attention_heads), ("query_groups", wanted.query_groups)):
+        if count and count % wanted.tensor:
+            fitting = ", ".join(str(size) for size in _divisors(count) if size <= 16)
+            sentence = (
+                f"parallelism.{name}: {count} is not divisible by tensor {wanted.tensor} (P1); tensor may be {fitting}"
+            )
+            yield [f"parallelism.{name}", "parallelism.tensor"], sentence
+    if wanted.experts and wanted.experts % wanted.expert:
+        sentence = f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts (P1)"
+        yield ["parallelism.experts", "parallelism.expert"], sentence
+    if wanted.expert > 1 and not wanted.experts:
+        sentence = f"parallelism.expert: {wanted.expert} without parallelism.experts; say how many experts a layer has"
+        yield ["parallelism.expert", "parallelism.experts"], sentence
+    yield from _batch(spec, data)
+
+
+def warnings(spec: LaunchSpec) -> list[str]:
+    """What will probably not fit (P2): a warning, because an estimate knows weights only."""
+    memory = expert_memory(spec)
+    if memory is None or memory.gigabytes <= memory.limit:
+        return []
+    wanted = spec.parallelism
+    whole = memory.gigabytes * wanted.expert
+    fitting = [size for size in _divisors(wanted.experts or 1) if whole / size <= memory.limit]
+    sentence = (
+        f"{wanted.experts} experts over expert {wanted.expert} are {memory.experts_per_gpu} a GPU,"
+        f" {memory.gigabytes:.1f} GB of bf16 weights; more than about {memory.limit:.0f} GB is too much to"
+        f" {wanted.purpose} on this GPU (P2)"
+    )
+    return [sentence + (f"; parallelism.expert: {fitting[0]} or more would fit" if fitting else "")]
+
+
+def _batch(spec: LaunchSpec, data: int | None) -> Iterator[Finding]:
+    wanted = spec.parallelism
+    if not wanted.global_batch or not wanted.micro_batch or not data:
+        return
+    step = wanted.micro_batch * data
+    if wanted.global_batch % step:
+        fitting = max(wanted.global_batch // step, 1) * step
+        sentence = (
+            f"parallelism.global_batch: {wanted.global_batch} is not a multiple of micro_batch {wanted.micro_batch} x"
+            f" data parallel {data} = {step}; {fitting} is"
+        )
+        yield ["parallelism.global_batch", "parallelism.micro_batch"], sentence
+
+
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0]

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why is this variable set? The environment of a job as rows for people and for playbooks (E4). Pure.
+
+Three kinds of row: what the script exports, what is only known on the node (the rank wrapper sets it), and secrets,
+which are named and never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.sealed_environment import COPIES
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+
+ON_NODE = "(on the node)"
+HIDDEN = "(hidden)"
+VALUE_WIDTH = 40
+_SOURCES = {
+    "from_env": "the environment variable {} of the controller",
+    "from_file": "the file {} on the cluster",
+    "from_var": "the Ansible variable {}",
+}
+
+
+def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
+    """Every variable of a rank: name, value, reason, source, set_by, workaround."""
+    given = list(plan.variables)
+    names = {variable.name for variable in given}
+    given += _on_the_node(plan, merged, names)
+    for name, secret in sorted(plan.spec.secrets.items()):
+        reason = f"a secret, from {_SOURCES[secret.kind].format(secret.name)}; in no script, log or diff"
+        given.append(Variable(name, HIDDEN, reason, "E2", merged.origin(f"secrets.{name}") or "job"))
+    return [
+        {
+            "name": one.name,
+            "value": one.value,
+            "reason": one.reason,
+            "source": one.source,
+            "set_by": one.set_by,
+            "workaround": one.workaround,
+        }
+        for one in given
+    ]
+
+
+def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variable]:
+    """What the rank wrapper and Slurm set, in the order in which it happens."""
+    shape = plan.topology
+    torchrun = "torch.distributed.run counts them"
+    srun = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "NODE_RANK": "SLURM_NODEID"}
+    for name, origin in srun.items():
+        reason = f"the name torch expects, from {origin}" if shape.launcher == "srun" else torchrun
+        yield Variable(name, ON_NODE, reason, "L1" if shape.launcher == "srun" else "L2", "rank wrapper")
+    ranks = f"{shape.nodes} x {shape.ranks_per_node} ranks"
+    yield Variable("WORLD_SIZE", str(shape.world_size), ranks, "L7", "rank wrapper")
+    yield Variable("LOCAL_WORLD_SIZE", str(shape.ranks_per_node), "ranks of one node", "L7", "rank wrapper")
+    yield Variable("MASTER_ADDR", ON_NODE, "the first host of the allocation", "L6", "batch script")
+    port = plan.spec.launcher.port
+    why = "launcher.port" if port else "a port between 15000 and 20000 that is free on the first node"
+    yield Variable("MASTER_PORT", str(port) if port else ON_NODE, why, "L6", "batch script")
+    interface = "the interface that every node reaches the first one by, fast ones first"
+    for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        if name not in names:
+            yield Variable(name, ON_NODE, interface, "E4", "preflight")
+    if plan.spec.resources.gpus_per_node and "CUDA_VISIBLE_DEVICES" not in names:
+        yield Variable("CUDA_VISIBLE_DEVICES", ON_NODE, "the GPUs that Slurm gave the job", "L11", "Slurm")
+    if plan.sealed:
+        copies = plan.spec.environment.local_copy
+        where = merged.origin("environment.local_copy") or "policy"
+        yield Variable("RANKZERO_SEALED", ON_NODE, f"local_copy {copies}: {COPIES[copies]}", "environments", where)
+    if plan.spec.environment.path and plan.conda:
+        scripts = "and whatever etc/conda/activate.d of the environment sets"
+        yield Variable("CONDA_DEFAULT_ENV", plan.environment_dir, scripts, "L12", "batch script")
+
+
+def table(found: Sequence[Mapping[str, str]]) -> list[str]:
+    """Aligned lines: NAME  value  reason (source; set by whom)."""
+
+    values = [printable(row["value"], VALUE_WIDTH) for row in found]
+    wide = max((len(row["name"]) for row in found), default=0)
+    across = max((len(value) for value in values), default=0)
+    lines = []
+    for row, value in zip(found, values):
+        extra = f"; workaround {row['workaround']}" if row["workaround"] else ""
+        origin = f"({row['source']}; set by {row['set_by']}{extra})"
+        lines.append(f"{row['name']:<{wide}}  {value:<{across}}  {row['reason']} {origin}")
+    return lines

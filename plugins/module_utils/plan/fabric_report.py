@@ -1,0 +1,165 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fabric as a platform team looks at it: its variables beside what the site's own files say (E4). Pure.
+
+NCCL and RCCL read their files first and let a variable of the environment stand above them, so a fabric's value
+replaces a site file's of the same name; `auto` replaces none. Source: NCCL's user guide, "Environment variables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import (
+    OWN_FABRICS,
+    Fabric,
+    Setting,
+    expired,
+    fabric,
+    names,
+)
+
+# Files in which a site sets variables of NCCL and RCCL for everybody; a user's own come after them.
+SITE_FILES = ("/etc/nccl.conf", "/etc/rccl.conf", "~/.nccl.conf", "~/.rccl.conf")
+# Which GPUs a fabric of ours was written for.
+HARDWARE = {
+    "infiniband_h100": "hopper",
+    "infiniband_a100": "ampere",
+    "nvlink_blackwell": "blackwell",
+    "rccl": "amd",
+}
+
+
+def parse_conf(text: str) -> dict[str, str]:
+    """NAME=VALUE of one file; a # begins a comment."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.split("#", 1)[0].partition("=")
+        if equals and name.strip():
+            found[name.strip()] = value.strip()
+    return found
+
+
+def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, tuple[Setting, ...]]:
+    """The cluster's own fabrics. Raises SpecError with every mistake."""
+    try:
+        own: dict[str, tuple[Setting, ...]] = OWN_FABRICS.parse(value)
+    except t.Invalid as error:
+        raise SpecError([f"{variable}: {error}"]) from None
+    return own
+
+
+def chosen(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric:
+    """The fabric of a name. Raises SpecError where nobody knows it."""
+    found = fabric(name, own)
+    if found is None:
+        listed = names(own)
+        raise SpecError([f"fabric: {name} is not known{t.suggestion(name, listed)}; known: {', '.join(listed)}"])
+    return found
+
+
+def describe(
+    name: str,
+    fabrics: object,
+    *,
+    site: Mapping[str, Mapping[str, str]],
+    gpu_types: Sequence[str],
+    today: date,
+) -> dict[str, Any]:
+    """Everything about one fabric. `site`: path of a site's file -> its variables."""
+    own = known(fabrics)
+    found = chosen(name, own)
+    source = f"launch_cluster.fabrics.{name}" if name in own else f"fabric {name}"
+    rows = [
+        {
+            "name": item.name,
+            "value": item.value,
+            "reason": item.reason,
+            "source": source,
+            "version": item.version,
+            "expires": item.expires,
+            "expired": bool(item.expires) and item.expires < today.isoformat(),
+            "replaces": ", ".join(
+                f"{path} ({values[item.name]})" for path, values in site.items() if item.name in values
+            ),
+        }
+        for item in found.settings
+    ]
+    set_names = {item.name for item in found.settings}
+    for path, values in site.items():
+        rows += [
+            {
+                "name": variable,
+                "value": value,
+                "reason": "the site's own file on this host; the job leaves it alone",
+                "source": path,
+                "version": "",
+                "expires": "",
+                "expired": False,
+                "replaces": "",
+            }
+            for variable, value in values.items()
+            if variable not in set_names
+        ]
+    # Of the cluster's other fabrics, too: a job may choose any of them.
+    others = [Fabric(other, "the cluster's own", settings) for other, settings in own.items() if other != name]
+    return {
+        "fabric": found.name,
+        "title": found.title,
+        "settings": rows,
+        "site_files": {path: dict(values) for path, values in site.items()},
+        "expired": [sentence for one in [found, *others] for sentence in expired(one, today)],
+        "notes": _notes(found, own, gpu_types),
+        "known": names(own),
+        "table": table(found, rows),
+    }
+
+
+def measured(value: object, fabrics: object, in_use: str) -> list[str]:
+    """Lines about what a fabric check has written, and whether jobs get it: that is for the cluster to say."""
+    own, lines = known(fabrics), []
+    for name, settings in known(value, "nccl_measured").items():
+        if own.get(name) != settings:
+            standing = "measured, and not in launch_cluster.fabrics: no job can choose it"
+        elif name == in_use:
+            standing = "measured, and in use"
+        else:
+            standing = f"measured; a job may choose it, and gets {in_use} else"
+        lines.append(f"fabric {name}: {standing}")
+        lines += [f"  {item.name}  {item.value}  {item.reason}" for item in settings]
+        lines += [] if settings else ["  sets nothing: what jobs got then was the best"]
+    return lines
+
+
+def _notes(found: Fabric, own: Mapping[str, tuple[Setting, ...]], gpu_types: Sequence[str]) -> list[str]:
+    wanted = HARDWARE.get(found.name) if found.name not in own else None
+    there = {kind: generation(kind) for kind in gpu_types}
+    known_kinds = {kind: made for kind, made in there.items() if made}
+    if wanted is None or not known_kinds or wanted in known_kinds.values():
+        return []
+    kinds = ", ".join(sorted(known_kinds))
+    return [f"fabric {found.name} was written for {wanted} GPUs, and this cluster has {kinds}"]
+
+
+def table(found: Fabric, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Aligned lines: NAME  value  reason (source; workaround ...)."""
+    lines = [f"fabric {found.name}: {found.title}"]
+    if not rows:
+        return [*lines, "  sets nothing; the nodes' own files and plugins decide, and the interface is picked there"]
+    wide = max(len(row["name"]) for row in rows)
+    across = max(len(row["value"]) for row in rows)
+    for row in rows:
+        more = [row["source"]]
+        if row["version"] or row["expires"]:
+            item = Setting(row["name"], row["value"], row["reason"], row["version"], row["expires"])
+            more.append(f"workaround {item.workaround}{', EXPIRED' if row['expired'] else ''}")
+        if row["replaces"]:
+            more.append(f"replaces {row['replaces']}")
+        lines.append(f"  {row['name']:<{wide}}  {row['value']:<{across}}  {row['reason']} ({'; '.join(more)})")
+    return lines

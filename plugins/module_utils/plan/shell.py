@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan -> the commands of an interactive session: one allocates what the job would get, one opens a shell (L4). Pure.
+
+salloc takes the job's header, less what means something to a batch script alone. The shell is one task on the first
+node with all that the node's ranks would have, in their container. What it finds there is in a script of its own
+(templates/shell.sh.j2), so that no value of the job has to stand on a command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import parallelism, sealed_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, mounted
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
+
+# Lines of the header that the collection adds for the batch script, and options that sbatch alone knows (salloc(1)).
+_BATCH_ONLY = (
+    "batch", "chdir", "dependency", "export", "export-file", "ignore-pbs", "job-name", "no-requeue",
+    "open-mode", "output", "propagate", "requeue", "signal",
+)  # fmt: skip
+SCRIPT = "shell.sh"
+
+
+@dataclass(frozen=True)
+class Session:
+    """`allocate` is empty inside a job that runs already. `folder` is the session's own place on the cluster."""
+
+    folder: str
+    allocate: tuple[str, ...]
+    shell: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """The commands as a person types them."""
+        return [shlex.join(command) for command in (self.allocate, self.shell) if command]
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """One command that opens the shell, and gives the allocation back at its end."""
+        return (*self.allocate, *self.shell)
+
+
+def folder_of(plan: Plan) -> str:
+    """Where the session's script, home and working directory lie: <state_root>/shells/<name>/<key>."""
+    state_root = plan.runs_dir().rsplit("/", 3)[0]
+    return f"{state_root}/shells/{plan.name}/{short_key(plan.key)}"
+
+
+def container_of(plan: Plan) -> Entry | None:
+    """The ranks' container as the session enters it: with the session's folder in the place of the run's."""
+    if plan.container is None:
+        return None
+    return entry(
+        plan.spec,
+        runs_dir=folder_of(plan),
+        built=plan.container.image,
+        places=[
+            *mounted(plan.refs),
+            *(one.folder for one in plan.spec.data.values()),
+            *([plan.spec.environment.path] if plan.spec.environment.path else []),
+        ],
+        variables=plan.container.variables,
+        writable=[plan.caches] if plan.caches else [],
+    )
+
+
+def values_of(plan: Plan) -> list[tuple[str, str]]:
+    """What the program is told of its sizes and of its checkpoints' folder, and what sealed.sh needs."""
+    folders = [
+        (name, value)
+        for name, value in plan.life
+        if name == "RANKZERO_CHECKPOINT_DIR" or name.startswith("RANKZERO_DATA_")
+    ]
+    sealed = [one for one in plan.stage if plan.sealed and not one[0].startswith("RANKZERO_STAGE")]
+    return [*parallelism.exports(plan.spec), *folders, *sealed]
+
+
+def programs(plan: Plan) -> tuple[str, ...]:
+    """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
+    enter = ("oci.py", "rootfs.py", "squashfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    if plan.sealed:
+        return (*enter, *sealed_environment.PROGRAMS)
+    return (*enter, "adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
+
+
+def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
+    """The commands. `nodes`: where the launch would run inside the job that the spec names."""
+    folder = folder_of(plan)
+    return Session(folder, () if plan.spec.launcher.attach else _allocate(plan), _shell(plan, folder, nodes))
+
+
+def _allocate(plan: Plan) -> tuple[str, ...]:
+    spec = plan.spec
+    words = ["salloc", f"--job-name={plan.name}.shell"]
+    for name, value in plan.header:
+        if name not in _BATCH_ONLY and (name != "comment" or name in spec.resources.sbatch):
+            words.append(_option(name, value))
+    if spec.resources.dependency:
+        words.append(_option("dependency", spec.resources.dependency))
+    return tuple(words)
+
+
+def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    spec, inside = plan.spec, plan.spec.launcher.attach
+    words = ["srun", "--pty"]
+    if inside:
+        words.append(f"--jobid={inside}")
+        words += [f"--nodelist={node}" for node in nodes[:1]]
+    # Whatever else is started in the allocation meanwhile does not wait for the shell's end.
+    words += ["--overlap", "--nodes=1", "--ntasks=1", f"--cpus-per-task={plan.topology.cpus_per_node}"]
+    words += [_option(name, value) for name, value in inside_job.step(spec) if name != "overlap"]
+    # What enroot's configuration says is often below the home.
+    seen = "TERM,LANG,HOME" if spec.container.runtime == "pyxis" else "TERM,LANG"
+    words += ["--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work"]
+    container = container_of(plan)
+    if container:
+        words += [_option(name, value) for name, value in container.step]
+    return (*words, "/bin/bash", f"{folder}/{SCRIPT}")
+
+
+def _option(name: str, value: str | bool) -> str:
+    return f"--{name}" if value is True else f"--{name}={value}"
+
+
+def notes(plan: Plan) -> list[str]:
+    """What of a rank's surroundings the shell does not have."""
+    spec, said = plan.spec, []
+    # A file of the cluster need not be seen in a container.
+    hidden = [name for name, source in sorted(spec.secrets.items()) if source.kind != "from_file" or plan.container]
+    if hidden:
+        said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
+    if spec.container.runtime == "pyxis" and (spec.setup.modules or spec.setup.commands):
+        said.append("not in the shell: setup, which is done on the node before the container is entered")
+    if spec.container.runtime == "pyxis" and plan.sealed:
+        said.append("not in the shell: the environment, which a job mounts before it enters the container")
+    if spec.environment.mode in ON_NODES:
+        said.append(
+            f"not in the shell: the environment, which each node makes for a job's time (environment.mode "
+            f"{spec.environment.mode})"
+        )
+    if spec.launcher.srun:
+        said.append(
+            f"not in the shell: launcher.srun ({', '.join(sorted(spec.launcher.srun))}), which is for the ranks' step"
+        )
+    return said
+
+
+def described(found: Session) -> dict[str, object]:
+    """As module job_shell returns it."""
+    return {**dataclasses.asdict(found), "commands": found.lines}

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The elements of a sweep as one job array: one script for all, and a line of bash for what each has of its own.
+
+The line of an element is read by the task that runs it (runtime/array.sh), from a file that is written once and never
+changed. Its key, generation and run directory are put before it on the cluster. Pure; no I/O.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Options, Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+
+# Of many broken elements these are shown.
+_PROBLEMS_SHOWN = 10
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+@dataclass(frozen=True)
+class Element:
+    """One launch of a sweep: its place in it, its values, its spec as it would be written by hand, its plan."""
+
+    number: int
+    point: Mapping[str, str]
+    data: Mapping[str, Any]
+    plan: Plan
+
+
+def specs(
+    spec: LaunchSpec, merged: Merged, fabrics: Mapping[str, tuple[Setting, ...]] | None = None
+) -> list[tuple[dict[str, str], Merged, LaunchSpec]]:
+    """(values, layers, spec) of every element; SpecError names the elements whose values do not fit their fields."""
+    if spec.sweep is None:
+        raise SpecError([f"sweep: {spec.name} has none; give it parameters (job spec, section sweep), or launch it"])
+    found, problems = [], []
+    for number, point in enumerate(sweep.points(spec.sweep)):
+        one = Merged(sweep.substituted(merged.data, point), merged.origins, [])
+        try:
+            found.append((point, one, validated(one, (), fabrics)))
+        except SpecError as error:
+            problems += [f"element {number} ({sweep.shown(point)}): {text}" for text in error.problems]
+    if problems:
+        left = len(problems) - _PROBLEMS_SHOWN
+        raise SpecError(problems[:_PROBLEMS_SHOWN] + ([f"and {left} more"] if left > 0 else []))
+    return found
+
+
+def elements(
+    spec: LaunchSpec,
+    found: Iterable[tuple[dict[str, str], Merged, LaunchSpec]],
+    plan_of: Callable[[LaunchSpec, Merged], Plan],
+) -> tuple[list[Element], list[str]]:
+    """The elements, and what to know of them. Two that are one launch are a mistake, unless chance has drawn them."""
+    kept: dict[str, Element] = {}
+    problems: list[str] = []
+    folders: dict[str, int] = {}
+    doubled = 0
+    for number, (point, merged, one) in enumerate(found):
+        made = plan_of(one, merged)
+        same = kept.get(made.key)
+        if same is not None:
+            doubled += 1
+            problems.append(
+                f"sweep: elements {same.number} and {number} are one launch ({sweep.shown(point)}): every value of a "
+                "list must be another one"
+            )
+            continue
+        folder = one.checkpoint.dir and posixpath.normpath(one.checkpoint.dir)
+        if folder and folders.setdefault(folder, number) != number:
+            problems.append(
+                f"checkpoint.dir: elements {folders[folder]} and {number} would share {folder}; let it hold all "
+                "parameters that differ"
+            )
+        kept[made.key] = Element(len(kept), point, merged.data, made)
+    drawn = spec.sweep is not None and spec.sweep.method == "random"
+    problems = [text for text in problems if not (drawn and text.startswith("sweep:"))]
+    if problems:
+        raise SpecError(problems[:_PROBLEMS_SHOWN])
+    notes = [f"{doubled} samples were drawn that are there already; {len(kept)} are left"] if doubled else []
+    return list(kept.values()), notes
+
+
+def container_places(state_root: str, name: str, found: Sequence[LaunchSpec]) -> tuple[str, str | None]:
+    """What the container of every element mounts: the folder of all runs, and what holds all checkpoints."""
+    folders = [posixpath.normpath(one.checkpoint.dir) for one in found if one.checkpoint.dir]
+    return f"{state_root}/runs/{name}", posixpath.commonpath(folders) if folders else None
+
+
+def sweep_key(found: Sequence[Element]) -> str:
+    """The key of all elements together, in any order."""
+    text = json.dumps(sorted(element.plan.key for element in found))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tasks_token(key: str) -> str:
+    """Stands for the array's tasks (sbatch --array) until it is known which elements are submitted."""
+    return f"TASKS-{key[-24:]}"
+
+
+def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> Plan:
+    """The plan of the array: what all elements share. Their own parts are in `line`."""
+    first, key = found[0].plan, sweep_key(found)
+    token = f"GENERATION-{key[-24:]}"
+    run_dir = f"{state_root}/runs/{spec.name}/.sweep-{short_key(key)}/{token}"
+    job_name = f"{spec.name}.{short_key(key)}.{token}"
+    own = _own_names(found)
+    replaced: dict[str, str | bool] = {
+        "job-name": job_name,
+        "output": f"{run_dir}/logs/job.%A_%a.log",
+        "chdir": run_dir,
+    }
+    if "comment" not in spec.resources.sbatch:
+        replaced["comment"] = f"rankzero.slurm {job_name}"
+    header: Options = tuple((name, replaced.get(name, value)) for name, value in first.header)
+    return replace(
+        first,
+        key=key,
+        token=token,
+        spec=spec,
+        header=(*header, ("array", tasks_token(key))),
+        run_dir=run_dir,
+        life=tuple(pair for pair in first.life if pair[0] not in own),
+        variables=tuple(variable for variable in first.variables if variable.name not in own),
+        array=True,
+    )
+
+
+def _own_names(found: Sequence[Element]) -> set[str]:
+    """The variables whose values differ between elements."""
+    first = found[0].plan
+    life, variables = dict(first.life), {variable.name: variable.value for variable in first.variables}
+    names = set()
+    for element in found[1:]:
+        names |= {name for name, value in element.plan.life if life.get(name) != value}
+        names |= {each.name for each in element.plan.variables if variables.get(each.name) != each.value}
+    return names
+
+
+def lines(found: Sequence[Element]) -> list[str]:
+    """The line of each element: variables of the runtime, then functions that job.sbatch calls in their place."""
+    own = _own_names(found)
+    result = []
+    for element in found:
+        plan = element.plan
+        parts = [f"export {name}={one_line(value)}" for name, value in plan.life if name in own]
+        exported = [f"export {each.name}={one_line(each.value)}" for each in plan.variables if each.name in own]
+        argv = [one_line(word) for word in plan.argv]
+        if plan.argv[0] == plan.python:
+            argv[0] = '"$RANKZERO_PYTHON"'
+        parts.append(f"rankzero_element_variables() {{ {'; '.join(exported) or ':'}; }}")
+        parts.append(f"rankzero_element_program() {{ rankzero_program=({' '.join(argv)}); }}")
+        result.append("; ".join(parts))
+    return result
+
+
+def one_line(text: str) -> str:
+    """A word of bash on one line, whatever it holds (no NUL)."""
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = "".join(
+        _ESCAPES.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 32 or ord(char) == 127 else char) for char in text
+    )
+    return f"$'{escaped}'"

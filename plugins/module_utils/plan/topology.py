@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many tasks and ranks run where (L1, L2, L7). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+
+
+@dataclass(frozen=True)
+class Topology:
+    """`tasks_per_node` are Slurm's, `ranks_per_node` torch's: equal under srun, one task a node under torchrun.
+
+    `rendezvous` is how torch.distributed.run's nodes meet: static, c10d or standalone; None under srun.
+    """
+
+    launcher: str
+    nodes: int
+    ranks_per_node: int
+    tasks_per_node: int
+    cpus_per_task: int
+    rendezvous: str | None = None
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def tasks(self) -> int:
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def cpus_per_node(self) -> int:
+        return self.tasks_per_node * self.cpus_per_task
+
+
+def topology(spec: LaunchSpec) -> Topology:
+    ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
+    cpus = spec.resources.cpus_per_rank
+    if spec.launcher.kind != "srun":
+        # Exactly one task a node: one a GPU would start the square of the ranks (L2).
+        rendezvous = "standalone" if spec.launcher.kind == "standalone" else spec.launcher.rendezvous
+        return Topology("torchrun", spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)
+    return Topology("srun", spec.resources.nodes, ranks, ranks, cpus)

@@ -1,0 +1,221 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment policy: which variables a job gets, and why (E3, E4, E5, E8, E9, L5). Pure.
+
+What can only be known on the node (RANK, MASTER_ADDR, the network interface ...) is set by the runtime's rank wrapper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting, fabric, names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+
+# Set by the rank wrapper after the job has started; a user's value would be wrong on all nodes but one.
+RUNTIME_NAMES = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+)  # fmt: skip
+# Every command of Slurm that a job's script runs takes options from variables of its own name (INPUT ENVIRONMENT
+# VARIABLES of its manual page); under a script they would override what it says.
+RESERVED_PREFIXES = (
+    "SLURM_", "SLURMD_", "SALLOC_", "SBATCH_", "SRUN_", "SBCAST_", "SCANCEL_", "SCONTROL_", "SACCT_", "SACCTMGR_",
+    "SINFO_", "SQUEUE_", "SSTAT_", "STRIGGER_", "RANKZERO_", "rankzero_",
+)  # fmt: skip
+# Names that change how bash itself reads the script, that it refuses to assign, or that it changes by itself (bash(1),
+# Shell Variables); all that begin with BASH besides.
+SHELL_NAMES = (
+    "COMP_WORDBREAKS", "DIRSTACK", "ENV", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "FUNCNEST", "GROUPS",
+    "HISTCMD", "IFS", "LINENO", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PS4",
+    "PWD", "RANDOM", "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "UID", "_",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One exported variable: `reason` in words, `source` (a rule or a requirement id), `set_by` policy or an origin."""
+
+    name: str
+    value: str
+    reason: str
+    source: str
+    set_by: str = "policy"
+    workaround: str = ""
+
+
+# GPU types as sites name them -> hardware generation.
+GENERATIONS = {
+    "ampere": ("a100", "a40", "a30", "a10"),
+    "hopper": ("h100", "h200", "h800", "h20", "gh200"),
+    "blackwell": ("b100", "b200", "b300", "gb200", "gb300"),
+    "amd": ("mi200", "mi210", "mi250", "mi300", "mi300a", "mi300x", "mi325x", "mi355x"),
+}
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+
+
+def generation(gpu_type: str | None) -> str | None:
+    """The hardware generation of a GPU type (`h100`, `nvidia_h100_80gb`), or None where its name does not say it."""
+    words = re.split(r"[^a-z0-9]+", (gpu_type or "").lower())
+    return next((name for name, types in GENERATIONS.items() if set(types) & set(words)), None)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a rule wants of a variable: one value, or (value None) any but `forbidden`."""
+
+    value: str | None
+    forbidden: str | None
+    reason: str
+
+
+def connection_rules(spec: LaunchSpec) -> list[Rule]:
+    """E3: how many hardware queues a GPU's kernels are launched through. No rule means that nothing needs to be set."""
+    wanted, hardware = spec.parallelism, generation(spec.resources.gpu_type)
+    if not spec.resources.gpus_per_node or hardware == "blackwell":
+        return []
+    rules = []
+    if wanted.strategy in ("fsdp2", "megatron_fsdp"):
+        rules.append(Rule(None, "1", f"parallelism.strategy {wanted.strategy} overlaps: one queue would serialise it"))
+    elif wanted.strategy != "fsdp" and hardware in ("ampere", "hopper") and max(wanted.tensor, wanted.context) > 1:
+        sizes = f"tensor {wanted.tensor}, context {wanted.context}"
+        rules.append(
+            Rule("1", None, f"{sizes} on {hardware}: kernels must start in order, and the framework asserts it")
+        )
+    if wanted.expert > 1 and wanted.expert_overlap:
+        rules.append(Rule("32", None, f"expert {wanted.expert} with expert_overlap needs many queues"))
+    return rules
+
+
+def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[tuple[list[str], str]]:
+    """Values that cannot hold together, each with the spec's paths and a sentence that names both sides."""
+    found = []
+    rules, given = connection_rules(spec), spec.env.get(CONNECTIONS)
+    path = f"env.{CONNECTIONS}"
+    values = sorted({rule.value for rule in rules if rule.value is not None})
+    if given is None and len(values) > 1:
+        both = "; ".join(f"{rule.value} because {rule.reason}" for rule in rules)
+        found.append(
+            (["parallelism"], f"{CONNECTIONS}: two rules disagree: {both}; set {path} to the one you want (E3)")
+        )
+    for rule in rules:
+        if given is not None and len(values) < 2 and (given == rule.forbidden or rule.value not in (None, given)):
+            wanted = f"must be {rule.value}" if rule.value else f"may not be {rule.forbidden}"
+            found.append(([path, "parallelism"], f"{path}: {given} conflicts: it {wanted}, because {rule.reason} (E3)"))
+    if fabric(spec.fabric, own) is None:
+        known = names(own)
+        hint = suggestion(spec.fabric, known)
+        found.append((["fabric"], f"fabric: {spec.fabric} is not known{hint}; known: {', '.join(known)}"))
+    return found
+
+
+# A tool's cache -> its folder below the cluster's caches (E1). What compilers write (Triton, inductor) is not among
+# them: thousands of small files, which every node makes for itself.
+CACHES = {
+    "HF_HOME": "huggingface",
+    "NEMO_HOME": "nemo",
+    "TORCH_HOME": "torch",
+    "UV_CACHE_DIR": "uv",
+    "XDG_CACHE_HOME": "xdg",
+}
+# Names that make a tool take what is cached and look nothing up (E6).
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def cache_variables(caches: str | None) -> list[Variable]:
+    """Where each tool keeps what it fetches: one place that all nodes see (E1)."""
+    if not caches:
+        return []
+    reason = "a cache of one node is missing on the others: all nodes share one"
+    return [
+        Variable(name, f"{caches}/{folder}", reason, "E1", "launch_cluster.caches") for name, folder in CACHES.items()
+    ]
+
+
+def offline_variables(set_by: str) -> list[Variable]:
+    """Variables of a job that asks no network. `set_by`: who said so."""
+    reasons = {"TOKENIZERS_PARALLELISM": "threads of a tokenizer that is forked by a data loader can hang"}
+    default = "offline is true: take what is cached, do not wait for a network that the nodes do not have"
+    return [Variable(name, value, reasons.get(name, default), "E6", set_by) for name, value in OFFLINE.items()]
+
+
+def variables(
+    spec: LaunchSpec,
+    merged: Merged,
+    environment_path: str | None,
+    own: Mapping[str, tuple[Setting, ...]] | None = None,
+    caches: str | None = None,
+    conda: bool = False,
+) -> list[Variable]:
+    """The exported variables in order; a job's own value replaces the policy's.
+
+    `own`: fabrics of the cluster, `caches`: its folder for caches (launch_cluster.caches), `conda`:
+    whether the environment is one.
+    """
+    result = [
+        Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "R1"),
+        Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "E5"),
+        Variable(
+            "PYTHONDONTWRITEBYTECODE", "1", "the code snapshot and the environment stay as published", "environments"
+        ),
+        Variable(
+            "OMP_NUM_THREADS",
+            str(spec.resources.cpus_per_rank),
+            f"resources.cpus_per_rank is {spec.resources.cpus_per_rank}: ranks x threads must fit the CPUs",
+            "L5",
+        ),
+    ]
+    if environment_path and spec.environment.mode != "sealed":
+        source = "L12" if spec.environment.path else "L8"
+        result.append(
+            Variable("CONDA_PREFIX" if conda else "VIRTUAL_ENV", environment_path, "the environment of the job", source)
+        )
+    result += cache_variables(caches)
+    result += offline_variables(merged.origin("offline") or "policy") if spec.offline else []
+    if spec.seed is not None:
+        result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "E9"))
+    result += [
+        Variable(CONNECTIONS, rule.value, rule.reason, "E3")
+        for rule in connection_rules(spec)
+        if rule.value is not None
+    ]
+    chosen = fabric(spec.fabric, own or {})
+    if chosen:
+        source = f"fabric {chosen.name}"
+        set_by = "launch_cluster.fabrics" if spec.fabric in (own or {}) else "policy"
+        result += [
+            Variable(item.name, item.value, item.reason, source, set_by, item.workaround) for item in chosen.settings
+        ]
+    if spec.debug:
+        result += [
+            Variable("NCCL_DEBUG", "INFO", "debug is on", "E8"),
+            Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "E8"),
+            Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "E8"),
+        ]
+    jobs = {
+        name: Variable(name, value, "the job sets it", "env", merged.origin(f"env.{name}") or "job")
+        for name, value in spec.env.items()
+    }
+    # Of two rules for one name the later one stands where it is the job that has allowed both.
+    named = {variable.name: variable for variable in result}
+    return [jobs.pop(name, variable) for name, variable in named.items()] + list(jobs.values())
+
+
+def reserved(name: str) -> str | None:
+    """Why a job may not set a variable, or None."""
+    if name in RUNTIME_NAMES:
+        return "is set for each rank when the job runs"
+    if name.startswith(RESERVED_PREFIXES):
+        return "belongs to Slurm or to this collection"
+    if name in SHELL_NAMES or name.startswith("BASH"):
+        return "belongs to bash, which runs the job's script"
+    return None

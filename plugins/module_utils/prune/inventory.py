@@ -1,0 +1,274 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What lies in the roots, and which launches are over. Changes nothing.
+
+Only names of the expected form count, only below folders that are no links, and only what this user owns.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    RankzeroError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import MOST, of_run, record_of_sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
+    MAY_FOLLOW,
+    SWEEP_PREFIX,
+    RunDirectory,
+    generations,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import ask_slurm, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step, job_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id, query_squeue
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+
+# Kind -> the root it lies in (store or state), its folder there, and the form of its names.
+_SLOTS = {
+    "code": ("store", "code", re.compile(r"[0-9a-f]{64}")),
+    "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
+    "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
+    "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
+    # With what is growing, which nobody has gone on with.
+    "dataset": ("store", "datasets", re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
+    "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
+    "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
+}
+SLOTS = tuple(_SLOTS)
+_TEXTS = ("launch.json", "job.sbatch")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SHORT_KEY = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The jobs that are not over. `silent`: Slurm's complaint where it does not say."""
+
+    jobs: tuple[JobRecord, ...] = ()
+    silent: str = ""
+
+
+def queue(slurm: Slurm) -> Queue:
+    """One question for all jobs of everybody that this user may see."""
+    try:
+        return Queue(tuple(record for record in query_squeue(slurm, []) if record.active))
+    except (SlurmUnavailable, SlurmMissing) as error:
+        return Queue(silent=error.message)
+
+
+def slots(kind: str, store_root: str, state_root: str) -> Iterator[Thing]:
+    """The things of one kind in a root, with the time of their last use."""
+    where, folder, form = _SLOTS[kind]
+    root = {"store": store_root, "state": state_root}[where]
+    for item in _entries(os.path.join(root, folder)):
+        match = form.fullmatch(item.name)
+        if match and _is_thing(item, folder=kind != "archive"):
+            key = match[1] if match.groups() else item.name
+            yield Thing(kind, item.path, key, last_use(uses.Slot(root, folder, item.name), item.stat().st_mtime))
+
+
+def last_use(slot: uses.Slot, otherwise: float) -> float:
+    """The time of a thing's mark, else that of its making. The mark's folder is listed: it may be new."""
+    try:
+        if slot.name in os.listdir(os.path.dirname(slot.mark)):
+            return os.stat(slot.mark).st_mtime
+    except OSError:
+        pass
+    return otherwise
+
+
+def shells(state_root: str) -> Iterator[Thing]:
+    """The folders of interactive sessions. The user works in them: any file in them is a sign of life."""
+    for name in _entries(os.path.join(state_root, "shells")):
+        for item in _entries(name.path) if _NAME.fullmatch(name.name) else ():
+            if _SHORT_KEY.fullmatch(item.name) and _is_thing(item, folder=True):
+                yield Thing("shell", item.path, f"{name.name}/{item.name}", newest(item.path))
+
+
+def caches(state_root: str) -> Iterator[Thing]:
+    """What is kept of the cluster's answers, a file each."""
+    for place, _folders, files in os.walk(os.path.join(state_root, "cache")):
+        for name in files:
+            path = os.path.join(place, name)
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue
+            if found.st_uid == os.geteuid():
+                yield Thing("cache", path, name, found.st_mtime)
+
+
+def sweeps(state_root: str) -> Iterator[Thing]:
+    """The folders of sweeps of whose elements no run directory is left."""
+    for name in _entries(os.path.join(state_root, "runs")):
+        listed = _entries(name.path) if _NAME.fullmatch(name.name) else []
+        there = {item.name for item in listed if _SHORT_KEY.fullmatch(item.name)}
+        for item in listed:
+            key = item.name.removeprefix(SWEEP_PREFIX)
+            if item.name.startswith(SWEEP_PREFIX) and _SHORT_KEY.fullmatch(key) and _is_thing(item, folder=True):
+                known = record_of_sweep(item.path) or {}
+                # One that was never launched to its end does not say which they are.
+                elements = {str(one.get("key"))[:16] for one in known.get("elements", [])} or there
+                if not elements & there:
+                    yield Thing("run", item.path, f"{name.name}/{item.name}", newest(item.path))
+
+
+def newest(path: str) -> float:
+    """The newest change of anything in a folder."""
+    times = [os.lstat(path).st_mtime]
+    for place, folders, files in os.walk(path):
+        for name in [*folders, *files]:
+            try:
+                times.append(os.lstat(os.path.join(place, name)).st_mtime)
+            except OSError:
+                continue
+    return max(times)
+
+
+def size(path: str, owner: int | None = None) -> int:
+    """Bytes of all files of a thing, or of those of one user; a file with several names counts once."""
+    total, seen = 0, set()
+    pending = [path]
+    while pending:
+        one = pending.pop()
+        try:
+            found = os.lstat(one)
+            if os.path.isdir(one) and not os.path.islink(one):
+                pending += [item.path for item in os.scandir(one)]
+            elif (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                total += found.st_size if owner in (None, found.st_uid) else 0
+        except OSError:
+            continue
+    return total
+
+
+def run_directories(state_root: str) -> list[RunDirectory]:
+    """Every run directory below a state root. Raises OSError where it cannot be read."""
+    found = []
+    folder = os.path.join(state_root, "runs")
+    if not os.path.isdir(folder):
+        os.listdir(state_root)
+        return []
+    for name in os.listdir(folder):
+        for key in _entries(os.path.join(folder, name)) if not name.startswith(".") else ():
+            if _SHORT_KEY.fullmatch(key.name):
+                found += [run for run in generations(key.path) if not os.path.islink(run.path)]
+    return found
+
+
+def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: float, days: float) -> list[Run]:
+    """Each launch: over since when, or why not. What neither says of itself nor Slurm knows to be over is not over."""
+    names = {record.name: record for record in known.jobs}
+    ids = {base_id(record.job_id): record for record in known.jobs}
+    found, open_ones = [], []
+    for directory in directories:
+        record = names.get(identity(directory.path).job_name) or ids.get(directory.job_id() or "")
+        outcome = directory.outcome()
+        if record is not None:
+            found.append(_run(directory, None, f"job {record.job_id} is {record.state.lower()}"))
+        elif directory.rejected() is not None:
+            found.append(_run(directory, "refused by Slurm"))
+        elif outcome and outcome.get("ended_by") not in MAY_FOLLOW:
+            found.append(_run(directory, "succeeded" if outcome.get("success") else "failed"))
+        else:
+            open_ones.append(directory)
+    if open_ones:
+        found += _asked(slurm, known, open_ones, ids, now - days * 86400)
+    return found
+
+
+def _asked(
+    slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], ids: dict[str, JobRecord], horizon: float
+) -> Iterator[Run]:
+    """Launches without a last word of their own: whether Slurm knows their end."""
+    answer = ask_slurm(slurm, directories) if not known.silent else None
+    here = _cluster_name(slurm) if answer and any(directory.claim() for directory in directories) else ""
+    for directory in directories:
+        if answer is None or answer.silent:
+            yield _run(directory, None, "it has no outcome, and Slurm does not answer")
+            continue
+        claim = directory.claim()
+        if claim and here and claim.cluster not in ("cluster", here):  # "cluster": the job was not told its name
+            yield _run(directory, None, f"it has no outcome, and its job is cluster {claim.cluster}'s")
+            continue
+        told = report(slurm, directory, answer)
+        job_id = told["job_id"]
+        if told["completed"] and job_id is not None:
+            if is_step(job_id) and job_of(job_id) in ids and directory.outcome() is None:
+                yield _run(directory, None, f"job {job_of(job_id)} around it goes on")
+            else:
+                yield _run(directory, f"ended ({told['state'].lower()})")
+        elif job_id is None and slurm.accounting != "silent" and _last(directory) < horizon:
+            yield _run(directory, "never submitted")
+        else:
+            yield _run(directory, None, told["message"] or "its end is not known")
+
+
+def _cluster_name(slurm: Slurm) -> str:
+    result = slurm.attempt("scontrol", "show", "config")
+    return parse.parse_config(result.stdout).get("ClusterName", "") if result.rc == 0 else ""
+
+
+def _run(directory: RunDirectory, end: str | None, why: str = "") -> Run:
+    return Run(directory.path, _last(directory), end, why, names_of(directory.path, _TEXTS))
+
+
+def _last(directory: RunDirectory) -> float:
+    times = [float(event.get("time") or 0) for event in directory.events()]
+    for document in (directory.started(), directory.outcome()):
+        times.append(float((document or {}).get("time") or 0))
+    if not any(times):
+        try:
+            times.append(os.stat(directory.path).st_mtime)
+        except OSError:
+            times.append(time.time())
+    return max(times)
+
+
+def names_of(folder: str, files: Sequence[str]) -> Names:
+    """What these files name; a file that is not there names nothing."""
+    names = Names()
+    for name in files:
+        root, place = of_run(folder)
+        try:
+            names |= named_in(root.whole(os.path.join(place, name), MOST).decode("utf-8", "replace"))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RankzeroError(
+                f"state_root: {os.path.join(folder, name)} cannot be read ({error.strerror}), so what it uses is not "
+                "known. Nothing was removed."
+            ) from error
+    return names
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What lies in a folder that is there and no link."""
+    if os.path.islink(folder):
+        return []
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda item: item.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_thing(item: os.DirEntry[str], *, folder: bool) -> bool:
+    right = item.is_dir(follow_symlinks=False) if folder else item.is_file(follow_symlinks=False)
+    try:
+        return right and item.stat(follow_symlinks=False).st_uid == os.geteuid()
+    except FileNotFoundError:  # another prune has taken it since the folder was read
+        return False

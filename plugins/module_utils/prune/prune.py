@@ -1,0 +1,254 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remove what no launch needs any more. See `plan.py` for what that is, and store/uses.py for launches meanwhile.
+
+Each thing loses its name first and is deleted afterwards, so that a prune that is killed leaves nothing half there
+under a name; the next one sweeps what it left. Two prunes at once share the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree, inventory
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import (
+    DAY,
+    KINDS,
+    SHORTEST,
+    Plan,
+    Removal,
+    Run,
+    Thing,
+    decide,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import atomic, uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import drop_unshared
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import Busy, hold
+
+_SHELL_FILES = ("shell.sh",)
+
+
+def prune(
+    slurm: Slurm,
+    *,
+    store_root: str,
+    state_root: str,
+    days: float,
+    kinds: Sequence[str] = KINDS,
+    max_size: int | None = None,
+    check_mode: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> dict[str, Any]:
+    """Remove what was not used for `days` days; returns the module's result. Raises RankzeroError.
+
+    Everything is looked at before anything is removed. `kinds` narrows what goes, never what is looked at. `max_size`:
+    of what could go the longest unused goes first, and no more once this user's files in both roots are no more bytes.
+    """
+    if days < 0:
+        raise RankzeroError(f"older_than: {days:g} days lie in the future; give 0 or more.")
+    store, state = atomic.root_of(store_root), atomic.root_of(state_root)
+    for option, root in (("store_root", store), ("state_root", state)):
+        if os.path.realpath(root) in ("/", os.path.realpath(os.path.expanduser("~"))):
+            raise RankzeroError(f"{option}: {root} is no folder of the collection's own. Name the one of the launches.")
+    _check_own(store)
+    plan = survey(slurm, store, state, days, clock())
+    going = [one for one in plan.going if one.kind in kinds]
+    removed, swept, bytes_ = [], [], 0
+    over = None if max_size is None else _held(store, state) - max_size
+    for one in going if over is None else sorted(going, key=lambda one: one.used):
+        weight = inventory.size(one.path)
+        if over is not None and over - bytes_ <= 0:
+            plan.staying[one.path] = f"{one.reason}; there is room within max_size"
+            continue
+        if check_mode or _remove(one, store, state, days, slurm.note):
+            removed.append({"kind": one.kind, "path": one.path, "bytes": weight, "reason": one.reason})
+            bytes_ += weight
+    if not check_mode:
+        swept = _sweep(store, state)
+        for path in plan.over:  # nobody may have looked at it since Slurm ended it
+            RunDirectory(path).forget_secrets()
+    lines = "".join(f"{one['kind']:<12}{one['bytes']:>15}  {one['path']}  ({one['reason']})\n" for one in removed)
+    return {
+        "changed": bool(removed or swept),
+        "removed": removed,
+        "bytes": bytes_,
+        "swept": swept,
+        "kept": [{"path": path, "reason": reason} for path, reason in sorted(plan.staying.items())],
+        "diff": {"before_header": store, "after_header": store, "before": lines, "after": ""} if removed else {},
+    }
+
+
+def _check_own(store: str) -> None:
+    """A store of another owner is his to prune, also where root could. Raises RankzeroError."""
+    if os.path.isdir(store):
+        status = os.stat(store)
+        if status.st_uid != os.geteuid() and not status.st_mode & 0o020:
+            raise RankzeroError(
+                f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner prunes it. Name your own, "
+                "or run the task as that user."
+            )
+
+
+def _held(store: str, state: str) -> int:
+    """Bytes of this user's files in both roots, one of which may lie in the other."""
+    roots = sorted({os.path.realpath(store), os.path.realpath(state)})
+    outer = [root for root in roots if not any(root.startswith(f"{other}/") for other in roots)]
+    return sum(inventory.size(root, os.geteuid()) for root in outer)
+
+
+def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Plan:
+    """Look at everything and decide. Raises RankzeroError where what a launch uses cannot be read."""
+    blind = ""
+    try:
+        others = [root for root in uses.registered(store) if os.path.realpath(root) != os.path.realpath(state)]
+    except (OSError, ValueError, KeyError) as error:
+        others, blind = [], f"the list of launches that use the store cannot be read ({error})"
+    known = inventory.queue(slurm)
+    if known.silent:
+        slurm.note(f"{known.silent} Kept is all that a launch without an outcome of its own may use.")
+    try:
+        directories = inventory.run_directories(state) if os.path.isdir(state) or os.path.isdir(store) else []
+    except OSError as error:
+        raise RankzeroError(
+            f"state_root: {state} cannot be read ({error.strerror}), so what its launches use is not known; nothing "
+            "was removed. Name the state_root of the launches that use the store."
+        ) from error
+    found = inventory.runs(slurm, known, directories, now, days)
+    for root in others:
+        try:
+            # Of other users Slurm may hide the jobs: not to be listed means nothing then.
+            listed = known if os.stat(root).st_uid == os.geteuid() else replace(known, silent="it may hide them")
+            elsewhere = inventory.runs(slurm, listed, inventory.run_directories(root), now, days)
+        except (OSError, RankzeroError) as error:
+            why = error.message if isinstance(error, RankzeroError) else str(error.strerror)
+            where = uses.registered(store).get(root, "")
+            blind = f"launches of {root} use the store, and that cannot be read ({why})"
+            slurm.note(
+                f"{blind}: no code, environment, image, dataset or packages go. If it is gone for good, remove {where}."
+            )
+            continue
+        # Not ours to remove, but what they use stays.
+        found += [
+            Run(run.path, run.last, None, f"a launch of {root}", run.names) for run in _current(elsewhere, now, days)
+        ]
+    sessions = list(inventory.shells(state))
+    began = [moment for record in known.jobs for moment in [record.submit or record.start] if moment]
+    since = min([now, *began]) if not known.silent else 0.0
+    alive = [one for one in sessions if one.used > min(now - max(days * DAY, SHORTEST), since - days * DAY)]
+    found += [Run(one.path, now, None, "a session", inventory.names_of(one.path, _SHELL_FILES)) for one in alive]
+    things: list[Thing] = [thing for kind in inventory.SLOTS for thing in inventory.slots(kind, store, state)]
+    plan = decide(
+        found,
+        [*things, *sessions, *inventory.caches(state), *inventory.sweeps(state)],
+        days=days,
+        now=now,
+        shells_since=since,
+        blind=blind,
+    )
+    session_paths = {one.path for one in alive}
+    plan.staying = {
+        path: "used by a session, or recently" if path in session_paths else reason
+        for path, reason in plan.staying.items()
+        if not reason.startswith("a launch of ")
+    }
+    return plan
+
+
+def _current(runs: Iterable[Run], now: float, days: float) -> list[Run]:
+    return [run for run in runs if run.end is None or run.last > now - days * DAY]
+
+
+def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[str], None]) -> bool:
+    """Take one thing away. False where it is needed after all, or another prune has it."""
+    roots = {os.path.realpath(store), os.path.realpath(state)}
+    real = os.path.join(os.path.realpath(os.path.dirname(one.path)), os.path.basename(one.path))
+    if not any(real.startswith(f"{root}/") for root in roots):
+        note(f"{one.path} lies outside of store_root and state_root ({real}); it was left alone")
+        return False
+    try:
+        slot = uses.slot_of(one.path) if one.kind in inventory.SLOTS else None
+        doomed = _claimed(slot, days) if slot else atomic.set_aside(one.path)
+        if doomed is None:
+            return False
+        folder = delete_tree.open_folder(os.path.dirname(os.path.realpath(doomed)))
+        try:
+            delete_tree.delete_in(folder, os.path.basename(doomed))
+        finally:
+            os.close(folder)
+    except (OSError, RankzeroError) as error:
+        why = error.message if isinstance(error, RankzeroError) else error.strerror
+        note(f"{one.path} cannot be removed: {why}")
+        return False
+    if one.kind in ("run", "shell"):
+        _remove_empty(os.path.dirname(one.path), 2)
+    return True
+
+
+def _claimed(slot: uses.Slot, days: float) -> str | None:
+    """Take the name of a thing unless somebody wants it by now; returns its new name."""
+    try:
+        with hold(slot.lock, 0.0):
+            made = os.stat(slot.path).st_mtime
+            if _wanted(slot, made, days):
+                return None
+            doomed = atomic.set_aside(slot.path)
+            # Once more: an owner of the lock that was stopped for minutes may have lost it meanwhile.
+            if doomed is not None and _wanted(slot, made, days):
+                os.rename(doomed, slot.path)
+                return None
+            with contextlib.suppress(OSError):
+                os.unlink(slot.mark)
+            return doomed
+    except (Busy, FileNotFoundError):
+        return None
+
+
+def _wanted(slot: uses.Slot, made: float, days: float) -> bool:
+    """Whether the mark is young, by the clock of the file system that keeps it. `made`: when the thing was made."""
+    atomic.folders_as_above(os.path.dirname(slot.mark))
+    probe = f"{slot.mark}.{atomic.place()}-{os.getpid()}-{time.time_ns()}"
+    with open(probe, "x", encoding="ascii"):
+        now = os.stat(probe).st_mtime
+    os.unlink(probe)
+    return inventory.last_use(slot, made) > now - max(days * DAY, SHORTEST)
+
+
+def _remove_empty(folder: str, levels: int) -> None:
+    with contextlib.suppress(OSError):
+        for _level in range(levels):
+            os.rmdir(folder)
+            folder = os.path.dirname(folder)
+
+
+def _sweep(store: str, state: str) -> list[str]:
+    """Delete what killed prunes and makers have left without a name."""
+    places = [
+        *(f"{store}/{name}" for name in ("code", "environments", "packages", "images", "datasets")),
+        f"{state}/runtime",
+        f"{state}/archives",
+    ]
+    for top in ("runs", "shells"):
+        for place, folders, _files in os.walk(f"{state}/{top}"):
+            depth = place[len(state) :].count("/")
+            if depth >= (3 if top == "runs" else 2):
+                folders.clear()
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            places.append(place)
+    swept = []
+    for place in places:
+        if os.path.isdir(place) and not os.path.islink(place):
+            with contextlib.suppress(OSError):
+                swept += [os.path.join(place, name) for name in atomic.sweep(place)]
+            if place.startswith((f"{state}/runs/", f"{state}/shells/")):
+                _remove_empty(place, 1)
+    return swept + drop_unshared(f"{store}/images/sha256")

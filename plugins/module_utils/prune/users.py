@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A prune for several users by an administrator: each user's is done by a process that is that user.
+
+Root follows whatever a user has put in root's way, and root has no rights on a file system with root_squash. A process
+that has become the user can do no more than the user, wherever a link leads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+
+Prune = Callable[[], dict[str, Any]]
+
+
+def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
+    """The users of these names. Raises RankzeroError."""
+    if os.geteuid() != 0:
+        raise RankzeroError(
+            "owners: needs root (become: true), who may act for other users; leave it out for your own."
+        )
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            account = pwd.getpwnam(name)
+        except KeyError:
+            raise RankzeroError(f"owners: {name!r} is no user of this host.") from None
+        if account.pw_uid == 0:
+            raise RankzeroError("owners: root's own things go without owners; leave it out.")
+        found.append(account)
+    return found
+
+
+def as_user(account: pwd.struct_passwd, work: Prune) -> dict[str, Any]:
+    """What `work` returns in a process that is this user for good. Raises RankzeroError with what it raised."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer: dict[str, Any] = {}
+        try:
+            os.close(reading)
+            _become(account)
+            answer = {"result": work()}
+        except RankzeroError as error:
+            answer = {"error": error.message}
+        except BaseException:
+            answer = {"error": traceback.format_exc()}
+        finally:
+            with os.fdopen(writing, "w", encoding="utf-8", errors="backslashreplace") as stream:
+                json.dump(answer, stream)
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    known: dict[str, Any] = json.loads(text) if text else {"error": "its process was ended from outside"}
+    if "error" in known:
+        raise RankzeroError(f"{account.pw_name}: {known['error']}")
+    return dict(known["result"])
+
+
+def _become(account: pwd.struct_passwd) -> None:
+    os.initgroups(account.pw_name, account.pw_gid)
+    os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
+    os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    os.umask(0o022)
+    os.chdir("/")
+    os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
+
+
+def for_each(
+    names: Sequence[str], work: Callable[[str], dict[str, Any]], note: Callable[[str], None]
+) -> dict[str, Any]:
+    """The prunes of several users as one result. A user whose prune fails is a warning, and the others go on."""
+    whole: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
+    failed = []
+    for account in accounts(names):
+        try:
+            own = as_user(account, lambda name=account.pw_name: work(name))  # type: ignore[misc]
+        except RankzeroError as error:
+            failed.append(error.message)
+            continue
+        for sentence in own.pop("notes"):
+            note(f"{account.pw_name}: {sentence}")
+        whole["changed"] |= own["changed"]
+        whole["bytes"] += own["bytes"]
+        whole["swept"] += own["swept"]
+        whole["diff"] += [own["diff"]] if own["diff"] else []
+        for name in ("removed", "kept"):
+            whole[name] += [{**one, "owner": account.pw_name} for one in own[name]]
+    if failed:
+        raise RankzeroError("\n".join(["the prune failed for:", *(f"  - {one}" for one in failed)]), **whole)
+    return whole

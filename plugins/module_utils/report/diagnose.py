@@ -1,0 +1,172 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a launch failed, does not start or stands still: its logs' word (room `diagnosis`) joined with its job's and
+Slurm's (room `slurm`).
+
+Here and not in a room, because neither room may know the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan, site_families
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+
+DIAGNOSIS = "diagnosis.json"
+DIAGNOSIS_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "path": {"type": "path"},
+    "write": {"type": "bool", "default": True},
+    "processes": {"type": "int", "default": 0},
+    "stall_factor": {"type": "float", "default": 10.0},
+    "stall_seconds": {"type": "float", "default": 60.0},
+    "families": {"type": "list", "elements": "str", "default": []},
+    "_families": {"type": "list", "elements": "dict", "default": []},
+    "code_roots": {"type": "list", "elements": "str"},
+}
+
+
+def diagnose(
+    slurm: Slurm,
+    options: Mapping[str, Any],
+    *,
+    check_mode: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> dict[str, Any]:
+    """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where there is nothing to read."""
+    signatures = site_families.with_own(options["_families"])
+    processes = options["processes"] or min(4, os.cpu_count() or 1)
+    if options.get("path"):
+        return _of_path(os.path.expanduser(options["path"]), processes, signatures)
+    run = one_run(options)
+    launch = final_report(slurm, run)
+    if states.is_pending(launch["state"]) and not launch["completed"]:
+        return _of_pending(run, launch)
+    found = scan.scan(newest_logs(run.file("logs"), launch["attempt"]), processes, signatures)
+    for log in found.logs:
+        rank = rank_of(log.file)
+        node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
+        log.events = [advice.with_rank(event, rank, node) for event in log.events]
+    if not launch["completed"]:
+        return _of_running(run, launch, found, options, clock())
+    return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)
+
+
+def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict[str, Any]:
+    if not os.path.exists(path):
+        raise RankzeroError(f"path: {path} does not exist on this host. Name a log or a folder of logs.")
+    logs = scan.find_logs(path)
+    if not logs:
+        raise RankzeroError(f"path: {path} holds no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
+    found = scan.scan(logs, processes, signatures)
+    base = path if os.path.isdir(path) else os.path.dirname(path)
+    diagnosis = advice.report(cause.find_cause(found.logs), found, base)
+    # A log of no rank, or of all of them, answers what does not depend on which rank it is.
+    ranks = {
+        number if number is not None else -1 - place: checklist.read_ends(log)
+        for place, log in enumerate(logs)
+        for number in [rank_of(log)]
+    }
+    diagnosis["checklist"] = [answer.as_dict() for answer in checklist.answers(ranks)]
+    return _result(diagnosis, found, changed=False)
+
+
+def _of_pending(run: RunDirectory, launch: Mapping[str, Any]) -> dict[str, Any]:
+    """A job that does not start: the scheduler's reason is all there is, and enough."""
+    found = scan.Scan()
+    told = evidence.of_pending(launch, launch["reason_code"])
+    diagnosis = advice.report(cause.find_cause(told.logs), found, run.path)
+    diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[])
+    return _result(diagnosis, found, changed=False)
+
+
+def _of_running(
+    run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, options: Mapping[str, Any], now: float
+) -> dict[str, Any]:
+    """A job that runs: the check-list (R7), whether it stands still, and what its logs show already."""
+    started = run.started() or {}
+    begun = started.get("time")
+    ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
+    # The clock of the file system may be ahead of this host's.
+    now = max([now, *(log.modified for log in ranks.values())])
+    nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch["attempt"]))))
+    steps = checklist.all_progress(ranks, begun)
+    stall = checklist.find_stall(steps, ranks, now, options["stall_factor"], options["stall_seconds"])
+    if stall is not None:
+        stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
+    diagnosis = advice.report(cause.find_cause(found.logs), found, run.path)
+    answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
+    diagnosis.update(
+        launch=_launch(launch),
+        checklist=[answer.as_dict() for answer in answers],
+        stall=stall.as_dict() if stall else None,
+        facts={"samples": [one.as_dict() for one in nodes.values()]},
+    )
+    return _result(diagnosis, found, changed=False, story=run.file("logs"))
+
+
+def _of_end(
+    slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, *, write: bool, check_mode: bool
+) -> dict[str, Any]:
+    told = evidence.Testimony()
+    chosen = cause.Cause(cause.HEALTHY, None, "high")
+    if not launch["success"]:
+        told = evidence.of_end(slurm, run, launch, found.signatures)
+        found.logs += told.logs
+        chosen = cause.find_cause(found.logs)
+    diagnosis = advice.report(chosen, found, run.path)
+    ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
+    started = run.started() or {}
+    answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch["success"])
+    diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[answer.as_dict() for answer in answers])
+    changed = False
+    # What another user may write is not written here.
+    write = write and not run.foreign
+    if write:
+        text = json.dumps(diagnosis, indent=1, sort_keys=True) + "\n"
+        changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
+    return _result(diagnosis, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+
+
+def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
+    return {key: launch[key] for key in keys}
+
+
+def _result(diagnosis: dict[str, Any], found: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:
+    lines = advice.screen(diagnosis, story)
+    return {"changed": changed, "families": len(found.signatures), "diagnosis": diagnosis, "lines": lines}
+
+
+def newest_logs(logs_dir: str, attempt: int) -> list[str]:
+    """The logs of one attempt, rank by rank, then those of the whole job, which hold every attempt in a row."""
+    newest = os.path.join(logs_dir, str(attempt))
+    # Nothing of ours is a link; what one leads to is no log of this launch.
+    if os.path.islink(logs_dir) or os.path.islink(newest):
+        return []
+    own = [path for path in scan.find_logs(newest) if _is_log(path)]
+    shared = [os.path.join(logs_dir, name) for name in Beneath(logs_dir).names("")]
+    ranks = sorted((path for path in own if rank_of(path) is not None), key=lambda path: rank_of(path) or 0)
+    return [*ranks, *(path for path in own if rank_of(path) is None), *(p for p in shared if _is_log(p))]
+
+
+def _is_log(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What speaks of a launch besides its logs: Slurm's states and reasons, accounting, exit codes, preflight, monitors.
+
+Each becomes events of the diagnosis, as if it were a log, with the file and line where there is one. Here and not in a
+room, because the rooms `slurm` and `diagnosis` do not know each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
+    ARTIFACT,
+    DRAINED,
+    LAUNCHER,
+    PENDING,
+    SETUP,
+    Event,
+    FileEvents,
+    Reader,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    DECISIVE,
+    ECHO,
+    LIMIT,
+    RAISED,
+    WEAK,
+    Signature,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, step_usage
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+
+# Slurm's word for an end -> the family, and how much it proves.
+STATES = {
+    "OUT_OF_MEMORY": ("host_oom_killed", DECISIVE),
+    "NODE_FAIL": ("node_failure", DECISIVE),
+    "BOOT_FAIL": ("node_failure", DECISIVE),
+    "TIMEOUT": ("time_limit", LIMIT),
+    "DEADLINE": ("time_limit", LIMIT),
+    "PREEMPTED": ("preempted_or_cancelled", LIMIT),
+    "CANCELLED": ("preempted_or_cancelled", LIMIT),
+    "REJECTED": ("sbatch_rejected", CAUSE),
+}
+# Exit codes as a shell shows them (D2) -> what they point to where no log says more.
+_CODES = {
+    137: ("host_oom_killed", WEAK + 4),
+    139: ("crash", WEAK + 4),
+    135: ("crash", WEAK + 4),
+    136: ("crash", WEAK + 4),
+    132: ("crash", WEAK + 4),
+    134: ("crash", WEAK + 1),
+    127: ("script_error", WEAK),
+    126: ("permission_denied", WEAK),
+}
+
+
+@dataclass
+class Testimony:
+    """What was found: events as logs of their own, and the facts themselves, for machines."""
+
+    logs: list[FileEvents] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def say(self, event: Event) -> None:
+        self.logs.append(FileEvents(event.file, [event], lines=event.line))
+
+
+def of_pending(launch: Mapping[str, Any], code: str) -> Testimony:
+    """Why a launch does not start, and what to change."""
+    nodes = [one["node"] for one in launch.get("drained", [])]
+    reason = reasons.explain(code).of_job(launch["job_id"], nodes)
+    never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
+    known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
+    found = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
+    text = f"job {launch['job_id']} is {launch['state']}, reason {code.strip('()') or 'None'}"
+    found.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
+    _drained(found, launch)
+    return found
+
+
+def of_end(slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], signatures: Sequence[Signature]) -> Testimony:
+    """What a launch that has failed left besides logs."""
+    found = Testimony()
+    # First, since it tells why Slurm has cancelled the job.
+    _drained(found, launch)
+    _slurm_and_job(found, launch, run.rejected())
+    _preflight(found, run, launch)
+    if launch["job_id"] and run.rejected() is None:
+        ends = step_usage.step_ends(slurm, str(launch["job_id"]), since=launch["started_at"])
+        found.facts["accounting"] = [end.as_dict() for end in ends]
+        _accounting(found, ends)
+    _exit_code(found, launch)
+    _monitors(found, run.file(os.path.join("monitor", str(launch["attempt"]))), signatures)
+    return found
+
+
+def _drained(found: Testimony, launch: Mapping[str, Any]) -> None:
+    """Nodes that Slurm has taken out of service for the job's sake: of an ended job that left no word, the cause."""
+    found.facts["drained"] = launch.get("drained", [])
+    for one in found.facts["drained"]:
+        text = f"{one['node']} is drained: {one['reason']}"
+        known = (("reason", one["reason"]), ("meaning", one["meaning"]), ("command", one["command"]))
+        found.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=one["node"], captured=known))
+
+
+def _slurm_and_job(found: Testimony, launch: Mapping[str, Any], rejected: str | None) -> None:
+    """The state that Slurm gives the end, else the batch script's own verdict: what no log of a rank can say."""
+    family, strength = STATES.get(str(launch["state"]), ("", 0))
+    if rejected is not None:
+        family, strength = STATES["REJECTED"]
+    if not family and launch["completed"]:
+        if (launch["outcome"] or {}).get("ended_by") == "setup":
+            family, strength = SETUP, DECISIVE
+        elif launch["exit_code"] == 0:
+            family, strength = ARTIFACT, WEAK
+        else:
+            family, strength = LAUNCHER, ECHO
+    if family:
+        text = f"{launch['state']}: {launch['message'] or ''}"
+        found.say(Event(family, strength, text, 1, file="Slurm"))
+
+
+def _preflight(found: Testimony, run: RunDirectory, launch: Mapping[str, Any]) -> None:
+    """The table's lines of the nodes that were not fit."""
+    outcome = launch["outcome"] or {}
+    unfit = outcome.get("unfit_nodes") or {}
+    name = os.path.join("preflight", str(launch["attempt"]), "table")
+    path, table = run.file(name), enumerate(run.text(name).splitlines(), 1)
+    rows = {line.split()[0]: (number, line) for number, line in table if line.split()}
+    found.facts["preflight"] = [
+        {"node": node, "why": why, "line": rows.get(node, (0, ""))[1]} for node, why in sorted(unfit.items())
+    ]
+    if outcome.get("ended_by") == "setup":
+        for node, why in sorted(unfit.items()):
+            number, line = rows.get(node, (1, ""))
+            found.say(Event(SETUP, DECISIVE, line or f"{node}: {why}", number, file=path, node=node))
+
+
+def _accounting(found: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
+    end = step_usage.worst(ends)
+    if end is None:
+        return
+    if end.state == "OUT_OF_MEMORY":
+        family, strength = STATES[end.state]
+    elif end.code == 137 and end.memory_is_used_up:
+        family, strength = "host_oom_killed", RAISED - 1
+    else:
+        family, strength = _CODES.get(end.code or 0, (LAUNCHER, ECHO))
+    node = end.max_rss_node if family == "host_oom_killed" else ""
+    found.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None))
+
+
+def _exit_code(found: Testimony, launch: Mapping[str, Any]) -> None:
+    """The batch script's exit code: what is left where a site has no accounting."""
+    code = launch["exit_code"]
+    found.facts["exit_code"] = code
+    family, strength = _CODES.get(code or 0, ("", 0))
+    if family:
+        found.say(Event(family, strength - 1, f"the ranks' step ended with exit code {code}", 1, file="outcome.json"))
+
+
+def _monitors(found: Testimony, folder: str, signatures: Sequence[Signature]) -> None:
+    """Nodes whose memory was full, and what nvidia-smi complained of."""
+    nodes = monitor.read_samples(folder)
+    found.facts["samples"] = [one.as_dict() for one in nodes.values()]
+    for node, one in nodes.items():
+        percent = one.memory_percent
+        if percent is not None and percent >= monitor.MEMORY_FULL:
+            text = f"{percent:.0f} % of the memory of {node} was in use ({one.peak_memory_mb:.0f} MiB)"
+            file = next((path for path in one.files if path.endswith(".host.csv")), folder)
+            found.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node))
+        for path, number, text in one.complaints:
+            read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])
+            found.logs += [FileEvents(path, [advice.with_rank(event, None, node)]) for event in read.events]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -1,0 +1,40 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches as aligned lines for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
+
+HEAD = ("name", "key", "gen", "job", "state", "time", "what")
+
+
+def listing(launches: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+    """A head line and a line for each of the launches that job_info reports; none where there are none. `now` is epoch
+    seconds. Active ones come first, then the newest.
+    """
+
+    def order(one: Mapping[str, Any]) -> tuple[bool, float]:
+        return not one["active"], -(one["finished_at"] or one["started_at"] or 0.0)
+
+    rows = [HEAD, *(_row(one, now) for one in sorted(launches, key=order))]
+    if len(rows) == 1:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]
+    return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]]).rstrip() for row in rows]
+
+
+def _row(one: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    begun, ended = one["started_at"], one["finished_at"]
+    took = "" if begun is None else duration(max(0.0, (ended or now) - begun))
+    state = str(one["state"])
+    if one["completed"]:
+        state += ", proven" if one["success"] else ", failed"
+    said = str(one["message"])
+    if one["active"] and one["nodes"]:
+        said = f"on {short_list(one['nodes'])}" + (f", attempt {one['attempt'] + 1}" if one["attempt"] else "")
+    return (one["name"], one["key"], str(one["generation"]), one["job_id"] or "-", state, took, said)

@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What became of the elements of a sweep, and which of them is best. Reads only."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import SWEEP_RECORD, json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
+    MAY_FOLLOW,
+    SWEEP_PREFIX,
+    RunDirectory,
+    generations,
+    names_of_key,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, KEY_LENGTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, Elements
+
+# A metric below the top of its artifact is read from the file itself, where that is no larger than this (bytes).
+MOST_BYTES = 4 * 1024 * 1024
+_NAMES_SHOWN = 20
+
+ARGUMENTS: dict[str, Any] = {
+    "sweep_dir": {"type": "path"},
+    "name": {"type": "str"},
+    "key": {"type": "str", "no_log": False},
+    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    "metric": {"type": "str"},
+    "goal": {"type": "str", "choices": ["min", "max"]},
+}
+# What the action on the controller does with the results; the module knows nothing of it.
+ACTION_ARGUMENTS: dict[str, Any] = {
+    **ARGUMENTS,
+    "wait": {"type": "bool", "default": False},
+    "wait_timeout": {"type": "int", "default": 0},
+    "poll_max": {"type": "float", "default": 15.0},
+    "reconnect_timeout": {"type": "int", "default": 120},
+    "dest": {"type": "path"},
+}
+
+
+def sweep_dir(options: Mapping[str, Any]) -> str:
+    """The folder that the options name: `sweep_dir`, else the newest sweep of `name` (with that `key`)."""
+    if options.get("sweep_dir"):
+        return os.path.normpath(os.path.expanduser(str(options["sweep_dir"])))
+    if not options.get("name"):
+        raise RankzeroError("which sweep? Give sweep_dir, as module rankzero.slurm.job_sweep returns it, or name.")
+    runs = os.path.join(os.path.expanduser(options["state_root"]), "runs", options["name"])
+    root = state_files.of(os.path.expanduser(options["state_root"]))
+    names = [name for name in root.names(os.path.join("runs", options["name"])) if name.startswith(SWEEP_PREFIX)]
+    wanted = SWEEP_PREFIX + (options.get("key") or "")[:KEY_LENGTH]
+    known = [os.path.join(runs, name) for name in names if SWEEP_RECORD in names_of_key(os.path.join(runs, name))]
+    found = [path for path in known if os.path.basename(path).startswith(wanted)]
+    if not found:
+        there = ", ".join(os.path.basename(path).removeprefix(SWEEP_PREFIX) for path in known) or "none"
+        with_key = f" with key {options['key']}" if options.get("key") else ""
+        raise RankzeroError(f"no sweep {options['name']}{with_key} is recorded in {runs}; sweeps there: {there}")
+    return max(found, key=lambda path: os.stat(os.path.join(path, SWEEP_RECORD)).st_mtime)
+
+
+def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of module job_sweep_info."""
+    folder = sweep_dir(options)
+    record = state_files.record_of_sweep(folder)
+    if record is None:
+        raise RankzeroError(
+            f"sweep_dir: {folder} holds no {SWEEP_RECORD} on this host; give what module rankzero.slurm.job_sweep "
+            "returned"
+        )
+    runs = os.path.dirname(folder)
+    elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]
+    silent = ""
+    try:
+        standings = Elements(slurm, runs, check_mode=True).standings(elements)
+    except SlurmUnavailable as error:
+        silent = error.message
+        standings = {element.number: _own_word(runs, element) for element in elements}
+    metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
+    rows = [_row(element, standings[element.number], record["artifact"], metric) for element in elements]
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["standing"]] = counts.get(row["standing"], 0) + 1
+    over = not any(row["standing"] == "active" or (silent and row["standing"] == "unknown") for row in rows)
+    failed = [row for row in rows if row["standing"] == "failed"]
+    return {
+        "name": record["name"],
+        "key": record["key"],
+        "sweep_dir": folder,
+        "metric": metric,
+        "goal": goal,
+        "elements": rows,
+        "counts": counts,
+        "completed": over,
+        "success": over and counts.get("succeeded", 0) == len(rows),
+        "best": best(rows, metric, goal),
+        "first_failed": min(failed, key=lambda row: (row["finished_at"] or math.inf, row["number"]), default=None),
+        "silent": silent,
+    }
+
+
+def _own_word(runs: str, element: Element) -> Standing | None:
+    """Where an element stands by what it wrote itself, while Slurm says nothing."""
+    known = generations(os.path.join(runs, element.short))
+    if not known:
+        return None
+    outcome = known[-1].outcome() or {}
+    if outcome.get("ended_by") in (None, *MAY_FOLLOW) and not outcome.get("success"):
+        return Standing("unknown", known[-1], known[-1].job_id())
+    state = "succeeded" if outcome.get("success") else "failed"
+    return Standing(state, known[-1], str(outcome.get("job_id")), message=str(outcome.get("message", "")))
+
+
+def _row(element: Element, standing: Standing | None, artifact: str | None, metric: str | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "number": element.number,
+        "key": element.key,
+        "parameters": dict(element.point),
+        "standing": standing.state if standing else "missing",
+        "state": None,
+        "metric": None,
+        "values": {},
+        "message": "",
+        "job_id": None,
+        "generation": None,
+        "run_dir": None,
+        "wall_time": None,
+        "finished_at": None,
+    }
+    if standing is None:
+        return row
+    run, record = standing.run, standing.record
+    row.update(job_id=standing.job_id, generation=run.generation, run_dir=run.path, message=standing.message)
+    row["state"] = record.state if record else None
+    outcome = run.outcome() if standing.state in ("succeeded", "failed") else None
+    if outcome:
+        row["finished_at"] = outcome.get("time")
+        if outcome.get("time") is not None and outcome.get("started") is not None:
+            row["wall_time"] = max(0.0, float(outcome["time"]) - float(outcome["started"]))
+        row["values"] = dict((outcome.get("artifact") or {}).get("values") or {})
+    elif record is not None:
+        row["finished_at"] = record.end
+    if metric and standing.state == "succeeded":
+        row["metric"] = _metric(run, row["values"], artifact, metric)
+    return row
+
+
+def _metric(run: RunDirectory, values: Mapping[str, Any], artifact: str | None, metric: str) -> float | None:
+    value = values.get(metric)
+    if value is None and artifact:
+        value = _looked_up(run, artifact, metric)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return value
+
+
+def _looked_up(run: RunDirectory, artifact: str, dotted: str) -> Any:
+    """The value under a dotted key of an artifact; None where there is none."""
+    try:
+        document: Any = json_object(run.text(os.path.join("work", artifact), MOST_BYTES))
+    except Untrusted:
+        return None
+    if isinstance(document, dict) and dotted in document:
+        return document[dotted]
+    for part in dotted.split("."):
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
+
+
+def best(rows: Sequence[Mapping[str, Any]], metric: str | None, goal: str) -> dict[str, Any] | None:
+    """The row with the best metric; None where none is asked for, or none has succeeded yet. Of equals the first one.
+
+    Raises `RankzeroError` where elements have succeeded and none of their artifacts has such a number.
+    """
+    proven = [row for row in rows if row["standing"] == "succeeded"]
+    if not metric or not proven:
+        return None
+    measured = [row for row in proven if row["metric"] is not None]
+    if measured:
+        sign = 1 if goal == "min" else -1
+        return dict(min(measured, key=lambda row: sign * row["metric"]))
+    numbers = sorted(
+        {
+            name
+            for row in proven
+            for name, value in row["values"].items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+    )
+    have = ", ".join(numbers[:_NAMES_SHOWN]) or "no number at their top"
+    raise RankzeroError(
+        f"sweep.metric: no artifact of the {len(proven)} elements that have succeeded has the number "
+        f"{metric!r}{suggestion(metric, numbers)}; they have {have}. Change sweep.metric: nothing runs again for it."
+    )

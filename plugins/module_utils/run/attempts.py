@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The attempts of a launch, oldest first: its own files of each, joined with what accounting recorded. Pure.
+
+Slurm counts the requeues of one job. Attempts on a spare node of the same job, and those of a job before this one, are
+the launch's own knowledge; an attempt that Slurm ended at once may be known to Slurm alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+
+# The batch script begins this many seconds after the start that Slurm records, at most; clocks differ as well.
+SLACK = 15.0
+
+# What an attempt left: {"started": ..., "outcome": ...}, each where it exists.
+Left = Mapping[str, Mapping[str, Any]]
+
+
+def earlier(count: int, left: Mapping[int, Left], record: JobRecord | None) -> list[dict[str, Any]]:
+    """The first `count` attempts. `left`: what each of them left in the run directory, by its number.
+
+    `record.earlier` are the rows that accounting has of the attempts before the newest requeue. What nobody knows of an
+    attempt is null.
+    """
+    rows = list(record.earlier) if record is not None else []
+    found: dict[int, JobRecord | None] = {}
+    for number in range(count):
+        begun = _begun(left.get(number, {}))
+        row = None if begun is None else next((row for row in rows if _covers(row, begun)), None)
+        # Attempts inside one job share its row; the last of them ends with it.
+        found[number] = row
+    unclaimed = [row for row in rows if row not in found.values()]
+    for number in range(count):
+        if found[number] is None and _begun(left.get(number, {})) is None and unclaimed:
+            found[number] = unclaimed.pop(0)
+    last = {id(row): number for number, row in found.items() if row is not None}
+    return [
+        _attempt(number, left.get(number, {}), row, closes=row is not None and last[id(row)] == number)
+        for number, row in sorted(found.items())
+    ]
+
+
+def _begun(left: Left) -> float | None:
+    """When an attempt's script began, by its own word."""
+    begun = left.get("started", {}).get("time") or left.get("outcome", {}).get("started")
+    return float(begun) if begun else None
+
+
+def _covers(row: JobRecord, moment: float) -> bool:
+    if row.start is None or moment < row.start - SLACK:
+        return False
+    return row.end is None or moment < max(row.end, row.start + 1.0)
+
+
+def _attempt(number: int, left: Left, row: JobRecord | None, *, closes: bool) -> dict[str, Any]:
+    started, outcome = left.get("started", {}), left.get("outcome", {})
+    nodes: Sequence[Any] | None = started.get("nodes")
+    restarted = outcome.get("ended_by") == "restart"
+    state = "NODE_FAIL" if restarted else row.state if row is not None and closes else None
+    ended = row.end if row is not None and closes else None
+    reason = str(outcome.get("message") or "")
+    if not reason and row is not None and closes:
+        reason = states.describe_end(row.state, row.exit_code, row.signal, row.reason)
+    code = outcome.get("exit_code")
+    return {
+        "attempt": number,
+        "job_id": outcome.get("job_id") or started.get("job_id") or (row.array_job_id if row is not None else None),
+        "state": state,
+        "started_at": _begun(left) or (row.start if row is not None else None),
+        "finished_at": outcome.get("time") or ended,
+        "node_list": row.node_list if row is not None else ",".join(map(str, nodes)) if nodes else None,
+        "nodes": [str(node) for node in nodes] if nodes else None,
+        "exit_code": int(code) if code is not None else row.exit_code if row is not None and closes else None,
+        "reason": reason,
+    }

@@ -1,0 +1,280 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run directory: <runs>/<name>/<key>/<generation>/ with its journal, claim, started.json and outcome.json.
+
+The journal is append-only, one JSON object a line, each line written with a single write and synced: after a kill at
+any moment it holds whole lines and at most one half line at the end, which readers skip. What another user could have
+written is not read at all (`Untrusted`), and what is no value of ours counts as missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+
+JOURNAL = "journal.jsonl"
+# What an attempt leaves when the next one begins, which is the number in the name.
+BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
+# Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
+SWEEP_PREFIX = ".sweep-"
+_SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,9}}")
+# How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
+MAY_FOLLOW = ("signal", "requeue")
+# A journal of more events is not ours: it has a few, and a few more where a launch is cancelled again and again.
+MOST_EVENTS = 10_000
+# A claim is one line.
+CLAIM_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which job owns a generation: written by that job itself, first thing."""
+
+    generation: int
+    cluster: str
+    job_id: str
+
+    @classmethod
+    def of(cls, text: str) -> Claim | None:
+        """What the claim file says ("<generation> <cluster> <job id>"); None for anything else, as a half of it."""
+        words = text[:CLAIM_BYTES].split()
+        if len(words) == 3 and words[0].isascii() and words[0].isdigit() and len(words[0]) < 10:
+            return cls(int(words[0]), words[1], words[2]) if state_files.is_job_id(words[2]) else None
+        return None
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """One generation on disk. Reading never fails on what is missing or half there; it raises `Untrusted` for what
+    another user could have written.
+    """
+
+    path: str
+
+    @functools.cached_property
+    def _place(self) -> tuple[Beneath, str]:
+        return state_files.of_run(self.path)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is another user's: then nothing is written there."""
+        return self._place[0].owner != os.geteuid()
+
+    def text(self, name: str, most: int = state_files.MOST) -> str:
+        """The text of one of its files as it is now; "" where there is none."""
+        found, place = self._place
+        return state_files.text(found, os.path.join(place, name), most)
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """The JSON object in one of its files; None where there is none."""
+        return json_object(self.text(name))
+
+    def changed(self, name: str) -> float:
+        """When one of its files was last written, in epoch seconds; 0 where there is none."""
+        found, place = self._place
+        try:
+            with found.opened(os.path.join(place, name)) as descriptor:
+                return os.fstat(descriptor).st_mtime
+        except OSError:
+            return 0.0
+
+    def look(self) -> None:
+        """Raises OSError where it cannot be read on this host."""
+        found, place = self._place
+        with found.folder(place):
+            pass
+
+    def names(self, folder: str = "") -> list[str]:
+        """What lies in it, or in a folder of it, sorted."""
+        found, place = self._place
+        return found.names(os.path.join(place, folder))
+
+    @property
+    def generation(self) -> int:
+        return int(os.path.basename(self.path))
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def record(self, event: str, **details: object) -> None:
+        """Append one event to the journal; it outlives a crash of this host. Raises OSError."""
+        self._append(event, details, durable=True)
+
+    def record_lightly(self, event: str, **details: object) -> None:
+        """The same without waiting for the disk: a crash of this host may take the event with it."""
+        self._append(event, details, durable=False)
+
+    def _append(self, event: str, details: Mapping[str, object], *, durable: bool) -> None:
+        line = json.dumps({"time": time.time(), "event": event, **details}, sort_keys=True) + "\n"
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(self.file(JOURNAL), flags, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            # A half line of somebody who was killed must not swallow this one.
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            os.write(descriptor, (b"\n" if torn else b"") + line.encode())
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def events(self) -> list[dict[str, Any]]:
+        """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow."""
+        own = self.own_events()
+        place = array_of(own)
+        if place is None:
+            return own
+        return own + as_element(RunDirectory(self.beside(place.array)).own_events(), place.task)
+
+    def beside(self, array: str) -> str:
+        """The folder of an array, whose name is relative to that of all runs of this launch's name."""
+        return os.path.join(os.path.dirname(os.path.dirname(self.path)), array)
+
+    def own_events(self) -> list[dict[str, Any]]:
+        """The journal's whole lines, oldest first. A line that holds anything else than ours is left out."""
+        events = []
+        for line in self.text(JOURNAL, state_files.JOURNAL_BYTES).splitlines()[:MOST_EVENTS]:
+            event = json_object(line)
+            if event and is_event(event):
+                events.append(event)
+        return events
+
+    def claim(self) -> Claim | None:
+        """The claim, once a job has taken it."""
+        return Claim.of(self.text("claim", CLAIM_BYTES))
+
+    def started(self) -> dict[str, Any] | None:
+        return attempt_of(self.document("started.json"))
+
+    def outcome(self) -> dict[str, Any] | None:
+        """The verdict of the newest attempt; None while it runs, also when an older attempt left one.
+
+        A proof is final, whichever attempt it is of. A node that was slow, or could not be reached, may finish an
+        attempt for which Slurm has begun another one elsewhere.
+        """
+        outcome, started = attempt_of(self.document("outcome.json")), self.started()
+        if outcome and outcome.get("success") is True:
+            return outcome
+        if outcome and started and outcome.get("attempt", 0) < started.get("attempt", 0):
+            return None
+        return outcome
+
+    def before(self) -> dict[int, dict[str, dict[str, Any]]]:
+        """What the attempts before the newest one left, by number: {"started": ..., "outcome": ...} where it exists."""
+        left: dict[int, dict[str, dict[str, Any]]] = {}
+        for name in self.names():
+            found = BEFORE.fullmatch(name)
+            document = attempt_of(self.document(name)) if found else None
+            if found and document and "attempt" in document:
+                left.setdefault(document["attempt"], {})[found[1]] = document
+        return left
+
+    def job_id(self) -> str | None:
+        """The job of this generation: the claim's owner, else the one that the journal names last."""
+        claim = self.claim()
+        if claim:
+            return claim.job_id
+        ids = [
+            event["job_id"]
+            for event in self.events()
+            if event["event"] in ("submitted", "adopted") and event.get("job_id")
+        ]
+        return str(ids[-1]) if ids else None
+
+    def rejected(self) -> str | None:
+        """Slurm's words where it refused the newest submission."""
+        events = self.events()
+        if events and events[-1]["event"] == "rejected":
+            return str(events[-1].get("message", ""))
+        return None
+
+    def forget_secrets(self) -> bool:
+        """Remove the secrets of a launch that has reached its final state. True when there were any."""
+        try:
+            os.unlink(self.file("secrets.env"))
+        except OSError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an element of a sweep was put: `array` is SWEEP/NUMBER beside the runs, `task` its number there."""
+
+    array: str
+    task: int
+
+    def job_name(self, name: str) -> str:
+        """The array's name in Slurm, for the launch's `name`."""
+        sweep, number = os.path.split(self.array)
+        return f"{name}.{sweep.removeprefix(SWEEP_PREFIX)}.{number}"
+
+
+def array_of(events: Sequence[Mapping[str, Any]]) -> Place | None:
+    """The array that the newest intent of a generation names; None for a job of its own."""
+    intents = [event for event in events if event["event"] == "intent"]
+    if not intents or not intents[-1].get("array"):
+        return None
+    return Place(str(intents[-1]["array"]), int(intents[-1].get("task", 0)))
+
+
+def as_element(events: Sequence[Mapping[str, Any]], task: int) -> list[dict[str, Any]]:
+    """What an array's journal says, as said of one of its tasks."""
+    found = []
+    for event in events:
+        if event["event"] in ("submitted", "adopted", "rejected"):
+            job_id = event.get("job_id")
+            found.append({**event, **({"job_id": f"{job_id}_{task}"} if job_id else {})})
+    return found
+
+
+def names_of_key(runs_dir: str) -> list[str]:
+    """What lies in the folder of one key. Raises `Untrusted` where another user could have put it there."""
+    found, place = state_files.of_run(os.path.join(runs_dir, "1"))
+    return found.names(os.path.dirname(place))
+
+
+def generations(runs_dir: str) -> list[RunDirectory]:
+    """The generations of one key, oldest first. Raises `Untrusted` where another user could have made one."""
+    numbers = sorted(int(name) for name in names_of_key(runs_dir) if re.fullmatch("[1-9][0-9]{0,8}", name))
+    return [RunDirectory(os.path.join(runs_dir, str(number))) for number in numbers]
+
+
+def is_event(event: Mapping[str, Any]) -> bool:
+    """Whether a line of a journal is one of ours: its name, its time, and of the rest what others rely on."""
+    return (
+        isinstance(event.get("event"), str)
+        and state_files.is_time(event.get("time"))
+        and (event.get("job_id") is None or state_files.is_job_id(event["job_id"]))
+        and (event.get("array") is None or bool(_SWEEP_ARRAY.fullmatch(str(event["array"]))))
+        and state_files.is_count(event.get("task", 0))
+    )
+
+
+def attempt_of(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What an attempt left (started.json, outcome.json), where its values are those of an attempt; else None."""
+    if document is None:
+        return None
+    code = document.get("exit_code")
+    right = (
+        state_files.is_count(document.get("attempt") or 0)
+        and all(document.get(name) is None or state_files.is_time(document[name]) for name in ("time", "started"))
+        and (document.get("job_id") is None or state_files.is_job_id(str(document["job_id"])))
+        and (code is None or (isinstance(code, int) and abs(code) < 1 << 31))
+        and isinstance(document.get("artifact") or {}, dict)
+        and isinstance(document.get("nodes") or [], list)
+        and isinstance(document.get("unfit_nodes") or {}, dict)
+        and state_files.is_count(document.get("world_size") or 0)
+    )
+    return document if right else None

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which launch: the options that name one, and the run directories that they mean. Reads only.
+
+RUN = <state_root>/runs/<name>/<key[:16]>/<generation>/
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+
+DEFAULT_STATE_ROOT = "~/.rankzero/state"
+KEY_LENGTH = 16
+
+# The options that name launches; the doc fragment rankzero.slurm.store.run describes them.
+RUN_ARGUMENTS: dict[str, Any] = {
+    "run_dir": {"type": "path"},
+    "name": {"type": "str"},
+    "key": {"type": "str", "no_log": False},
+    "generation": {"type": "int"},
+    "job_id": {"type": "str"},
+    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+}
+
+# doc fragment rankzero.slurm.wait
+WAIT_ARGUMENTS: dict[str, Any] = {
+    "wait_timeout": {"type": "int", "default": 0},
+    "poll_min": {"type": "float", "default": 0.5},
+    "poll_max": {"type": "float", "default": 10.0},
+    "outcome_grace": {"type": "int", "default": 40},
+    "reconnect_timeout": {"type": "int", "default": 120},
+    "queue_budget": {"type": "int", "default": 60},
+}
+WAIT_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    **WAIT_ARGUMENTS,
+    "run_dirs": {"type": "list", "elements": "path"},
+    "until": {"type": "str", "choices": ["started", "artifact", "pattern", "finished"], "default": "finished"},
+    "pattern": {"type": "str"},
+    "log": {"type": "str", "default": ""},
+    "_settle": {"type": "float", "default": 0.0},
+    "_asked": {"type": "int"},
+}
+LOGS_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "dest": {"type": "path", "default": "runs"},
+    "tail_bytes": {"type": "int", "default": 0},
+    "head_bytes": {"type": "int", "default": 0},
+    "redact": {"type": "bool", "default": True},
+    "merge": {"type": "bool", "default": False},
+    "follow": {"type": "bool", "default": False},
+    "follow_timeout": {"type": "int", "default": 0},
+    "reconnect_timeout": {"type": "int", "default": 120},
+    "_request": {"type": "dict"},
+}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Name, key (its first 16 digits) and generation, as the path of a run directory states them."""
+
+    name: str
+    key: str
+    generation: int
+
+    @property
+    def job_name(self) -> str:
+        """The name under which Slurm knows the job."""
+        return f"{self.name}.{self.key}.{self.generation}"
+
+
+def identity(run_dir: str) -> Identity:
+    """Raises `RankzeroError` where the path is no run directory's."""
+    parts = os.path.normpath(run_dir).split(os.sep)
+    if len(parts) < 4 or not parts[-1].isdecimal():
+        raise RankzeroError(
+            f"run_dir: {run_dir!r} is not a run directory; expected <state_root>/runs/<name>/<key>/<generation>, "
+            "as the module rankzero.slurm.job returns it."
+        )
+    return Identity(parts[-3], parts[-2], int(parts[-1]))
+
+
+def open_run(run_dir: str) -> RunDirectory:
+    """The run directory at a path that a user gave. Raises `RankzeroError` where there is none to read."""
+    identity(run_dir)
+    run = RunDirectory(os.path.normpath(run_dir))
+    try:
+        # Listing makes a network file system look again before a name is believed to be missing.
+        run.look()
+    except OSError as error:
+        raise RankzeroError(
+            f"run_dir: {run_dir} cannot be read on this host: {error.strerror}. Module rankzero.slurm.job makes it; "
+            "is this the host that launched, is state_root the same, was the file system purged?"
+        ) from error
+    return run
+
+
+def names_of(state_root: str) -> list[str]:
+    """The names under which launches are recorded. Raises `Untrusted`."""
+    return state_files.of(state_root).folders("runs")
+
+
+def keys_of(state_root: str, name: str) -> list[str]:
+    """The keys (their first 16 digits) under which launches of this name are recorded. Raises `Untrusted`."""
+    return state_files.of(state_root).folders(os.path.join("runs", name))
+
+
+def find_runs(
+    state_root: str,
+    *,
+    name: str | None = None,
+    key: str | None = None,
+    generation: int | None = None,
+    job_id: str | None = None,
+) -> list[RunDirectory]:
+    """Run directories under `state_root` that match all that is given, by name, key, generation.
+
+    `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one, and
+    where it is no launch's own the launches inside that job, or of that array.
+    """
+    runs = os.path.join(state_root, "runs")
+    found, inside = [], []
+    for one_name in names_of(state_root) if name is None else [name]:
+        for one_key in keys_of(state_root, one_name):
+            if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
+                continue
+            for run in generations(os.path.join(runs, one_name, one_key)):
+                if generation not in (None, run.generation):
+                    continue
+                ids = _job_ids(run) if job_id is not None else set()
+                if job_id is None or job_id in ids:
+                    found.append(run)
+                elif any(one.startswith((f"{job_id}.", f"{job_id}_")) for one in ids):
+                    inside.append(run)
+    return found or inside
+
+
+def _job_ids(run: RunDirectory) -> set[str]:
+    ids = {str(event["job_id"]) for event in run.events() if event.get("job_id")}
+    own = run.job_id()
+    return ids | {own} if own else ids
+
+
+def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+    """The run directories that RUN_ARGUMENTS name. `run_dir` decides over the rest."""
+    if options.get("run_dir"):
+        return [open_run(os.path.expanduser(options["run_dir"]))]
+    state_root = os.path.expanduser(options["state_root"])
+    return find_runs(
+        state_root,
+        name=options.get("name"),
+        key=options.get("key"),
+        generation=options.get("generation"),
+        job_id=options.get("job_id"),
+    )
+
+
+def chosen_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+    """The launches of a wait: those of `run_dirs`, where that is given, else the one that RUN_ARGUMENTS name."""
+    if options.get("run_dirs") is None:
+        return [one_run(options)]
+    if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
+        raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away.")
+    return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
+
+
+def one_run(options: Mapping[str, Any]) -> RunDirectory:
+    """The one launch that a module works on: the newest generation of one key. Raises `RankzeroError` otherwise."""
+    if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
+        raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
+    found = select_runs(options)
+    given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
+    root = os.path.expanduser(options["state_root"])
+    if not found:
+        known = ", ".join(names_of(root)[:20]) or "none"
+        raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
+    keys = sorted({os.path.dirname(run.path) for run in found})
+    if len(keys) > 1:
+        names = ", ".join(f"{os.path.basename(os.path.dirname(key))}/{os.path.basename(key)}" for key in keys[:8])
+        raise RankzeroError(f"{given} names {len(keys)} launches under {root}: {names}. Give name and key, or run_dir.")
+    return found[-1]

@@ -1,0 +1,397 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Slurm knows of jobs, by id or by name: one squeue for all of them, then scontrol and sacct for what is missing.
+
+`squeue --states=all` knows a job for MinJobAge seconds after its end, sacct (when the site has accounting) much longer.
+An empty answer of one source is not "gone": the next one is asked. A silent slurmctld is `SlurmUnavailable`, never an
+empty result. Requirements: pitfalls "Reading state" (failing squeue, lagging sacct, reused ids, duplicate rows).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
+
+SQUEUE_COLUMNS = (
+    "JobArrayID",
+    "State",
+    "Reason",
+    "exit_code",
+    "restartcnt",
+    "SubmitTime",
+    "EligibleTime",
+    "StartTime",
+    "EndTime",
+    "TimeUsed",
+    "NumNodes",
+    "NodeList",
+    "Partition",
+    "Account",
+    "UserName",
+    "Cluster",
+    "WorkDir",
+    "Name",
+)
+SACCT_COLUMNS = (
+    "JobID",
+    "State",
+    "Reason",
+    "ExitCode",
+    "Submit",
+    "Eligible",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "NNodes",
+    "NodeList",
+    "Partition",
+    "Account",
+    "User",
+    "Cluster",
+    "WorkDir",
+    "JobName",
+)
+# How far back sacct looks for an id when the caller does not say since when (its own default starts at midnight).
+DEFAULT_REACH = 90 * 86400
+# Clocks of a login node and the controller differ; a job may not be taken for older than the intent to submit it.
+CLOCK_SLACK = 300
+# Slurm requeues a job within seconds of its nodes' death or its preemption, or not at all.
+REQUEUE_TIME = 30
+# `scontrol show job` takes one id: above this many it would be one command a job.
+SCONTROL_LIMIT = 3
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What one source says of one job. Times are epoch seconds, `elapsed` is seconds, unknown is None.
+
+    `node_list` is Slurm's compressed list (expand it with client.expand_nodes). `earlier` holds the attempts before a
+    requeue, oldest first, as accounting recorded them. `source` is squeue, scontrol or sacct.
+    """
+
+    job_id: str
+    name: str
+    state: str
+    reason: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    nodes: int | None = None
+    node_list: str = ""
+    partition: str = ""
+    account: str = ""
+    submit: float | None = None
+    eligible: float | None = None
+    start: float | None = None
+    end: float | None = None
+    elapsed: int | None = None
+    restarts: int | None = None
+    work_dir: str = ""
+    source: str = ""
+    user: str = ""
+    cluster: str = ""
+    earlier: tuple[JobRecord, ...] = ()
+
+    @property
+    def nameless(self) -> bool:
+        """Accounting has lost its name."""
+        return self.name in states.NAMELESS
+
+    @property
+    def array_job_id(self) -> str:
+        """The id that sbatch printed: 13 for 13_2, 20 for 20+1, the id itself for an ordinary job."""
+        return base_id(self.job_id)
+
+    @property
+    def pending(self) -> bool:
+        """It waits in the queue."""
+        return states.is_pending(self.state)
+
+    @property
+    def running(self) -> bool:
+        """It holds nodes."""
+        return states.is_running(self.state)
+
+    @property
+    def final(self) -> bool:
+        """No attempt can follow, for a reader who looks once.
+
+        Slurm may requeue a preempted job or one whose node died: until it had the time to, that is not the end. A job
+        that another cluster of the federation runs is REVOKED here for as long as this one shows it (squeue(1)).
+        """
+        if states.state_of(self.state) == "REVOKED" and self.source != "sacct":
+            return False
+        settled = self.source == "sacct" or (self.end is not None and time.time() - self.end > REQUEUE_TIME)
+        return states.is_final(self.state, settled=settled)
+
+    @property
+    def active(self) -> bool:
+        """It waits, runs or may be requeued: everything but ended."""
+        return not self.final
+
+
+def base_id(job_id: str) -> str:
+    """The number before an array task or a het job component."""
+    return job_id.split("_")[0].split("+")[0]
+
+
+def launch_id(job_id: str) -> str:
+    """The id of a whole launch: 20 for the component 20+1 of a het job, 13_2 for itself."""
+    return job_id.split("+")[0]
+
+
+def tasks_of(job_id: str) -> list[str]:
+    """The ids that a row of an array stands for: 13_[2,4-5%3] is 13_2, 13_4 and 13_5; another id is itself."""
+    base, bracket, listed = job_id.partition("_[")
+    if not bracket:
+        return [job_id]
+    found = []
+    for part in listed.rstrip("]").split("%")[0].split(","):
+        first, _dash, rest = part.partition("-")
+        last, _colon, step = rest.partition(":")
+        if first.isdecimal():
+            found += [f"{base}_{task}" for task in range(int(first), int(last or first) + 1, int(step) if step else 1)]
+    return found
+
+
+def _clean(text: str) -> str:
+    return "" if text in ("N/A", "(null)", "None assigned", "Unknown") else text
+
+
+def from_squeue(row: Mapping[str, str]) -> JobRecord:
+    """A record of one row of SQUEUE_COLUMNS."""
+    state = states.state_of(row["State"])
+    ended = states.is_final(state)
+    exit_code, signal = parse.parse_exit(row["exit_code"]) if ended else (None, None)
+    return JobRecord(
+        job_id=row["JobArrayID"],
+        name=row["Name"],
+        state=state,
+        reason=row["Reason"],
+        exit_code=exit_code,
+        signal=signal,
+        nodes=parse.parse_count(row["NumNodes"]),
+        node_list=_clean(row["NodeList"]),
+        partition=row["Partition"],
+        account=_clean(row["Account"]),
+        submit=parse.parse_epoch(row["SubmitTime"]),
+        eligible=parse.parse_epoch(row["EligibleTime"]),
+        start=parse.parse_epoch(row["StartTime"]),
+        # For a job that has not ended squeue prints when its time limit will end it.
+        end=parse.parse_epoch(row["EndTime"]) if ended else None,
+        elapsed=parse.parse_duration(row["TimeUsed"]),
+        restarts=parse.parse_count(row["restartcnt"]),
+        work_dir=_clean(row["WorkDir"]),
+        source="squeue",
+        user=row["UserName"],
+        cluster=_clean(row["Cluster"]),
+    )
+
+
+def from_scontrol(block: Mapping[str, str]) -> JobRecord:
+    """A record of one object of `scontrol show job`."""
+    state = states.state_of(block.get("JobState", ""))
+    ended = states.is_final(state)
+    exit_code, signal = parse.parse_exit(block.get("ExitCode", "")) if ended else (None, None)
+    job_id = block.get("JobId", "")
+    if block.get("ArrayJobId") and block.get("ArrayTaskId"):
+        job_id = f"{block['ArrayJobId']}_{block['ArrayTaskId']}"
+    return JobRecord(
+        job_id=job_id,
+        name=block.get("JobName", ""),
+        state=state,
+        reason=block.get("Reason", ""),
+        exit_code=exit_code,
+        signal=signal,
+        nodes=parse.parse_count(block.get("NumNodes", "").split("-")[0]),
+        node_list=_clean(block.get("NodeList", "")),
+        partition=block.get("Partition", ""),
+        account=_clean(block.get("Account", "")),
+        submit=parse.parse_epoch(block.get("SubmitTime", "")),
+        eligible=parse.parse_epoch(block.get("EligibleTime", "")),
+        start=parse.parse_epoch(block.get("StartTime", "")),
+        end=parse.parse_epoch(block.get("EndTime", "")) if ended else None,
+        elapsed=parse.parse_duration(block.get("RunTime", "")),
+        restarts=parse.parse_count(block.get("Restarts", "")),
+        work_dir=_clean(block.get("WorkDir", "")),
+        source="scontrol",
+        user=block.get("UserId", "").split("(")[0],
+    )
+
+
+def from_sacct(row: Mapping[str, str]) -> JobRecord:
+    """A record of one row of SACCT_COLUMNS."""
+    state = states.state_of(row["State"])
+    ended = states.is_final(state)
+    exit_code, signal = parse.parse_exit(row["ExitCode"]) if ended else (None, None)
+    return JobRecord(
+        job_id=row["JobID"],
+        name=row["JobName"],
+        state=state,
+        reason="" if row["Reason"] == "None" else row["Reason"],
+        exit_code=exit_code,
+        signal=signal,
+        nodes=parse.parse_count(row["NNodes"]),
+        node_list=_clean(row["NodeList"]),
+        partition=row["Partition"],
+        account=_clean(row["Account"]),
+        submit=parse.parse_epoch(row["Submit"]),
+        eligible=parse.parse_epoch(row["Eligible"]),
+        start=parse.parse_epoch(row["Start"]),
+        end=parse.parse_epoch(row["End"]),
+        elapsed=parse.parse_count(row["ElapsedRaw"]),
+        work_dir=_clean(row["WorkDir"]),
+        source="sacct",
+        user=row["User"],
+        cluster=_clean(row["Cluster"]),
+    )
+
+
+def fold_attempts(records: Iterable[JobRecord]) -> list[JobRecord]:
+    """One record a job id: the newest row decides, older rows of the same job become its `earlier` attempts.
+
+    Job ids are reused over the months: a row with another name is another job and is dropped.
+    """
+    by_id: dict[str, list[JobRecord]] = {}
+    for record in records:
+        by_id.setdefault(record.job_id, []).append(record)
+    folded = []
+    for rows in by_id.values():
+        # Stable for equal times: sacct lists the attempts of one job in order.
+        rows.sort(key=lambda row: (row.submit or 0, row.start or 0))
+        newest = rows[-1]
+        earlier = tuple(row for row in rows[:-1] if row.name == newest.name)
+        folded.append(replace(newest, earlier=earlier, restarts=len(earlier)))
+    return folded
+
+
+def query_squeue(slurm: Slurm, selection: Sequence[str]) -> list[JobRecord]:
+    """The rows of one squeue over all states, narrowed by `selection` (its arguments)."""
+    command = ("--noheader", "--all", "--states=all", f"--Format={parse.squeue_format(SQUEUE_COLUMNS)}", *selection)
+    result = slurm.attempt("squeue", *command)
+    # With one unknown id squeue says this and exits 1; with several it is silent and exits 0.
+    if result.rc != 0 and "Invalid job id specified" in result.stderr:
+        return []
+    raise_for(result, slurm.timeout)
+    rows, warnings = parse.parse_records(result.stdout, SQUEUE_COLUMNS)
+    for warning in warnings:
+        slurm.note(f"squeue: {warning}")
+    return [from_squeue(row) for row in rows]
+
+
+def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
+    """What `scontrol show job` knows of one id; empty when it does not know it."""
+    result = slurm.attempt("scontrol", "show", "job", job_id)
+    # The second one is said of a task that was cancelled before it had a record of its own, where its array is known.
+    said = result.stdout + result.stderr
+    if result.rc != 0 and ("Invalid job id specified" in said or f"Job {job_id} not found" in said):
+        return []
+    raise_for(result, slurm.timeout)
+    return [from_scontrol(block) for block in parse.parse_blocks(result.stdout) if block.get("JobId")]
+
+
+def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: bool = False) -> list[JobRecord]:
+    """All rows of accounting (duplicates of requeued jobs too) from `since` on, one record a job (`steps`: and a step).
+
+    Accounting is optional: absent or disabled gives an empty list and `slurm.accounting` says so; a database that does
+    not answer gives an empty list, `slurm.accounting == "silent"` and a note.
+    """
+    if slurm.accounting == "disabled":
+        return []
+    if slurm.find("sacct") is None:
+        slurm.accounting = "disabled"
+        return []
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since, 0)))
+    result = slurm.attempt(
+        "sacct",
+        "--noheader",
+        *([] if steps else ["--allocations"]),
+        "--duplicates",
+        "--parsable2",
+        f"--delimiter={parse.FIELD}",
+        f"--starttime={start}",
+        f"--format={','.join(SACCT_COLUMNS)}",
+        *selection,
+    )
+    if result.rc != 0 and "accounting storage is disabled" in result.stderr:
+        slurm.accounting = "disabled"
+        return []
+    if result.rc != 0 or result.timed_out:
+        slurm.accounting = "silent"
+        slurm.note(f"accounting does not answer ({result.complaint}): jobs that left the queue cannot be looked up")
+        return []
+    slurm.accounting = "ok"
+    rows, warnings = parse.parse_lines(result.stdout, SACCT_COLUMNS)
+    for warning in warnings:
+        slurm.note(f"sacct: {warning}")
+    return fold_attempts(from_sacct(row) for row in rows)
+
+
+def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) -> dict[str, JobRecord]:
+    """Records by job id for those of `ids` that any source knows; the array tasks of an array's id are included.
+
+    `since`: rows submitted before it (epoch seconds, minus a slack for clocks) are another job with a reused id.
+    Raises `SlurmUnavailable` when slurmctld is silent. An id that is missing from the result is unknown to every source
+    that answered; see `slurm.accounting` for whether the longest memory was among them.
+    """
+    wanted = list(dict.fromkeys(ids))
+    for job_id in wanted:
+        if not parse.JOB_ID.fullmatch(job_id):
+            raise RankzeroError(f"job_id: {job_id!r} is not a Slurm job id; expected digits such as 1234 or 1234_5.")
+    if not wanted:
+        return {}
+    earliest = 0.0 if since is None else since - CLOCK_SLACK
+    found: dict[str, JobRecord] = {}
+
+    def keep(records: Iterable[JobRecord]) -> None:
+        for record in (replace(row, job_id=one) for row in records for one in tasks_of(row.job_id)):
+            asked = record.job_id in wanted or record.array_job_id in wanted
+            # A federation may show a job once for each of its clusters: the one that runs it knows more.
+            better = record.job_id not in found or found[record.job_id].state == "REVOKED"
+            if asked and better and (record.submit is None or record.submit >= earliest):
+                found[record.job_id] = record
+
+    def missing() -> list[str]:
+        known = set(found) | {record.array_job_id for record in found.values()}
+        return [job_id for job_id in wanted if job_id not in known]
+
+    keep(query_squeue(slurm, [f"--jobs={','.join(wanted)}"]))
+    if len(missing()) <= SCONTROL_LIMIT:
+        for job_id in missing():
+            keep(query_scontrol(slurm, job_id))
+    if missing():
+        reach = time.time() - DEFAULT_REACH if since is None else earliest
+        keep(query_sacct(slurm, [f"--jobs={','.join(missing())}"], reach))
+    return found
+
+
+def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[JobRecord]:
+    """Every job of this user with exactly one of `names`, submitted at or after `since` (epoch seconds, with slack).
+
+    One squeue for all names; sacct only for names without any job there. Oldest submission first. Raises
+    `SlurmUnavailable` when slurmctld is silent; `slurm.accounting` tells "silent" from "disabled" and "ok".
+    """
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return []
+    for name in wanted:
+        if "," in name:
+            raise RankzeroError(f"job name {name!r} holds a comma, which Slurm's own lists cannot express.")
+    user = f"--user={os.geteuid()}"
+    earliest = since - CLOCK_SLACK
+
+    def only(asked: list[str], records: Iterable[JobRecord]) -> list[JobRecord]:
+        found = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
+        return [replace(r, job_id=one) for r in found for one in tasks_of(r.job_id)]
+
+    found = only(wanted, query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
+    absent = [name for name in wanted if name not in {record.name for record in found}]
+    if absent:
+        found += only(absent, query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
+    return sorted(found, key=lambda record: (record.submit or 0, record.job_id))

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What accounting keeps of a job's end, step by step: state, exit codes, the most memory a task used (D2).
+
+Source: sacct(1). ExitCode is CODE:SIGNAL, DerivedExitCode the highest exit code of any step; MaxRSS is sampled, so that
+what grew and was killed between two samples is not in it. A site may have no accounting: then nothing is known here.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import DEFAULT_REACH
+
+COLUMNS = (
+    "JobID", "State", "ExitCode", "DerivedExitCode", "MaxRSS", "MaxRSSNode", "ReqMem", "NodeList", "JobName",
+)  # fmt: skip
+# From this share of what was asked on, memory is taken for used up.
+FULL = 0.9
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn])?")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    """How one step of a job ended; the allocation itself is a row too. Memory is in bytes, unknown is None."""
+
+    step: str
+    name: str
+    state: str
+    exit_code: int | None = None
+    signal: int | None = None
+    derived: int | None = None
+    max_rss: int | None = None
+    max_rss_node: str = ""
+    asked: int | None = None
+    nodes: str = ""
+
+    @property
+    def code(self) -> int | None:
+        """The exit code as a shell shows it: 128 + N for signal N."""
+        return 128 + self.signal if self.signal and self.signal != 125 else self.exit_code
+
+    @property
+    def memory_is_used_up(self) -> bool:
+        return bool(self.max_rss and self.asked and self.max_rss >= FULL * self.asked)
+
+    @property
+    def sentence(self) -> str:
+        words = f"step {self.step} ({self.name}) {self.state}"
+        if self.signal and self.signal != 125:
+            words += f", signal {self.signal}"
+        elif self.exit_code:
+            words += f", exit code {self.exit_code}"
+        if self.derived:
+            words += f", derived exit code {self.derived}"
+        if self.max_rss:
+            words += f", MaxRSS {in_words(self.max_rss)}"
+            words += f" on {self.max_rss_node}" if self.max_rss_node else ""
+            words += f" of {in_words(self.asked)} asked" if self.asked else ""
+        return words
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def in_words(size: int) -> str:
+    """Bytes as people say them: 298.5 MiB."""
+    value, unit = float(size), 0
+    while value >= 1024 and unit < 5:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit]}"
+
+
+def size_of(text: str) -> int | None:
+    """Bytes of Slurm's 305612K, 300M, 4Gn; None where nothing was sampled. A bare number is bytes."""
+    found = _SIZE.fullmatch(text.strip())
+    return round(float(found[1]) * 1024 ** _POWERS[found[2]]) if found and float(found[1]) else None
+
+
+def from_row(row: dict[str, str]) -> StepEnd:
+    state = states.state_of(row["State"])
+    exit_code, signal = parse.parse_exit(row["ExitCode"])
+    derived, _signal = parse.parse_exit(row["DerivedExitCode"])
+    return StepEnd(
+        step=row["JobID"],
+        name=row["JobName"],
+        state=state,
+        exit_code=exit_code,
+        signal=signal,
+        derived=derived,
+        max_rss=size_of(row["MaxRSS"]),
+        max_rss_node=row["MaxRSSNode"],
+        asked=size_of(row["ReqMem"]),
+        nodes=row["NodeList"],
+    )
+
+
+def step_ends(slurm: Slurm, job_id: str, *, since: float | None = None) -> list[StepEnd]:
+    """The newest attempt of a job and its steps, in order; empty where accounting is absent, disabled or silent."""
+    if slurm.accounting in ("disabled", "silent") or slurm.find("sacct") is None:
+        return []
+    reach = time.time() - DEFAULT_REACH if since is None else since
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(reach, 0)))
+    result = slurm.attempt(
+        "sacct", "--noheader", "--noconvert", "--parsable2", f"--delimiter={parse.FIELD}", f"--starttime={start}",
+        f"--format={','.join(COLUMNS)}", f"--jobs={job_id}",
+    )  # fmt: skip
+    if result.rc != 0:
+        return []
+    rows, warnings = parse.parse_lines(result.stdout, COLUMNS)
+    for warning in warnings:
+        slurm.note(f"sacct: {warning}")
+    ends = [from_row(row) for row in rows]
+    asked = next((end.asked for end in ends if end.asked), None)
+    # ReqMem stands with the allocation only; each step may use that much.
+    return [end if end.asked else _with_asked(end, asked) for end in ends]
+
+
+def _with_asked(end: StepEnd, asked: int | None) -> StepEnd:
+    return StepEnd(**{**asdict(end), "asked": asked})
+
+
+def worst(ends: Sequence[StepEnd]) -> StepEnd | None:
+    """The step that says most of a failure: killed for memory, then by a signal, then an exit code; never a cascade."""
+    failed = [end for end in ends if end.state not in ("COMPLETED", "RUNNING", "PENDING")]
+
+    def rank(end: StepEnd) -> tuple[bool, bool, bool, int]:
+        own = end.code not in (None, 0, 143, 15)
+        return (end.state == "OUT_OF_MEMORY", own and bool(end.signal), own, end.max_rss or 0)
+
+    return max(failed, key=rank, default=None)

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which secrets and images a cluster's settings allow to a job: `secrets_from` and `images_from`. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import KINDS
+
+_TRANSPORTS = ("docker", "oci", "oci-archive", "docker-archive", "dir")
+
+
+def image_name(reference: str) -> str:
+    """One spelling of an image: no transport, no user, `/` after the registry; a path without `..`."""
+    transport, colon, rest = reference.partition(":")
+    name = rest.lstrip("/") if colon and transport in _TRANSPORTS else reference
+    if name.startswith("/"):
+        return posixpath.normpath(name)
+    head, mark, tail = name.partition("#")
+    return f"{head.rpartition('@')[2]}/{tail}" if mark else name
+
+
+def secrets_of(spec: LaunchSpec) -> list[tuple[str, str, str]]:
+    """(option, kind of the source, its name) of each secret that a job asks for."""
+    found = [(f"secrets.{name}", source.kind, source.name) for name, source in sorted(spec.secrets.items())]
+    build = spec.container.build
+    if build is not None:
+        found += [
+            (f"container.build.secrets.{name}", "from_file", path) for name, path in sorted(build.secrets.items())
+        ]
+    return found
+
+
+def images_of(spec: LaunchSpec) -> list[tuple[str, str]]:
+    """(option, image) of what a job's spec names; a Containerfile names more."""
+    named = [("container.image", spec.container.image if spec.container.runtime != "none" else None)]
+    if spec.container.build is not None:
+        named.append(("container.build.reference", spec.container.build.reference))
+    return [(option, image) for option, image in named if image]
+
+
+def refused(spec: LaunchSpec, settings: ClusterSettings) -> list[str]:
+    """What a job asks for that the cluster's settings do not allow, a sentence each."""
+    return [*_refused_secrets(spec, settings.secrets_from), *refused_images(images_of(spec), settings.images_from)]
+
+
+def refused_images(images: Iterable[tuple[str, str]], allowed: Sequence[str] | None) -> Iterator[str]:
+    """The same of images, given as (option, image)."""
+    for option, image in images:
+        if allowed is not None and not _matches(image_name(image), map(image_name, allowed)):
+            yield (
+                f"{option}: the image {t.shown(image)} is none that launch_cluster.images_from allows: "
+                f"{', '.join(allowed) or '(none)'}. Take one of those, or add it there"
+            )
+
+
+def _refused_secrets(spec: LaunchSpec, allowed: Mapping[str, Sequence[str]] | None) -> Iterator[str]:
+    for option, kind, name in secrets_of(spec):
+        if allowed is None:
+            return
+        given = posixpath.normpath(name) if kind == "from_file" else name
+        if not _matches(given, allowed.get(kind, ())):
+            listed = "; ".join(f"{each}: {', '.join(allowed[each])}" for each in KINDS if allowed.get(each))
+            yield (
+                f"{option}: {kind} {name} is none that launch_cluster.secrets_from allows: {listed or '(none)'}. Leave "
+                f"it out, or add it there: secrets_from: {{{kind}: [{name}]}}"
+            )
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

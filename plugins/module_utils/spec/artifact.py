@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The contract of an artifact: which comparisons a job may ask of its result (R5). The check itself runs in the job."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_ORDERED = ("lt", "le", "gt", "ge")
+# Beyond, a whole number is no finite float.
+_LARGEST = 10**300
+
+
+def _number(value: object) -> float | int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) < _LARGEST else math.inf
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,300}", value):
+        return int(value)
+    if isinstance(value, str) and re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value):
+        return float(value)
+    return None
+
+
+def _operand(name: str, value: object) -> object:
+    number = _number(value)
+    if number is not None and not math.isfinite(number):
+        raise t.Invalid(f"{name} must be a finite number, not {t.shown(value)}")
+    if number is not None:
+        # 4 and 4.0 ask for the same, and so must have the same key.
+        return int(number) if number == int(number) else number
+    if name in _ORDERED:
+        raise t.Invalid(f"{name} must be a number, not {t.shown(value)}")
+    if isinstance(value, bool) or str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    return t.to_text(value)
+
+
+def _parse(value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise t.Invalid(f"must be a map such as {{lt: 4.0}}, not {t.shown(value)}")
+    result = {}
+    for name, operand in value.items():
+        if name not in COMPARISONS:
+            raise t.Invalid(
+                f"{name}: unknown comparison{t.suggestion(str(name), COMPARISONS)}; known: {', '.join(COMPARISONS)}"
+            )
+        result[str(name)] = _operand(str(name), operand)
+    return result
+
+
+CONDITIONS = t.Type(
+    "comparisons",
+    _parse,
+    {
+        "type": "object",
+        "properties": {
+            name: {"type": ["number", "string"] if name in _ORDERED else ["number", "string", "boolean"]}
+            for name in COMPARISONS
+        },
+        "additionalProperties": False,
+    },
+)

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The job spec: one field table, and the typed LaunchSpec that is read from merged layers.
+
+The dataclasses below are the table: type, default, whether the value is part of the launch key, a short name for `-e`,
+documentation and an example stand in each field's metadata. The reference page, the JSON Schema and the doc fragment
+are generated from it (scripts/generate_reference.py). Pure; no I/O.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import Checkpoint, Logs, Monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import Container
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import DATA, Dataset
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import Environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import AUTO, OWN_FABRICS, Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option, section
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import Preflight
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import Launcher, Resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import (
+    SECRETS,
+    SOURCES,
+    VARIABLE,
+    SecretSource,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sweep import Sweep
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+_path = t.text(r"[^\0\n]+", "a path")
+# One spelling of one path: the runtime compares it with the names in the code snapshot.
+_relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.parse(value)), _path.schema)
+
+
+@dataclass(frozen=True)
+class Setup:
+    modules: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
+        "Site modules to load before the launch (L12).",
+        (),
+        example=["cuda/12.4"],
+    )
+    commands: tuple[str, ...] = option(
+        t.listed(t.text()),
+        "Shell lines of the batch script before the launch (L12).",
+        (),
+        example=["ulimit -l unlimited"],
+    )
+
+
+@dataclass(frozen=True)
+class Code:
+    src: str = option(
+        t.text(r"[^\0]+", "a path"),
+        "Folder with the program. Its git-tracked files with the uncommitted changes (else all its files) become a "
+        "snapshot on the cluster.",
+        ".",
+        key=False,
+        example=".",
+    )
+    exclude: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a pattern")),
+        "Patterns of files that are no part of the snapshot.",
+        (),
+        key=False,
+        example=["*.ipynb"],
+    )
+    dirty: str = option(
+        t.choice("allow", "refuse"),
+        "Uncommitted changes: `refuse` launches only what is exactly a commit (GitOps; in `launch_cluster` for all "
+        "jobs of a cluster), `allow` keeps them as `code.diff` in the run directory.",
+        "allow",
+        key=False,
+        example="refuse",
+    )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    path: str = option(
+        _relative_path,
+        "The file that proves the result, relative to the ranks' working directory (R5).",
+        "result.json",
+        example="result.json",
+    )
+    format: str = option(
+        t.choice("json", "yaml", "csv", "safetensors", "directory", "any"),
+        "`json`: must be one whole JSON object; `yaml`: one map. `csv`: a header and rows, of which the last one "
+        "counts. `safetensors`: whole to the last byte. `directory`: complete once its file `complete` is there. "
+        "`any`: must exist and not be empty.",
+        "json",
+    )
+    complete: str | None = option(
+        _relative_path,
+        "With `format: directory`, the file in it that is written last, such as `metadata.json`; where it is a JSON "
+        "object, its values are what `require` is about.",
+        None,
+        example="metadata.json",
+    )
+    require: dict[str, Any] = option(
+        t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),
+        "What must hold: key -> {lt, le, gt, ge, eq, ne: value}; an empty map asks only that the key is there.",
+        {},
+        example={"loss": {"lt": 4.0}},
+    )
+    then: str = option(
+        t.choice("let_run", "end"),
+        "What happens once it has landed: let the program end by itself, or end the job at once (R5).",
+        "let_run",
+        key=False,
+        example="end",
+    )
+    grace: int = option(
+        t.whole(0, 86400),
+        "Seconds between the artifact and the end of the job (`then: end`), for checkpoints still being written.",
+        0,
+        key=False,
+        example=30,
+    )
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    strategy: str = option(
+        t.choice("ddp", "fsdp", "fsdp2", "megatron_fsdp", "megatron"),
+        "How the model is spread; some variables follow from it (E3).",
+        "ddp",
+        example="megatron",
+    )
+    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
+    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
+    context: int = option(t.whole(1), "Context parallel size (CP).", 1, short="cp", example=2)
+    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, short="ep", example=16)
+    expert_overlap: bool = option(
+        t.BOOLEAN, "Whether expert-parallel communication overlaps with computation (E3).", False, example=True
+    )
+    attention_heads: int | None = option(t.whole(1), "Attention heads of the model, to check against TP.", example=32)
+    query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, to check against TP.", example=8)
+    experts: int | None = option(t.whole(1), "Experts of a mixture-of-experts model.", example=256)
+    expert_parameters: int | None = option(
+        t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate (P2).", example=900000000
+    )
+    purpose: str = option(
+        t.choice("load", "infer", "train"),
+        "What the memory must suffice for (P2).",
+        "train",
+        key=False,
+        example="infer",
+    )
+    gpu_memory: int | None = option(t.whole(1), "GB of one GPU; known for common types.", key=False, example=80)
+    global_batch: int | None = option(
+        t.whole(1), "Samples of one optimizer step, all ranks together.", short="gbs", example=512
+    )
+    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", short="mbs", example=2)
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    name: str = option(
+        t.text(NAME, "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"),
+        "Name of the job; its runs lie under this name.",
+        "",
+        key=False,
+        required=True,
+        example="gpt-small",
+    )
+    command: tuple[str, ...] = option(
+        t.listed(t.text(), filled=True),
+        "The program of every rank as a list of arguments; none of them is seen by a shell. A first word that ends in "
+        "`.py` is run by the environment's Python.",
+        (),
+        example=["train.py", "--steps", "1000"],
+    )
+    shell: str | None = option(
+        t.text(r"(?s).+", "a shell line"),
+        "Instead of `command`: a line for bash, run by every rank.",
+        example="python train.py --out $RANKZERO_RUN_DIR | tee log",
+    )
+    resources: Resources = section(Resources, "What the job asks of Slurm.")
+    launcher: Launcher = section(Launcher, "How the ranks start.")
+    setup: Setup = section(Setup, "What the site needs before the launch.")
+    code: Code = section(Code, "The program's files.")
+    environment: Environment = section(Environment, "The Python environment of the ranks.")
+    container: Container = section(Container, "The container that every rank runs in.")
+    fabric: str = option(
+        t.text(r"[a-z][a-z0-9_]*", "the name of a fabric"),
+        "The network between the nodes: a named set of variables (E4). `auto` sets none and picks the interface on the "
+        "nodes.",
+        AUTO,
+        key=False,
+        short="fabric",
+        example="infiniband_h100",
+    )
+    parallelism: Parallelism = section(
+        Parallelism,
+        "How the model is spread over the ranks; checked against the world size, and variables follow from it. The "
+        "ranks find the sizes as RANKZERO_TP, _PP, _CP, _EP, _DP, _MBS and _GBS.",
+    )
+    data: dict[str, Dataset] = option(
+        DATA,
+        "Staged datasets that the ranks read: name -> a path, a ref of module `dataset`, or a map of path, digest (the "
+        "version), packed (mount its one squashfs file on every node) and local_copy (never, auto, always: whether a "
+        "node copies that file to its own disk). The ranks find each as RANKZERO_DATA_NAME. The digest is part of the "
+        "launch key, and without one the path.",
+        {},
+        key=False,
+        example={"text": {"path": "/scratch/ml/rankzero/datasets/by-name/text"}},
+    )
+    env: dict[str, str] = option(
+        t.mapped(VARIABLE, "the name of an environment variable", t.text()),
+        "Environment variables of every rank.",
+        {},
+        example={"HF_HUB_OFFLINE": "1"},
+    )
+    secrets: dict[str, SecretSource] = option(
+        SECRETS,
+        "Environment variables whose values are never written to script, log or diff: name -> where the value is (E2).",
+        {},
+        key=False,
+        example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
+    )
+    offline: bool = option(
+        t.BOOLEAN,
+        "Tell Hugging Face's libraries to take what is cached and to ask no network (E6). A cluster whose nodes have "
+        "none sets it in `launch_cluster`.",
+        False,
+        key=False,
+        short="offline",
+    )
+    seed: int | None = option(
+        t.whole(0, 2**32 - 1),
+        "Random seed of all ranks, exported as RANKZERO_SEED and recorded (E9).",
+        short="seed",
+        example=1234,
+    )
+    debug: bool = option(
+        t.BOOLEAN,
+        "Trace the batch script and the ranks' start, and make NCCL and torch.distributed verbose (E8).",
+        False,
+        key=False,
+        short="debug",
+    )
+    preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
+    checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it (R4).")
+    monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs (R2, R3).")
+    logs: Logs = section(Logs, "How the ranks' logs are named, and whose lines are shown meanwhile (R1, R6).")
+    artifact: Artifact | None = field(
+        default=None,
+        metadata={
+            "section": Artifact,
+            "optional": True,
+            "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success.",
+        },
+    )
+    after: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0\n]+", "the path of a job file")),
+        "Job files, relative to this one, whose launches must have succeeded before this one starts. Their keys are "
+        "part of this one's. The ranks find their run directories as RANKZERO_AFTER_NAME. See rankzero.slurm.pipeline.",
+        (),
+        key=False,
+        example=["tokenise.yml"],
+    )
+    sweep: Sweep | None = field(
+        default=None,
+        metadata={
+            "section": Sweep,
+            "optional": True,
+            "doc": "The same job with many values, as one job array. See rankzero.slurm.sweep.",
+        },
+    )
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """What belongs to a cluster and not to a job. Every other key of `launch_cluster` is a layer below the job."""
+
+    state_root: str = option(
+        t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, "
+        "the job runtime.",
+        "~/.rankzero/state",
+        key=False,
+        example="/project/ml/rankzero",
+    )
+    store_root: str = option(
+        t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Storage for what can be made again (scratch): code snapshots, environments. Shared, unless store_shared says "
+        "otherwise.",
+        "~/.rankzero/store",
+        key=False,
+        example="/scratch/ml/rankzero",
+    )
+    stores: tuple[dict[str, Any], ...] = option(
+        STORES,
+        "Stores of trusted owners, which are read before store_root and never written: each with its path and the "
+        "owners whose files count there. What anybody else owns or could write is passed over. See docs/stores.md.",
+        (),
+        key=False,
+        example=[{"path": "/shared/platform/rankzero", "owners": ["platform"]}],
+    )
+    store_group_writable: bool = option(
+        t.BOOLEAN,
+        "Share one writable store_root among the members of its group. Each of them can then run code as any other, "
+        "with that one's files and secrets. Without it, a store that others can write is refused, or closed to them "
+        "where it is the user's own.",
+        False,
+        key=False,
+        example=True,
+    )
+    store_shared: bool = option(
+        t.BOOLEAN,
+        "Whether the nodes see store_root. `false`: only the host that submits does; code and environment are packed "
+        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job (P5).",
+        True,
+        key=False,
+        example=False,
+    )
+    local_dir: str | None = option(
+        t.text(r"/[^\0\n%\\]*", "an absolute path"),
+        "Folder of every node, on its own disk, for what is staged there. Without it the first of $SLURM_TMPDIR, "
+        "$TMPDIR, Slurm's TmpFS, /tmp and /var/tmp that has room; memory counts as room only where no disk has any.",
+        key=False,
+        example="/local/scratch",
+    )
+    caches: str | None = option(
+        t.text(r"[/~$][^\0\n%\\:,]*", "an absolute path, or one that begins with ~ or $NAME"),
+        "Folder on shared storage for the caches of tools: HF_HOME, UV_CACHE_DIR, NEMO_HOME, TORCH_HOME and "
+        "XDG_CACHE_HOME point below it (E1). Not given, each tool decides.",
+        key=False,
+        example="/scratch/ml/caches",
+    )
+    min_free: str = option(
+        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 500M or 2G"),
+        "What must be free at state_root and store_root (disk and quota) before anything is submitted; 0 is no check.",
+        "100M",
+        key=False,
+        example="2G",
+    )
+    fabrics: dict[str, tuple[Setting, ...]] = option(
+        OWN_FABRICS,
+        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or a map of value, "
+        "reason and, for a workaround, version and expires (a date).",
+        {},
+        key=False,
+        example={"roce": {"NCCL_IB_GID_INDEX": {"value": "1", "reason": "measured in May"}}},
+    )
+    code_roots: tuple[str, ...] | None = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "Folders on the controller that jobs may take files from (code, project, Containerfile, context). A link "
+        "counts as what it leads to. Not given: any; in `reconcile` the repository of the job files.",
+        key=False,
+        example=["."],
+    )
+    secrets_from: dict[str, tuple[str, ...]] | None = option(
+        SOURCES,
+        "What jobs may name as the source of a secret: from_env, from_var, from_file -> patterns (`*` is any text). "
+        "Not given: any; in `reconcile` none.",
+        key=False,
+        example={"from_env": ["HF_TOKEN", "WANDB_*"]},
+    )
+    images_from: tuple[str, ...] | None = option(
+        t.listed(t.text(r"\S[^\0\n]*", "a pattern")),
+        "Patterns of the images that jobs may name, as REGISTRY/NAME:TAG or paths on the cluster; those of a "
+        "Containerfile, too. Not given: any.",
+        key=False,
+        example=["nvcr.io/nvidia/*", "/project/images/*"],
+    )
+    templates: str | None = option(
+        t.text(r"[^\0]+", "a path"),
+        "Folder on the controller with the site's own job.sbatch.j2, which extends rankzero/job.sbatch.j2.",
+        key=False,
+        example="templates",
+    )
+    diagnosis_families: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a path")),
+        "YAML files on the controller, or folders of them, with failures that the site's own programs know (see "
+        "docs/diagnosis.md).",
+        (),
+        key=False,
+        example=["diagnosis/families"],
+    )

@@ -1,0 +1,119 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Merged layers -> the typed spec, with every mistake at once, each naming its path and who set it. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+
+
+def short_names() -> dict[str, str]:
+    """The closed list of overrides: short name -> dotted path."""
+    return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta.get("short")}
+
+
+def override_layer(values: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
+    names = short_names()
+    paths = {info.path for info in fields_of(LaunchSpec)}
+    data: dict[str, Any] = {}
+    problems = []
+    for given, value in values.items():
+        name = str(given)
+        path = names.get(name, name)
+        if path not in paths:
+            allowed = sorted(names)
+            problems.append(f"override {name}: unknown{t.suggestion(name, allowed)}; short names: {', '.join(allowed)}")
+            continue
+        target = data
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[leaf] = value
+    return data, problems
+
+
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What could be read: the spec (defaults where a value is wrong), the mistakes, and the paths they stand at."""
+
+    spec: LaunchSpec
+    problems: list[str]
+    bad_paths: set[str]
+
+
+def parse(merged: Merged) -> Parsed:
+    """Read every value of the merged layers; mistakes are collected, each naming its path and who set it."""
+    reader = _Reader(merged)
+    spec = reader.table(LaunchSpec, merged.data, "")
+    return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
+
+
+def split_cluster(cluster: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`launch_cluster` as (its own settings, the layer below the job).
+
+    An unknown key goes where the known key lies that it resembles most: there it is reported with that suggestion.
+    """
+    own = [attribute.name for attribute in dataclasses.fields(ClusterSettings)]
+    job = [attribute.name for attribute in dataclasses.fields(LaunchSpec)]
+
+    def is_setting(key: object) -> bool:
+        return key in own or (key not in job and t.nearest(str(key), [*own, *job]) in own)
+
+    settings = {key: value for key, value in cluster.items() if is_setting(key)}
+    return settings, {key: value for key, value in cluster.items() if key not in settings}
+
+
+def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:
+    """The cluster's own settings and what is wrong with them."""
+    reader = _Reader(merged)
+    return reader.table(ClusterSettings, merged.data, ""), merged.problems + reader.problems
+
+
+class _Reader:
+    def __init__(self, merged: Merged) -> None:
+        self.merged = merged
+        self.problems: list[str] = []
+        self.bad_paths: set[str] = set()
+
+    def complain(self, path: str, sentence: str) -> None:
+        origin = self.merged.origin(path)
+        self.bad_paths.add(path)
+        self.problems.append(f"{path}: {sentence}" + (f" (set in {origin})" if origin else ""))
+
+    def table(self, table: type[Table], data: Mapping[str, Any], prefix: str) -> Table:
+        known = {attribute.name: attribute for attribute in dataclasses.fields(table)}  # type: ignore[arg-type]
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            path = prefix + name
+            attribute = known.get(name)
+            if attribute is None:
+                self.complain(path, f"unknown key{t.suggestion(name, list(known))}; known here: {', '.join(known)}")
+                continue
+            nested = attribute.metadata.get("section")
+            if nested and isinstance(value, Mapping):
+                values[name] = self.table(nested, value, path + ".")
+            elif nested:
+                keys = ", ".join(inner.name for inner in dataclasses.fields(nested))
+                self.complain(path, f"must be a map with some of the keys {keys}; not {t.shown(value)}")
+            else:
+                try:
+                    values[name] = attribute.metadata["type"].parse(value)
+                except t.Invalid as error:
+                    self.complain(path, str(error))
+        for name, attribute in known.items():
+            if attribute.metadata.get("required") and name not in data:
+                self.complain(prefix + name, f"is required: {attribute.metadata['doc']}")
+        return table(**values)

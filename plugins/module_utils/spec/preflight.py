@@ -1,0 +1,170 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Section `preflight` of the job spec: what is looked at on each node before the ranks start, and what follows (P4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import Checkpoint
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import Resources
+
+_SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
+# As sbatch reads sizes: without a unit they are MiB.
+_UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
+
+
+@dataclass(frozen=True)
+class Preflight:
+    enabled: bool = option(
+        t.BOOLEAN,
+        "Look at every node before the ranks start: code, environment, run directory, CPUs, GPUs, network (P4).",
+        True,
+        key=False,
+        short="preflight",
+    )
+    imports: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z_][A-Za-z0-9_.]*", "the name of a module")),
+        "Modules that the job's Python must be able to import on every node; their versions are shown.",
+        (),
+        key=False,
+        example=["torch"],
+    )
+    budget: int = option(
+        t.whole(5, 3600),
+        "Seconds within which every node must have reported; `all_reduce` gets as many once more.",
+        60,
+        key=False,
+    )
+    on_failure: str = option(
+        t.choice("stop", "replace", "requeue"),
+        "What follows when a node is not fit. `stop`: the job ends with that verdict. `replace`: it goes on without "
+        "the node where `resources.spares` suffice, else it ends. `requeue`: where they do not suffice it goes back "
+        "into the queue with the node excluded, at most `checkpoint.max_restarts` times (P6).",
+        "replace",
+        key=False,
+        example="requeue",
+    )
+    exclude_for: int = option(
+        t.whole(0, 31_536_000),
+        "Seconds for which the launches of this cluster leave out a node that was not fit; 0 remembers none.",
+        86400,
+        key=False,
+        example=3600,
+    )
+    free_run: str = option(
+        _SIZE, "Free space that the run directory's file system must have.", "100M", key=False, example="10G"
+    )
+    free_tmp: str = option(
+        _SIZE, "Free space that each node's $TMPDIR, or /tmp, must have.", "100M", key=False, example="10G"
+    )
+    gpu_health: str = option(
+        t.choice("fail", "warn", "off"),
+        "Where the job has GPUs, what nvidia-smi and the kernel's log say of them: a GPU in trouble makes its node "
+        "unfit, is only shown, or is not looked for.",
+        "fail",
+        key=False,
+    )
+    all_reduce: int = option(
+        t.whole(0, 65536),
+        "MB that neighbouring nodes reduce with each other before the ranks start, to find a slow node; 0 is off.",
+        0,
+        key=False,
+        example=64,
+    )
+    slow: str = option(
+        t.choice("warn", "fail"),
+        "What a node is that works, but holds the others up: it lacks the fast interface that most have, or its "
+        "bandwidth (`all_reduce`) is less than half of the median. Named only, or not fit.",
+        "warn",
+        key=False,
+        example="fail",
+    )
+    stage: str = option(
+        t.choice("missing", "never", "always"),
+        "Which nodes get code and environment copied to their own disk for the time of the job: those that do not see "
+        "them, none (such a node is then not fit), or all (P5). Not with a container.",
+        "missing",
+        key=False,
+        example="always",
+    )
+    stage_budget: int = option(
+        t.whole(10, 86400),
+        "Seconds within which code and environment must have been copied to the nodes that get them.",
+        600,
+        key=False,
+    )
+
+
+def size_bytes(value: str) -> int:
+    """Bytes of a size as _SIZE allows it."""
+    match = re.fullmatch(r"([0-9]+)([KMGT]?)", value)
+    if not match:
+        raise ValueError(f"not a size: {value!r}")
+    return int(match[1]) << _UNITS[match[2]]
+
+
+def header(preflight: Preflight, checkpoint: Checkpoint) -> list[tuple[str, str | bool]]:
+    """The job must be allowed to requeue itself, whatever the site's JobRequeue says (sbatch(1), slurm.conf(5))."""
+    wanted = preflight.enabled and preflight.on_failure == "requeue" and checkpoint.requeue is None
+    return [("requeue", True)] if wanted else []
+
+
+def exports(preflight: Preflight, checkpoint: Checkpoint, gpus_per_node: int) -> list[tuple[str, str]]:
+    """What the job's runtime must know, as variables of the batch script."""
+    if not preflight.enabled:
+        return []
+    found = [
+        ("RANKZERO_PREFLIGHT_IMPORTS", " ".join(preflight.imports)),
+        ("RANKZERO_PREFLIGHT_POLICY", preflight.on_failure),
+        ("RANKZERO_PREFLIGHT_SLOW", preflight.slow),
+        ("RANKZERO_EXCLUDE_FOR", str(preflight.exclude_for)),
+        ("RANKZERO_FREE_RUN", str(size_bytes(preflight.free_run))),
+        ("RANKZERO_FREE_TMP", str(size_bytes(preflight.free_tmp))),
+    ]
+    if preflight.on_failure == "requeue":
+        found.append(("RANKZERO_PREFLIGHT_RESTARTS", str(checkpoint.max_restarts)))
+    if gpus_per_node:
+        found.append(("RANKZERO_GPU_HEALTH", preflight.gpu_health))
+    if preflight.all_reduce:
+        found.append(("RANKZERO_ALL_REDUCE", str(preflight.all_reduce)))
+    return found
+
+
+def findings(preflight: Preflight, resources: Resources, checkpoint: Checkpoint) -> Iterator[tuple[Sequence[str], str]]:
+    """What does not fit together, as checks.Finding."""
+    if resources.spares and not preflight.enabled:
+        yield (
+            ["resources.spares", "preflight.enabled"],
+            (
+                f"resources.spares: {resources.spares} spare nodes, but nobody looks which ones are needed: "
+                "preflight.enabled is false; drop one of the two"
+            ),
+        )
+    elif resources.spares and preflight.on_failure == "stop":
+        yield (
+            ["resources.spares", "preflight.on_failure"],
+            (
+                f"resources.spares: {resources.spares} spare nodes, but preflight.on_failure is stop, which uses none; "
+                "make it replace or requeue, or ask for no spares"
+            ),
+        )
+    if preflight.on_failure != "requeue":
+        return
+    if checkpoint.requeue is False:
+        yield (
+            ["preflight.on_failure", "checkpoint.requeue"],
+            (
+                "preflight.on_failure: requeue, but checkpoint.requeue: false forbids every requeue; leave one of the "
+                "two out"
+            ),
+        )
+    for name in ("requeue", "no-requeue"):
+        if name in resources.sbatch:
+            path = f"resources.sbatch.{name}"
+            yield [path, "preflight.on_failure"], f"{path}: preflight.on_failure requeue says it already; keep one"

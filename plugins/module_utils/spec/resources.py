@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sections of the job spec that say what Slurm is asked for: the nodes, and how the ranks start on them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+
+# What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
+SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
+OPTION_NAME = r"[a-z][a-z0-9-]*"
+# name, name:count, name:type or name:type:count, as --gres takes it (sbatch(1)).
+GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)?"
+
+_slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
+
+
+@dataclass(frozen=True)
+class Resources:
+    nodes: int = option(t.whole(1), "Number of nodes.", 1, short="nodes", example=8)
+    spares: int = option(
+        t.whole(0),
+        "Nodes asked for besides `nodes`. They take the place of nodes that are not fit, and of nodes that fail while "
+        "the ranks run: these then start again on the spare one, inside the job. Without a fault they idle.",
+        0,
+        key=False,
+        short="spares",
+        example=1,
+    )
+    gpus_per_node: int = option(
+        t.whole(0), "GPUs of each node (requested per node, L11).", 0, short="gpus_per_node", example=8
+    )
+    gpu_type: str | None = option(
+        t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
+        "Type of the GPUs, as the site names it.",
+        example="h100",
+    )
+    gres: tuple[str, ...] = option(
+        t.listed(t.text(GRES, "a generic resource such as lscratch:500 or nic:cx7:2")),
+        "Further generic resources of each node besides its GPUs, as `name:count` or `name:type:count`, such as local "
+        "scratch space that the site counts.",
+        (),
+        key=False,
+        example=["lscratch:500"],
+    )
+    cpus_per_rank: int = option(
+        t.whole(1),
+        "CPUs of each rank. Under srun this is the step's cpus-per-task; under torchrun the one task of a node gets "
+        "cpus_per_rank times ranks_per_node.",
+        1,
+        key=False,
+        short="cpus_per_rank",
+        example=12,
+    )
+    memory: str | None = option(
+        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
+        "Memory of each node; 0 is all of it. The partition's default where it is not given.",
+        key=False,
+        short="memory",
+        example="0",
+    )
+    time: str = option(t.TIME, "Time limit.", "01:00:00", key=False, short="time", example="04:00:00")
+    partition: str | None = option(
+        _slurm_name,
+        "Partition; the cluster's default where it is not given.",
+        key=False,
+        short="partition",
+        example="batch",
+    )
+    account: str | None = option(_slurm_name, "Account to charge.", key=False, short="account", example="ml")
+    qos: str | None = option(_slurm_name, "Quality of service.", key=False, short="qos", example="high")
+    constraint: str | None = option(_slurm_name, "Node features to ask for.", key=False, example="ib")
+    reservation: str | None = option(_slurm_name, "Reservation to run in.", key=False, example="course")
+    dependency: str | None = option(
+        t.text(r"[A-Za-z0-9_:,?+-]+", "a Slurm dependency such as afterok:123"),
+        "Dependency on other jobs. `singleton` is added where all of it must hold.",
+        key=False,
+        example="afterok:123",
+    )
+    exclude: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9_.,\[\]-]+", "a host name or host list")),
+        "Nodes not to use.",
+        (),
+        key=False,
+        example=["node07"],
+    )
+    exclusive: bool = option(t.BOOLEAN, "Whole nodes, shared with no other job.", False, key=False, example=True)
+    sbatch: dict[str, Any] = option(
+        t.mapped(OPTION_NAME, "a long option of sbatch without its dashes", t.OPTION),
+        "Any further sbatch option by its long name.",
+        {},
+        key=False,
+        example={"mail-type": "END"},
+    )
+
+
+@dataclass(frozen=True)
+class Launcher:
+    kind: str = option(
+        t.choice("srun", "torchrun", "standalone"),
+        "Who starts the ranks. `srun`: Slurm itself, one task a rank (L1). `torchrun`: torch.distributed.run, one task "
+        "a node (L2). `standalone`: torch.distributed.run on a single node, without rendezvous (L3).",
+        "srun",
+        short="launcher",
+        example="torchrun",
+    )
+    ranks_per_node: int | None = option(
+        t.auto_or(t.whole(1)),
+        "Ranks on each node. `auto` is one a GPU, or one where no GPUs are asked for.",
+        short="ranks_per_node",
+        example=2,
+    )
+    rendezvous: str = option(
+        t.choice("static", "c10d"),
+        "How torchrun's nodes meet. `static`: node ranks and the first node's address are given. `c10d`: they meet at "
+        "the first node's port and get their ranks there (L2).",
+        "static",
+        example="c10d",
+    )
+    port: int | None = option(
+        t.auto_or(t.whole(1024, 65535)),
+        "MASTER_PORT. `auto` takes one between 15000 and 20000 that is free on the first node (L6).",
+        key=False,
+        example=29500,
+    )
+    attach: str | None = option(
+        t.text(r"[0-9]{1,18}(_[0-9]{1,18})?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
+        "Run inside this job, which is running already (salloc, or any other of yours), instead of queueing one (L4).",
+        key=False,
+        short="attach",
+        example="1234",
+    )
+    attach_nodes: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9_.-]+", "a host name")),
+        "Nodes of that job to run on, `resources.nodes` of them; its first ones that have what is asked for where they "
+        "are not given.",
+        (),
+        key=False,
+        example=["node02", "node03"],
+    )
+    wait: int = option(
+        t.whole(0, 31_536_000),
+        "Seconds that the other ranks may take once the first one has ended; then the step is ended. A minute is "
+        "enough once rank 0 has ended and the artifact is proven. 0 waits until the time limit, as srun "
+        "does for a rank whose node was restarted.",
+        3600,
+        key=False,
+        example=600,
+    )
+    srun: dict[str, Any] = option(
+        t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
+        "Any further srun option of the ranks' step by its long name (L9).",
+        {},
+        example={"mpi": "pmix"},
+    )

@@ -1,0 +1,176 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which options of sbatch and srun a job may give itself (resources.sbatch, launcher.srun), and which not. Pure.
+
+Slurm reads its options with getopt_long(3), which takes any beginning of a long option that is not ambiguous:
+`--job-nam=x` renames the job. So a name has to be written out, or every rule about an option could be passed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+
+# Options that a field or the collection itself decides, and the field.
+OWNED_SBATCH = {
+    "job-name": "name",
+    "nodes": "resources.nodes",
+    "ntasks": "launcher.ranks_per_node",
+    "ntasks-per-node": "launcher.ranks_per_node",
+    "tasks-per-node": "launcher.ranks_per_node",
+    "cpus-per-task": "resources.cpus_per_rank",
+    "mem": "resources.memory",
+    "time": "resources.time",
+    "partition": "resources.partition",
+    "account": "resources.account",
+    "qos": "resources.qos",
+    "constraint": "resources.constraint",
+    "reservation": "resources.reservation",
+    "dependency": "resources.dependency",
+    "exclude": "resources.exclude",
+    "exclusive": "resources.exclusive",
+    "gres": "resources.gres",
+    "gpus": "resources.gpus_per_node",
+    "gpus-per-node": "resources.gpus_per_node",
+    "gpus-per-socket": "resources.gpus_per_node",
+    "output": "",
+    "error": "",
+    "input": "",
+    "open-mode": "",
+    "chdir": "",
+    "export": "env",
+    "export-file": "env",
+    "get-user-env": "setup.commands",
+    "wrap": "command",
+    "array": "",
+    "cluster": "",
+    "clusters": "",
+    "uid": "",
+    "gid": "",
+    "external": "",
+    "parsable": "",
+    "test-only": "",
+    "wait": "",
+    "help": "",
+    "usage": "",
+    "version": "",
+    "autocomplete": "",
+    "quiet": "",
+}
+OWNED_SRUN = {
+    "nodes": "resources.nodes",
+    "ntasks": "launcher.ranks_per_node",
+    "ntasks-per-node": "launcher.ranks_per_node",
+    "tasks-per-node": "launcher.ranks_per_node",
+    "cpus-per-task": "resources.cpus_per_rank",
+    "output": "",
+    "error": "",
+    "input": "",
+    "open-mode": "",
+    "export": "env",
+    "kill-on-bad-exit": "",
+    "jobid": "",
+    "cluster": "",
+    "clusters": "",
+    "multi-prog": "",
+    "pty": "",
+    "interactive": "",
+    "async": "",
+    "external": "",
+    "external-launcher": "",
+    "no-allocate": "",
+    "uid": "",
+    "gid": "",
+    "parsable": "",
+    "test-only": "",
+    "help": "",
+    "usage": "",
+    "version": "",
+    "autocomplete": "",
+    "debugger-test": "",
+}
+STEP_ONLY = (
+    "mpi",
+    "kill-on-bad-exit",
+    "label",
+    "unbuffered",
+    "overlap",
+    "exact",
+    "cpu-bind",
+    "task-prolog",
+    "task-epilog",
+    "resv-ports",
+)
+# They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see (L11).
+BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
+# Options that give tasks devices where their value names GPUs.
+_TRES = ("tres-per-task",)
+
+# The other long options of Slurm 22.05 to 26.11 that both commands take (salloc(1), sbatch(1), srun(1)), documented
+# or not. A name that is none of them, nor the beginning of one, is passed on: a site's plugins have options as well.
+_COMMON = (
+    "acctg-freq bb bbf begin cluster-constraint comment consolidate-segments container container-id context contiguous "
+    "core-spec cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot distribution extra extra-node-info gpu-bind "
+    "gpu-freq gpus-per-task gres-flags hint hold licenses mail-type mail-user mcs-label mem-bind mem-per-cpu "
+    "mem-per-gpu mem-update mincpus network nice no-kill nodefile nodelist ntasks-per-core ntasks-per-gpu "
+    "ntasks-per-socket ntasks-per-tres oom-kill-step overcommit oversubscribe power prefer priority profile propagate "
+    "reboot resources runtime segment share signal sockets-per-node spread-job spread-segments stepmgr switches "
+    "thread-spec threads-per-core time-min tmp tres-bind tres-per-task use-min-nodes verbose wckey"
+)
+_SBATCH = "batch burst-buffer ignore-pbs kill-on-invalid-dep no-requeue requeue wait-all-nodes workdir"
+_SRUN = (
+    "accel-bind bcast bcast-exclude compress disable-status epilog exact het-group ignore-signals immediate "
+    "label launch-cmd launcher-opts mpi msg-timeout overlap pack-group preserve-env prolog quit-on-interrupt relative "
+    "resv-ports send-libs slurmd-debug task-epilog task-prolog threads treewidth unbuffered wait-for-children whole x11"
+)
+_PYXIS = (
+    "container-image container-mounts container-workdir container-name container-save container-mount-home "
+    "no-container-mount-home container-remap-root no-container-remap-root container-entrypoint "
+    "container-entrypoint-log no-container-entrypoint container-writable container-readonly container-env"
+)
+# Each command takes what only the other's rules know as one of its own, too: in doubt a name is to be written out.
+SBATCH = frozenset(f"{_COMMON} {_SBATCH} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(STEP_ONLY)
+SRUN = frozenset(f"{_COMMON} {_SRUN} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(OWNED_SRUN) | set(STEP_ONLY)
+
+
+def abbreviated(name: str, known: frozenset[str]) -> list[str]:
+    """The options that getopt_long would take a name for that is none itself; empty for an option's whole name."""
+    return [] if name in known else sorted(option for option in known if option.startswith(name))
+
+
+def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
+    """What a job may not say in its further options, as checks.Finding."""
+    unbound = spec.launcher.srun.get("gpu-bind") == "none"
+    yield from _of("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH, SBATCH, unbound)
+    yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
+
+
+def _of(
+    where: str, options: Mapping[str, Any], owned: Mapping[str, str], known: frozenset[str], unbound: bool
+) -> Iterator[tuple[Sequence[str], str]]:
+    for name, value in options.items():
+        path = f"{where}.{name}"
+        meant = abbreviated(name, known)
+        if meant:
+            listed = ", ".join(meant[:5]) + (" and others" if len(meant) > 5 else "")
+            instead = [f"{one} may not be given here, {_instead(one, owned)}" for one in meant if one in owned]
+            yield [path], f"{path}: abbreviates {listed}; " + ("; ".join(instead[:3]) or "write the whole name")
+        elif name in owned:
+            yield [path], f"{path}: may not be given here; {_instead(name, owned)}"
+        elif where == "resources.sbatch" and name in STEP_ONLY:
+            yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun (L9)"
+        elif not unbound and (name in BINDS_GPUS or (name in _TRES and "gpu" in str(value))):
+            yield (
+                [path],
+                (
+                    f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
+                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun (L11)"
+                ),
+            )
+
+
+def _instead(name: str, owned: Mapping[str, str]) -> str:
+    return f"use {owned[name]}" if owned[name] else "the collection sets it"

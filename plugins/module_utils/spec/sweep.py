@@ -1,0 +1,342 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The spec's section `sweep`: one job with many values, and which values those are. Pure; no I/O.
+
+An element of a sweep is the ordinary launch that one would get by writing its values into the spec by hand: so it has
+an ordinary key, which no other element changes. A parameter stands as `{name}` in an argument of `command`, in a value
+of `env`, or in `checkpoint.dir`; nowhere does it meet a shell. One called `seed`, `gbs` or `mbs` also sets that field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+
+# More than any queue takes; a grid multiplies faster than one thinks.
+MOST_ELEMENTS = 10_000
+# Parameters that set a field of the spec besides: what differs between the tasks of one job array may be in no
+# #SBATCH line and change no topology.
+FIELDS = {"seed": ("seed",), "gbs": ("parallelism", "global_batch"), "mbs": ("parallelism", "micro_batch")}
+NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+# {{name}} is the text {name}.
+_PLACE = re.compile(r"\{\{(" + NAME + r")\}\}|\{(" + NAME + r")\}")
+
+Point = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two bounds, for `random`: `scale` linear or log, `whole` for whole numbers only."""
+
+    low: float
+    high: float
+    scale: str = "linear"
+    whole: bool = False
+
+
+def _number(value: object, name: str) -> float:
+    # YAML 1.1 reads 1e-5 as text and 0.1 as a number: nothing is lost in a number of a range.
+    try:
+        number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise t.Invalid(f"{name} must be a number, not {t.shown(value)}")
+    return number
+
+
+def _range(value: Mapping[Any, Any]) -> Range:
+    known = ("min", "max", "scale", "whole")
+    for name in value:
+        if name not in known:
+            raise t.Invalid(f"{name}: unknown key{t.suggestion(str(name), known)}; known: {', '.join(known)}")
+    low, high = _number(value.get("min"), "min"), _number(value.get("max"), "max")
+    scale = t.choice("linear", "log").parse(value.get("scale", "linear"))
+    whole = t.BOOLEAN.parse(value.get("whole", False))
+    if low > high:
+        raise t.Invalid(f"min {low:g} is above max {high:g}")
+    if scale == "log" and low <= 0:
+        raise t.Invalid(f"min {low:g} must be above 0 with scale log")
+    if whole and (low != int(low) or high != int(high)):
+        raise t.Invalid(f"min {low:g} and max {high:g} must be whole numbers with whole")
+    return Range(low, high, str(scale), bool(whole))
+
+
+def _values(value: object) -> tuple[str, ...] | Range:
+    if isinstance(value, Mapping):
+        return _range(value)
+    found: tuple[str, ...] = t.listed(t.text(), filled=True).parse(value)
+    return found
+
+
+VALUES = t.Type(
+    "list of values, or a range {min, max, scale, whole}",
+    _values,
+    {
+        "anyOf": [
+            {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1},
+            {
+                "type": "object",
+                "properties": {
+                    "min": {"type": ["number", "string"]},
+                    "max": {"type": ["number", "string"]},
+                    "scale": {"enum": ["linear", "log"]},
+                    "whole": dict(t.BOOLEAN.schema),
+                },
+                "required": ["min", "max"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+)
+_NAMED = "a name of letters, digits and _"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    method: str = option(
+        t.choice("grid", "zip", "list", "random"),
+        "`grid`: every combination of `parameters`. `zip`: their first values together, then their second ones. "
+        "`list`: the `points` as they are written. `random`: `samples` of them, drawn by `seed`.",
+        "grid",
+        key=False,
+        example="random",
+    )
+    parameters: dict[str, Any] = option(
+        t.mapped(NAME, _NAMED, VALUES),
+        "Name -> list of values; with `random` also a range. A value stands for `{name}` in `command`, `env` and "
+        "`checkpoint.dir`; a parameter called seed, gbs or mbs sets that field too.",
+        {},
+        key=False,
+        example={"lr": ["1e-3", "3e-4"], "width": ["128", "256"]},
+    )
+    points: tuple[dict[str, str], ...] = option(
+        t.listed(t.mapped(NAME, _NAMED, t.text())),
+        "With `method: list`: one map of values for each element.",
+        (),
+        key=False,
+        example=[{"lr": "1e-3", "width": "128"}],
+    )
+    samples: int | None = option(
+        t.whole(1, MOST_ELEMENTS),
+        "With `random`: how many. The first ones stay the same when there are to be more.",
+        key=False,
+        short="samples",
+        example=20,
+    )
+    seed: int = option(t.whole(0, 2**32 - 1), "With `random`: another seed draws other values.", 0, key=False)
+    metric: str | None = option(
+        t.text(r".+", "a key of the artifact (dots go down)"),
+        "The number of the artifact by which the elements are compared.",
+        key=False,
+        example="loss",
+    )
+    goal: str = option(
+        t.choice("min", "max"), "Whether the best element has the smallest metric or the largest.", "min", key=False
+    )
+    parallel: int | None = option(
+        t.whole(1), "At most this many elements of one submission run at once.", key=False, short="parallel", example=8
+    )
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """The names that stand as {name} in a text."""
+    return (match[2] for match in _PLACE.finditer(text) if match[2])
+
+
+def filled(text: str, point: Point) -> str:
+    """The text of one element: each {name} replaced once, so that a value may hold anything."""
+    return _PLACE.sub(lambda match: f"{{{match[1]}}}" if match[1] else point.get(match[2], match[0]), text)
+
+
+def points(sweep: Sweep) -> list[dict[str, str]]:
+    """The values of every element, in a fixed order. A random point depends on seed and number alone."""
+    if sweep.method == "list":
+        return [dict(point) for point in sweep.points]
+    names = list(sweep.parameters)
+    if sweep.method == "random":
+        return [
+            {name: _drawn(sweep.parameters[name], sweep.seed, name, number) for name in names}
+            for number in range(sweep.samples or 0)
+        ]
+    combine: Callable[..., Any] = itertools.product if sweep.method == "grid" else zip
+    return [dict(zip(names, values)) for values in combine(*sweep.parameters.values())]
+
+
+def _drawn(values: tuple[str, ...] | Range, seed: int, name: str, number: int) -> str:
+    """One value. From a hash and not from a generator: another parameter, or more samples, move none of it."""
+    digest = hashlib.sha256(f"{seed}\0{name}\0{number}".encode()).digest()
+    part = int.from_bytes(digest[:8], "big") / 2**64
+    if not isinstance(values, Range):
+        return values[int(part * len(values))]
+    if values.whole:
+        if values.scale == "linear":
+            return str(int(values.low) + int(part * (int(values.high) - int(values.low) + 1)))
+        low, high = math.log(values.low), math.log(values.high + 1)
+        return str(min(int(values.high), int(math.exp(low + part * (high - low)))))
+    if values.scale == "log":
+        low, high = math.log(values.low), math.log(values.high)
+        return f"{math.exp(low + part * (high - low)):.6g}"
+    return f"{values.low + part * (values.high - values.low):.6g}"
+
+
+def substituted(data: Mapping[str, Any], point: Point) -> dict[str, Any]:
+    """The spec of one element as it would be written by hand: merged layers in, merged layers out."""
+    result = {name: value for name, value in data.items() if name != "sweep"}
+    if isinstance(data.get("command"), (list, tuple)):
+        result["command"] = [filled(word, point) if isinstance(word, str) else word for word in data["command"]]
+    if isinstance(data.get("env"), Mapping):
+        result["env"] = {
+            name: filled(value, point) if isinstance(value, str) else value for name, value in data["env"].items()
+        }
+    kept = data.get("checkpoint")
+    if isinstance(kept, Mapping) and isinstance(kept.get("dir"), str):
+        result["checkpoint"] = {**kept, "dir": filled(kept["dir"], point)}
+    for name, path in FIELDS.items():
+        if name in point:
+            target = result
+            for part in path[:-1]:
+                target[part] = dict(target.get(part) or {})
+                target = target[part]
+            target[path[-1]] = point[name]
+    return result
+
+
+def shown(point: Point) -> str:
+    """The values of an element on one line, for people."""
+    return ", ".join(f"{name}={t.shown(value)[1:-1] if value else chr(39) * 2}" for name, value in point.items())
+
+
+def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
+    """What does not fit together, as checks.Finding. `spec`: the LaunchSpec; `overrides`: short name -> path."""
+    sweep: Sweep | None = spec.sweep
+    if sweep is None:
+        return
+    yield from _shape(sweep)
+    yield from _names(spec, sweep, overrides)
+    if sweep.metric is not None and (spec.artifact is None or spec.artifact.format != "json"):
+        yield (
+            ["sweep.metric", "artifact"],
+            "sweep.metric: is read from the artifact, so the job needs one of format json (artifact.path)",
+        )
+    if spec.launcher.attach:
+        yield (
+            ["sweep", "launcher.attach"],
+            "sweep: is one job array in the queue; it cannot run inside a job (launcher.attach)",
+        )
+    if spec.checkpoint.dir and not any(placeholders(spec.checkpoint.dir)):
+        yield (
+            ["checkpoint.dir", "sweep"],
+            (
+                f"checkpoint.dir: {spec.checkpoint.dir} would belong to all elements of the sweep, and one job owns "
+                "such a folder; let it hold parameters, as in /scratch/{lr}"
+            ),
+        )
+
+
+def _shape(sweep: Sweep) -> Iterator[tuple[Sequence[str], str]]:
+    if sweep.method == "list":
+        if not sweep.points:
+            yield (
+                ["sweep.points", "sweep"],
+                "sweep.points: is required with sweep.method list: a map of values each",
+            )
+        if sweep.parameters:
+            yield (
+                ["sweep.parameters", "sweep.method"],
+                "sweep.parameters: has no effect with sweep.method list; use sweep.points, or another method",
+            )
+        for number, point in enumerate(sweep.points):
+            if set(point) != set(sweep.points[0]):
+                yield (
+                    ["sweep.points"],
+                    (
+                        f"sweep.points: item {number + 1} has {', '.join(point) or 'nothing'}, the first one "
+                        f"{', '.join(sweep.points[0]) or 'nothing'}; all need the same names"
+                    ),
+                )
+                return
+        return
+    if sweep.points:
+        yield (
+            ["sweep.points", "sweep.method"],
+            f"sweep.points: has no effect with sweep.method {sweep.method}; use sweep.parameters, or method list",
+        )
+    if not sweep.parameters:
+        yield ["sweep.parameters", "sweep"], "sweep.parameters: is required: name -> list of values"
+        return
+    if sweep.method == "random" and sweep.samples is None:
+        yield ["sweep.samples", "sweep.method"], "sweep.samples: is required with sweep.method random: how many"
+    if sweep.method == "random":
+        return
+    if sweep.samples is not None:
+        yield (
+            ["sweep.samples", "sweep.method"],
+            f"sweep.samples: has no effect with sweep.method {sweep.method}; leave it out, or use method random",
+        )
+    lists = {name: values for name, values in sweep.parameters.items() if not isinstance(values, Range)}
+    for name in sweep.parameters:
+        if name not in lists:
+            yield (
+                [f"sweep.parameters.{name}", "sweep.method"],
+                f"sweep.parameters.{name}: a range needs sweep.method random; {sweep.method} takes a list of values",
+            )
+    lengths = {name: len(values) for name, values in lists.items()}
+    if sweep.method == "zip" and len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        yield ["sweep.parameters"], f"sweep.parameters: zip needs lists of one length, not {counts}"
+    count = math.prod(lengths.values()) if sweep.method == "grid" else 0
+    if count > MOST_ELEMENTS:
+        yield ["sweep.parameters"], f"sweep.parameters: {count} combinations are above the limit of {MOST_ELEMENTS}"
+
+
+def _names(spec: Any, sweep: Sweep, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Every parameter must reach the program, and every placeholder must be a parameter."""
+    names = list(sweep.parameters) if sweep.method != "list" else list(sweep.points[0] if sweep.points else ())
+    places = [("command", word) for word in spec.command]
+    places += [(f"env.{name}", value) for name, value in spec.env.items()]
+    places += [("checkpoint.dir", spec.checkpoint.dir or "")]
+    used: set[str] = set()
+    for path, text in places:
+        for name in placeholders(text):
+            used.add(name)
+            if names and name not in names:
+                yield (
+                    [path, "sweep.parameters", "sweep.points"],
+                    (
+                        f"{path}: {{{name}}} is no parameter of the sweep{t.suggestion(name, names)}; write "
+                        f"{{{{{name}}}}} for the text {{{name}}} itself"
+                    ),
+                )
+    for name in names:
+        path = f"sweep.parameters.{name}"
+        if name in overrides and name not in FIELDS:
+            yield (
+                [path],
+                (
+                    f"{path}: is the name of {overrides[name]}, which all tasks of a job array share; make a sweep for "
+                    "each of its values, or call the parameter something else"
+                ),
+            )
+        elif spec.shell is not None and name in set(placeholders(spec.shell)) - used:
+            yield (
+                [path, "shell"],
+                (
+                    f"shell: {{{name}}} is not replaced in a line for a shell; add {name.upper()}: '{{{name}}}' to env "
+                    f'and write "${name.upper()}"'
+                ),
+            )
+        elif name not in used and name not in FIELDS:
+            yield (
+                [path, "command", "env"],
+                f"{path}: reaches no program; write {{{name}}} into command, env or checkpoint.dir",
+            )

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A packed tree becomes a read-only folder of the store, verified against its digest.
+
+Nothing in an archive is believed: `extraction` looks at all of it before it writes, and the digest of what was written
+decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    fresh_folder,
+    make_read_only,
+    publish,
+    sync_folder,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_tree
+
+# A link of a code tree is content, wherever it leads; and git knows names of every kind.
+_ANY = extraction.Rules(links="any", control=True)
+
+
+def unpack(archive: str, target: str, expected: str, base: str | None = None, kept: Sequence[Entry] = ()) -> bool:
+    """Unpack the tar.gz `archive` as the folder `target`, if its tree has the digest `expected`.
+
+    The entries `kept` do not travel: they come from the folder `base`, wherever in it their content lies, by hard links
+    where the file system has them.
+    False when `target` is there already. Raises RankzeroError for a damaged, dishonest or different archive and for
+    storage that cannot be written; then nothing is left behind.
+    """
+    if os.path.isdir(target):
+        return False
+    with fresh_folder(target) as folder:
+        written = untar(archive, folder)
+        entries = written + (_take_over(base, kept, folder) if base else [])
+        found = digest(entries)
+        if found != expected:
+            raise RankzeroError(
+                f"digest: the archive holds the tree {found[:16]}, and {expected[:16]} was announced. "
+                "A file changed while it was packed, or the transfer was damaged: run again."
+            )
+        # In a second pass: by now most of it is written, and one wait for the disk serves many files.
+        for entry in written:
+            if entry.kind != "l":
+                _sync(os.path.join(folder, entry.path))
+        make_read_only(folder)
+        sync_folder(folder)
+        return publish(folder, target)
+
+
+def untar(archive: str, folder: str) -> list[Entry]:
+    """Unpack files and links of the tar (packed or not) `archive` into `folder`. Raises RankzeroError and OSError."""
+    with said_of(f"archive: {archive}", "Run again to send it anew."):
+        found = extraction.untar(archive, folder, _ANY)
+    return [Entry(one.name, _kind(one), one.sha256, one.size) for one in found]
+
+
+def unzip(archive: str, folder: str, only: str | None = None) -> None:
+    """Unpack the files of a zip (`only`: this one alone) into an empty folder. Raises Refused, Damaged and OSError."""
+    try:
+        with extraction.damage(), zipfile.ZipFile(archive) as packed:
+            found = [one for one in packed.infolist() if only in (None, one.filename)]
+            if only and not found:
+                raise extraction.Damaged(f"it has no {only!a}")
+            size, free = os.path.getsize(archive), shutil.disk_usage(folder).free
+            members = extraction.check(map(_zipped, found), extraction.Rules(), size, free)
+            extraction.write(members, folder, lambda member: packed.open(member.source), extraction.Rules())
+    except zipfile.BadZipFile as error:
+        raise extraction.Damaged(str(error)) from error
+
+
+def _zipped(found: zipfile.ZipInfo) -> extraction.Member:
+    kind, mode = extraction.FOLDER if found.is_dir() else extraction.FILE, found.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        kind = extraction.LINK if stat.S_ISLNK(mode) else extraction.OTHER
+    return extraction.Member(found.filename, kind, found.file_size, mode, "", found)
+
+
+def _kind(one: extraction.Written) -> str:
+    return "l" if one.kind == extraction.LINK else "x" if one.executable else "f"
+
+
+@contextlib.contextmanager
+def said_of(what: str, advice: str) -> Iterator[None]:
+    """What is wrong with an archive as a RankzeroError. `what`: the option and the archive's path."""
+    try:
+        yield
+    except extraction.Damaged as error:
+        raise RankzeroError(f"{what} is damaged ({error}). {advice}") from error
+    except extraction.Refused as error:
+        raise RankzeroError(f"{what}: {error}; nothing was unpacked.") from error
+
+
+def _plain(path: str) -> str:
+    try:
+        return extraction.plain(path, control=True)
+    except extraction.Refused as error:
+        raise RankzeroError(f"archive: {error}; nothing was unpacked.") from error
+
+
+def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
+    """Bring files of an older snapshot. Each is believed only after its content was read there just now."""
+    places = contents(base)
+    taken = []
+    for entry in kept:
+        parts = _plain(entry.path).split("/")
+        source = places.get((entry.kind, entry.sha256))
+        if source is None:
+            raise RankzeroError(f"archive: {base} no longer holds what {entry.path} needs. Run again to send it anew.")
+        target = os.path.join(folder, entry.path)
+        os.makedirs(os.path.join(folder, *parts[:-1]), exist_ok=True)
+        try:
+            if not is_own(source.path):
+                raise PermissionError(f"{source.path} can be written by others: by that name the new one could, too")
+            os.link(source.path, target, follow_symlinks=False)
+        except OSError:  # no hard links here, or too many of this one
+            shutil.copy2(source.path, target, follow_symlinks=False)
+            if entry.kind != "l":
+                _sync(target)
+        taken.append(Entry(entry.path, source.kind, source.sha256, source.size))
+    return taken
+
+
+def contents(base: str) -> dict[tuple[str, str], Entry]:
+    """What a tree holds, by kind and sha256; `path` is absolute. Raises OSError."""
+    return {(one.kind, one.sha256): replace(one, path=os.path.join(base, one.path)) for one in read_tree(base)}
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,261 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Folders of the store that are there whole or not at all.
+
+What is made grows in a fresh folder beside its place and gets its name by one rename, also when two make the same at
+once: the first rename wins and the other's work is thrown away. What a killed maker left has no usable name, and is
+swept by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+
+# A leftover of another machine may belong to a living process that cannot be seen from here. Nothing takes this long.
+ABANDONED_AFTER = 24 * 3600.0
+_SUFFIX = ".tmp"
+
+
+def root_of(store_root: str) -> str:
+    """store_root as an absolute path of this host (`~` and `$NAME` are this host's). Raises RankzeroError."""
+    path = os.path.expanduser(os.path.expandvars(store_root))
+    if not os.path.isabs(path) or "$" in path:
+        raise RankzeroError(
+            f"store_root: {store_root!r} is no absolute path on the cluster (it expands to {path!r}). "
+            "Give a path on shared storage that begins with /, ~ or a variable that is set there."
+        )
+    return os.path.normpath(path)
+
+
+@contextmanager
+def fresh_folder(target: str) -> Iterator[str]:
+    """A new, empty folder beside `target`, removed at the end unless `publish` has given it the name.
+
+    Nobody else gets into it while it grows, whatever the umask. OSErrors that happen inside leave as RankzeroErrors
+    that say what to do.
+    """
+    parent, name = os.path.split(target)
+    folder = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    try:
+        open_folders(parent)
+        sweep(parent)
+        os.mkdir(folder, 0o700)
+        yield folder
+    except OSError as error:
+        raise trouble(error, parent) from error
+    finally:
+        remove(folder)
+
+
+def publish(folder: str, target: str) -> bool:
+    """Give what is finished its name: everybody may read it, only its owner may write it. False when another is there
+    already. Raises OSError.
+    """
+    if not os.path.islink(folder):
+        # A folder without the owner's right to write could not move to another one.
+        mode = os.lstat(folder).st_mode
+        os.chmod(folder, open_mode(folder) if stat.S_ISDIR(mode) else _read_only(mode))
+    try:
+        os.rename(folder, target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and os.path.isdir(target):
+            return False
+        raise
+    sync_folder(os.path.dirname(target))
+    return True
+
+
+def remove(path: str) -> bool:
+    """Remove a folder (or a file) of the store, read-only or not; it loses its name first. False when it was not there.
+
+    Raises OSError.
+    """
+    doomed = path if path.endswith(_SUFFIX) else set_aside(path)
+    if doomed is None or not os.path.lexists(doomed):
+        return False
+    delete(doomed)
+    return True
+
+
+def open_folders(path: str) -> None:
+    """Make a folder of a store and those above it: 0755 whatever the umask. What is there keeps its mode. Raises
+    OSError.
+    """
+    if not path or os.path.isdir(path):
+        return
+    open_folders(os.path.dirname(path))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, open_mode(path))
+
+
+def open_mode(folder: str) -> int:
+    """The mode of a folder of a store. The bit that hands on the group stays: quotas may count by it."""
+    return 0o755 | os.lstat(folder).st_mode & stat.S_ISGID
+
+
+def folders_as_above(path: str) -> None:
+    """Make a folder and those above it, whatever the umask: open to a group where the folder above is, and to nobody
+    else. Raises OSError.
+    """
+    if not path or os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    folders_as_above(above)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, open_mode(path) | group_writes(above))
+
+
+def group_writes(folder: str) -> int:
+    """The bit that lets a folder's group write, where it is set."""
+    return os.stat(folder or ".").st_mode & stat.S_IWGRP
+
+
+def make_folders(path: str) -> None:
+    """A prune may remove the empty folders above at any moment. Raises OSError."""
+    for _turn in range(5):
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(path)
+            return
+    os.makedirs(path)
+
+
+def set_aside(path: str) -> str | None:
+    """Take the name from a thing: the new one is swept one day, whatever becomes of us. None when it was not there."""
+    parent, name = os.path.split(path)
+    doomed = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    try:
+        os.rename(path, doomed)
+    except FileNotFoundError:
+        return None
+    # From now on it counts as being deleted: another host sweeps by time.
+    with contextlib.suppress(OSError):
+        os.utime(doomed, follow_symlinks=False)
+    return doomed
+
+
+def delete(doomed: str) -> None:
+    """Delete what has lost its name. Raises OSError."""
+    if not os.path.isdir(doomed) or os.path.islink(doomed):
+        os.unlink(doomed)
+        return
+    above = os.open(os.path.dirname(doomed), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while os.path.isdir(doomed):
+            # Two may sweep the same at once.
+            with contextlib.suppress(FileNotFoundError):
+                remove_folder(os.path.basename(doomed), above)
+    finally:
+        os.close(above)
+
+
+def sweep(parent: str) -> list[str]:
+    """Remove what killed makers left in `parent`; returns the names. What may still be growing stays."""
+    swept = []
+    for name in sorted(os.listdir(parent)):
+        if name.startswith(".") and name.endswith(_SUFFIX) and _abandoned(os.path.join(parent, name)):
+            try:
+                remove(os.path.join(parent, name))
+            except OSError:  # another one sweeps it, or it belongs to another user
+                continue
+            swept.append(name)
+    return swept
+
+
+def make_read_only(folder: str) -> None:
+    """Let everybody read what lies below `folder`, and nobody write it, whatever the umask it was made under. Links are
+    left alone, and `folder` itself is seen to by `publish`. Raises OSError.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in files + folders:
+            path = os.path.join(place, name)
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISLNK(mode):
+                os.chmod(path, _read_only(mode))
+
+
+def _read_only(mode: int) -> int:
+    return 0o555 if stat.S_ISDIR(mode) or mode & 0o100 else 0o444
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable; file systems that cannot do it are left to their own ways."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def trouble(error: OSError, path: str) -> RankzeroError:
+    """The sentence for a failure of the storage below `path`."""
+    reason = error.strerror or str(error)
+    where = error.filename or path
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RankzeroError(
+            f"store_root: {reason}: {where} ({free_space(path)}). Make room there, or name another storage with "
+            "launch_cluster.store_root."
+        )
+    return RankzeroError(
+        f"store_root: cannot write below {path}: {reason} ({where}). Name a folder on shared storage that "
+        "this user may write (launch_cluster.store_root)."
+    )
+
+
+def free_space(path: str) -> str:
+    """Free bytes and files of the file system under `path`, in words; the nearest existing folder counts."""
+    while path != "/" and not os.path.isdir(path):
+        path = os.path.dirname(path) or "/"
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return "free space unknown"
+    return f"{status.f_bavail * status.f_frsize / 1e9:.1f} GB and {status.f_favail} files free"
+
+
+def place() -> str:
+    """Where process numbers mean what they mean here: this host, this boot, this process namespace."""
+    parts = [socket.gethostname()]
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            parts.append(stream.read())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        parts.append("")  # another system than Linux, or a /proc that hides it
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+
+
+def lives(pid: int | str) -> bool:
+    """Whether a process of this host runs. One that has ended, and of which its parent has not heard, does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])
+    except OSError:
+        return False
+
+
+def _abandoned(path: str) -> bool:
+    # .NAME.PLACE-PID-TIME.tmp
+    maker = re.search(r"\.([0-9a-f]{8})-([0-9]+)-[0-9]+$", os.path.basename(path)[: -len(_SUFFIX)])
+    if maker and maker[1] == place():
+        return not lives(maker[2])
+    try:
+        return time.time() - os.lstat(path).st_mtime > ABANDONED_AFTER
+    except OSError:
+        return False

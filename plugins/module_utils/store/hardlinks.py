@@ -1,0 +1,40 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One content, one file: what lies in several places of the store under its digest's name, by hard links."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders
+
+
+def share(target: str, known: str) -> None:
+    """Make `target` the same file as `known`, the place of its content, whichever was there first.
+
+    On a file system without hard links each place has its own file, and so it does where `known` can be written by
+    anybody else: its name would be all that speaks for its content.
+    """
+    with contextlib.suppress(OSError):
+        open_folders(os.path.dirname(known))
+        try:
+            os.link(target, known)
+        except FileExistsError:
+            if is_own(known) and os.path.getsize(known) == os.path.getsize(target):
+                os.link(known, f"{target}.shared")
+                os.replace(f"{target}.shared", target)
+
+
+def drop_unshared(folder: str) -> list[str]:
+    """Remove the files of `folder` that are in no other place any more; their paths. Others' files stay."""
+    dropped = []
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for item in found:
+            status = os.lstat(item.path)  # a DirEntry's own lacks the links on some systems
+            if item.is_file(follow_symlinks=False) and status.st_nlink == 1 and status.st_uid == os.geteuid():
+                os.unlink(item.path)
+                dropped.append(item.path)
+    return dropped

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files by name, sha256 and size: what must be there, and whether it is. Needs no network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
+
+
+@dataclass(frozen=True)
+class File:
+    """One file that is staged; `seen` is its time of change in ns when its content was last read."""
+
+    path: str
+    sha256: str
+    size: int
+    seen: int = 0
+
+
+def tree_digest(files: Iterable[File]) -> str:
+    """sha256 over names and contents, whatever the order."""
+    total = hashlib.sha256(b"rankzero hub 1\n")
+    for file in sorted(files, key=lambda one: one.path):
+        total.update(f"{file.sha256} {len(file.path.encode())} {file.path}\n".encode())
+    return total.hexdigest()
+
+
+def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    """Names that a selection takes: all where `include` is empty. As in the shell, but '*' also takes '/'."""
+    return [
+        name
+        for name in names
+        if (not include or any(fnmatchcase(name, pattern) for pattern in include))
+        and not any(fnmatchcase(name, pattern) for pattern in exclude)
+    ]
+
+
+def plain(name: str) -> str:
+    """The name of a file, if it leads nowhere else. Raises RankzeroError."""
+    if name.startswith("/") or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise RankzeroError(f"src: {name!r} is no plain relative path of a file")
+    return name
+
+
+def look_at(path: str, file: File, *, thorough: bool) -> tuple[File, str | None]:
+    """The file as it is at `path`, and what is wrong with it.
+
+    Its content is read where its time changed, or when `thorough`. Raises OSError.
+    """
+    found = os.stat(path)
+    seen = replace(file, seen=found.st_mtime_ns)
+    if found.st_size != file.size:
+        return seen, f"has {found.st_size} bytes instead of {file.size}"
+    if (thorough or found.st_mtime_ns != file.seen) and file_sha256(path) != file.sha256:
+        return seen, "has another content"
+    return seen, None
+
+
+def listing(files: Iterable[File]) -> str:
+    """A line for each file, for diffs."""
+    return "".join(f"{file.sha256[:16]} {file.size} {file.path}\n" for file in files)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Put a small set of text files in place as one directory, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    delete,
+    folders_as_above,
+    group_writes,
+    open_folders,
+    open_mode,
+    place,
+    set_aside,
+)
+
+# No file of a bundle is as large: what is, is not ours and not read.
+_LARGEST = 1 << 20
+
+
+def bundle_key(files: Mapping[str, str]) -> str:
+    """The name of a folder of text files that is its content: as a job's script computes it, with sha256sum(1) over the
+    output of sha256sum(1) for all files in the order of their names.
+    """
+    sums = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(sums.encode()).hexdigest()[:32]
+
+
+def read_bundle(directory: str) -> dict[str, str]:
+    """The files of a folder that `publish_files` has made, and whatever else lies in it. Raises OSError."""
+    found = {}
+    with os.scandir(directory) as items:
+        for item in items:
+            found[item.name] = ""
+            if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_size < _LARGEST:
+                with open(item.path, encoding="utf-8", errors="replace") as stream:
+                    found[item.name] = stream.read()
+    return found
+
+
+def _holds(directory: str, files: Mapping[str, str]) -> bool:
+    """Whether this user's own folder holds exactly these files; False also where it cannot be read."""
+    with contextlib.suppress(OSError):
+        return is_own(directory) and read_bundle(directory) == files
+    return False
+
+
+def publish_files(directory: str, files: Mapping[str, str]) -> bool:
+    """Make `directory` hold `files` (name -> text) and nothing else: 0755 and 0644, whatever the umask. False when it
+    does so already.
+    """
+    temporary = f"{directory}.{socket.gethostname()}-{os.getpid()}-{time.time_ns()}.tmp"
+    try:
+        if os.path.isdir(directory):
+            if _holds(directory, files):
+                return False
+            # Another user's is not ours to delete, but its name is.
+            aside = set_aside(directory)
+            with contextlib.suppress(OSError):
+                delete(aside or "")
+        open_folders(os.path.dirname(directory))
+        os.mkdir(temporary, 0o700)
+        for name, text in files.items():
+            with open(os.path.join(temporary, name), "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fchmod(stream.fileno(), 0o644)
+                os.fsync(stream.fileno())
+        os.chmod(temporary, open_mode(temporary))
+        os.rename(temporary, directory)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        # Somebody was first: over sftp a rename onto a folder fails as if it were forbidden.
+        if _holds(directory, files):
+            return False
+        raise RankzeroError(
+            f"state_root: cannot write {directory}: {error.strerror or error}. Name a folder on shared storage that "
+            "this user may write (launch_cluster.state_root)."
+        ) from error
+    return True
+
+
+def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, object]:
+    """Make the file `path` hold `text`, by rename; nobody else may write it. Returns changed, path and diff as a module
+    does.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            before = stream.read()
+    except FileNotFoundError:
+        before = ""
+    except OSError as error:
+        raise RankzeroError(f"path: {path} cannot be read: {error.strerror}") from error
+    changed = before != text
+    if changed and not check_mode:
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise RankzeroError(f"path: {path} cannot be written: {error.strerror}; its folder must exist") from error
+    return {
+        "changed": changed,
+        "path": path,
+        "diff": {"before_header": path, "after_header": path, "before": before, "after": text} if changed else {},
+    }
+
+
+def write_durably(path: str, content: str) -> None:
+    """Make the file `path` hold `content`, also after a crash, by rename; its folder is made. Raises OSError."""
+    folder = os.path.dirname(path)
+    folders_as_above(folder)
+    own = f"{path}.{place()}-{os.getpid()}.incomplete"
+    with open(own, "w", encoding="utf-8") as stream:
+        os.fchmod(stream.fileno(), 0o644 | group_writes(folder))
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(own, path)

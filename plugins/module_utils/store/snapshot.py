@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Code snapshots in the store: present or absent, by digest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import contents, unpack
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, root_of, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
+
+
+def snapshot_path(store_root: str, digest: str) -> str:
+    """Where the snapshot of the tree with this digest lies."""
+    return f"{store_root.rstrip('/')}/code/{digest}"
+
+
+def newest_base(store_root: str) -> str | None:
+    """The key of this user's newest snapshot, from which the next one can take what is the same."""
+    folder = os.path.dirname(snapshot_path(store_root, ""))
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as items:
+        for item in items:
+            if re.fullmatch(r"[0-9a-f]{64}", item.name) and item.is_dir(follow_symlinks=False):
+                status = item.stat(follow_symlinks=False)
+                if status.st_uid == os.geteuid():
+                    found.append((status.st_mtime, item.name))
+    return max(found)[1] if found else None
+
+
+def lacking(store_root: str, base: str, tree: Sequence[Sequence[str]]) -> list[int]:
+    """Numbers of the entries (kind, sha256 ...) of `tree` whose content the snapshot `base` does not hold."""
+    path = snapshot_path(root_of(store_root), base)
+    try:
+        uses.use(path)  # no prune may take it before it was used
+        there = contents(path)
+    except OSError:
+        there = {}
+    return [number for number, (kind, sha256, *_rest) in enumerate(tree) if (kind, sha256) not in there]
+
+
+def ensure_snapshot(
+    where: str | Mapping[str, Any],
+    digest: str,
+    archive: str | None = None,
+    *,
+    base: str | None = None,
+    kept: Sequence[Entry] = (),
+    absent: bool = False,
+    check_mode: bool = False,
+) -> dict[str, Any]:
+    """Bring one snapshot into its state; returns `changed` and `ref`.
+
+    `where` is the store, or a map of store_root, stores and store_group_writable.
+    `kept` are the entries that are not in the archive and come from the snapshot `base`. Without `archive` a snapshot
+    that is not there stays away (`ref.present` says so), and `changed` says what bringing it would do.
+    Raises RankzeroError.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise RankzeroError(f"key: {digest!r} is no sha256 in hex. Give ref.key of a snapshot, or src.")
+    options = {"store_root": where} if isinstance(where, str) else where
+    warnings: list[str] = []
+    stores = ready(options, check_mode=check_mode)
+    root = stores[-1].path
+    other = None if absent else borrowed(stores, "code", digest, os.path.isdir, warnings)
+    if other:
+        ref = {"kind": "code", "key": digest, "path": other, "digest": digest, "present": True}
+        return {"changed": False, "ref": ref, **({"warnings": warnings} if warnings else {})}
+    path = snapshot_path(root, digest)
+    there = os.path.isdir(path)
+    changed = there if absent else not there
+    if there and not absent and not check_mode:
+        there = _use(path)
+        changed = not there
+    if changed and not check_mode:
+        if absent:
+            try:
+                remove(path)
+            except OSError as error:
+                raise trouble(error, path) from error
+            there = False
+        elif archive is not None:
+            older = base and snapshot_path(root, base)
+            changed = unpack(archive, path, digest, older, kept)
+            there = _use(path)
+    ref = {"kind": "code", "key": digest, "path": path, "digest": digest, "present": there}
+    return {"changed": changed, "ref": ref, **({"warnings": warnings} if warnings else {})}
+
+
+def _use(path: str) -> bool:
+    """Note that the snapshot is wanted now; whether it is there, which a prune can have changed until just now."""
+    with contextlib.suppress(OSError):  # somebody else's store, which we only read
+        uses.use(path)
+    return os.path.isdir(path)

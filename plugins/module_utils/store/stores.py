@@ -1,0 +1,257 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stores of a user: one of his own that is written, and those of trusted owners that are looked at before it.
+
+What a store holds counts by its owner and mode, a code tree by its digest besides. A user may have left folders of his
+own store open to his group: they are closed here. What others have put there meanwhile is refused, not mended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES, STATE_ROOTS, USED
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
+
+PLACE = {
+    "code": "code",
+    "environment": "environments",
+    "packages": "packages",
+    "image": "images",
+    "dataset": "datasets",
+}
+# Folders that the members of a group write in a store that they share.
+_SHARED = (
+    *PLACE.values(),
+    *(f"{USED}/{place}" for place in (*PLACES, STATE_ROOTS)),
+    "datasets/by-name",
+    "datasets/records",
+    "images/names",
+    "images/sha256",
+    "locks",
+    "tools",
+)
+
+
+@dataclass(frozen=True)
+class Store:
+    """`own`: it is the one that is written. `owners`: names of those whose things count in another one."""
+
+    path: str
+    trust: Trust
+    own: bool
+    owners: tuple[str, ...] = ()
+
+    def place(self, kind: str, key: str) -> str:
+        return os.path.join(self.path, PLACE[kind], key)
+
+
+def stores_of(options: Mapping[str, Any]) -> list[Store]:
+    """The stores in the order in which they are looked at, from `store_root`, `stores` and `store_group_writable`.
+
+    Raises RankzeroError.
+    """
+    found = []
+    for one in options.get("stores") or ():
+        path, owners = str(one["path"]), tuple(str(name) for name in one["owners"])
+        found.append(
+            Store(os.path.normpath(path), Trust(frozenset(_uid(name, path) for name in owners)), False, owners)
+        )
+    shared = bool(options.get("store_group_writable"))
+    return [*found, Store(root_of(str(options["store_root"])), Trust.own(group_writes=shared), True)]
+
+
+def _uid(name: str, path: str) -> int:
+    if name.isdigit():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise RankzeroError(
+            f"stores: {path} names the owner {name!r}, and there is no such user on this host. Name users of the "
+            "cluster, or their numbers."
+        ) from None
+
+
+def keep_own(store: Store, *, check_mode: bool = False) -> None:
+    """See that one's own store can be written by nobody else; folders of one's own in it are closed without a word.
+
+    With `store_group_writable` they are opened to the group instead. Raises Untrusted and RankzeroError.
+    """
+    real = os.path.realpath(store.path)
+    above = ownership.exposed_above(real)
+    if above:
+        raise Untrusted(
+            f"store_root: everybody may write {above} ({ownership.described(above)}), and so put another folder in the "
+            f"place of {store.path}. Have its owner set the sticky bit (chmod +t {above}), or name another store_root."
+        )
+    if not os.path.isdir(real):
+        return
+    status = os.stat(real)
+    shared = store.trust.group_writes
+    if shared and not status.st_mode & stat.S_IWGRP:
+        raise RankzeroError(
+            f"store_group_writable: {store.path} is not open to its group ({ownership.described(real)}). Open it once: "
+            f"chgrp GROUP {store.path} && chmod 2775 {store.path}"
+        )
+    if not shared and status.st_uid != os.geteuid():
+        raise _not_own(store, real)
+    try:
+        closed = (
+            [one for one in _own_folders(real, 2) if ownership.tighten(one)] if not shared and not check_mode else []
+        )
+        for folder in closed:
+            # A Python that was fetched there keeps what it was unpacked with.
+            for one in _own_folders(folder, 99) if folder == os.path.join(real, "tools", "python") else ():
+                ownership.tighten(one)
+        for name in _SHARED if shared and not check_mode else ():
+            _open_to_group(os.path.join(real, name), status.st_gid)
+    except OSError as error:
+        raise Untrusted(
+            f"store_root: the modes below {store.path} cannot be set ({error.strerror}: {error.filename}), so others "
+            f"may write there. Mend it: chmod -R go-w {store.path}"
+        ) from error
+    complaint = ownership.flaw(os.stat(real), store.trust) if not check_mode else ""
+    if complaint:
+        raise Untrusted(f"store_root: {store.path} {complaint}. Mend it: chmod go-w {store.path}")
+
+
+def _not_own(store: Store, real: str) -> Untrusted:
+    owner = ownership.user_name(os.stat(real).st_uid)
+    return Untrusted(
+        f"store_root: {store.path} is not yours ({ownership.described(real)}): {owner} could change whatever you "
+        "launch from it. Name a folder of your own; read from this one besides with launch_cluster.stores: [{path: "
+        f"{store.path}, owners: [{owner.removeprefix('user ')}]}}]. Where a group writes one store together, each "
+        "member trusts all others: launch_cluster.store_group_writable: true says so."
+    )
+
+
+def _own_folders(path: str, levels: int) -> Iterator[str]:
+    """The folders of a store that are this user's own: itself, its places, and the things in them."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or (status.st_uid != os.geteuid() and levels < 2):
+            return
+        if status.st_uid == os.geteuid():
+            yield path
+        if levels:
+            for name in os.listdir(path):
+                yield from _own_folders(os.path.join(path, name), levels - 1)
+
+
+def _open_to_group(folder: str, gid: int) -> None:
+    open_folders(folder)
+    status = os.lstat(folder)
+    if status.st_uid == os.geteuid() and (status.st_gid, stat.S_IMODE(status.st_mode)) != (gid, 0o2775):
+        os.chown(folder, -1, gid)
+        os.chmod(folder, 0o2775)
+
+
+def ready(options: Mapping[str, Any], *, check_mode: bool = False) -> list[Store]:
+    """The stores of a producer's options, one's own the last and seen to. Raises RankzeroError."""
+    found = stores_of(options)
+    keep_own(found[-1], check_mode=check_mode)
+    return found
+
+
+def borrowed(
+    stores: Sequence[Store], kind: str, key: str, whole: Callable[[str], bool], warnings: list[str]
+) -> str | None:
+    """The path of a thing in a trusted store: a producer has nothing to make then. Raises Untrusted where another user
+    has put something in its place in one's own store.
+    """
+    found = locate(stores[:-1], kind, key, whole, note=warnings.append)
+    if found:
+        return found[1]
+    path = stores[-1].place(kind, key)
+    if os.path.lexists(path):
+        try:
+            check(stores[-1], kind, path, Memory(None), deep=False)
+        except Untrusted as error:
+            raise _planted(kind, path, error.message) from error
+        except FileNotFoundError:  # it is being made anew in this moment
+            pass
+    return None
+
+
+def check(store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True) -> None:
+    """Raise Untrusted unless everything on the way to a thing, and the thing itself, is by a trusted owner and can be
+    written by nobody else; a code tree besides holds what its name says. Not `deep`: of the thing only its folder is
+    looked at. Raises OSError.
+    """
+    real = os.path.realpath(store.path)
+    above = "" if store.own else ownership.exposed_above(real)
+    if above:
+        raise Untrusted(f"everybody may write {above} ({ownership.described(above)})")
+    for place in (store.path, os.path.dirname(path)):
+        complaint = ownership.flaw(os.lstat(place), store.trust) or ownership.flaw(os.stat(place), store.trust)
+        if complaint:
+            raise Untrusted(f"{place} {complaint}")
+    if stat.S_ISLNK(os.lstat(path).st_mode):
+        raise Untrusted(f"{path} is a link, to {os.path.realpath(path)}")
+    complaint = ownership.flaw(os.lstat(path), store.trust)
+    if complaint:
+        raise Untrusted(f"{path} {complaint}")
+    if not deep:
+        return
+    identity = memory.identity(path, whole=kind == "code") if not store.trust.group_writes else ""
+    if identity and memory.knows(path, identity):
+        return
+    complaint = ownership.tree_flaw(path, store.trust, links=not store.own and kind != "code")
+    if complaint:
+        raise Untrusted(complaint)
+    if kind == "code":
+        found = digest(read_tree(path))
+        if found != os.path.basename(path):
+            raise Untrusted(f"{path} holds another tree than its name says: its digest is {found[:16]}")
+    if identity:
+        memory.learn(path, identity)
+
+
+def locate(
+    stores: Sequence[Store],
+    kind: str,
+    key: str,
+    whole: Callable[[str], bool],
+    *,
+    memory: Memory | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> tuple[Store, str] | None:
+    """The first store that has a thing, and its path there. What does not count in another's store is said and passed
+    over; in one's own it is an error. `whole`: whether what lies there is finished. Raises Untrusted and RankzeroError.
+    """
+    for store in stores:
+        path = store.place(kind, key)
+        try:
+            if not os.path.lexists(path):
+                continue
+            check(store, kind, path, memory or Memory(None))
+            if whole(path):
+                return store, path
+        except FileNotFoundError:  # it is being made, or removed, in this moment
+            continue
+        except (Untrusted, OSError) as error:
+            why = error.message if isinstance(error, Untrusted) else f"{error.filename}: {error.strerror}"
+            if store.own:
+                raise _planted(kind, path, why) from error
+            note(f"stores: nothing of {kind} {key[:12]} is taken from {store.path}: {why}")
+    return None
+
+
+def _planted(kind: str, path: str, why: str) -> Untrusted:
+    return Untrusted(
+        f"store_root: {why}. Nothing of it is used. Look at who has changed it, then take it away (chmod -R u+w "
+        f"{path}; rm -rf {path}) and run this again: {kind} {os.path.basename(path)[:12]} is made anew."
+    )

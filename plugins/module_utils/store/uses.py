@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a thing of a store was last wanted, and who launches from that store: what keeps a prune from taking it.
+
+ROOT/used/PLACE/NAME is the mark of ROOT/PLACE/NAME: its time, by the file system's own clock, is that of the last use.
+A launch marks first and looks afterwards whether the thing is there; a prune locks it, looks at the mark, and renames
+the thing away under the lock. So either the prune sees the mark, or the launch sees that the thing is gone.
+ROOT/used/state_roots/ names the state roots whose runs use the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, group_writes, place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold, is_held
+
+PLACES = ("code", "environments", "packages", "images", "datasets", "runtime", "archives")
+USED = "used"
+STATE_ROOTS = "state_roots"
+# How long a launch waits for a prune that looks at the same thing; it needs milliseconds.
+_WAIT = 60.0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a thing in a store: ROOT/PLACE/NAME."""
+
+    root: str
+    place: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.root, self.place, self.name)
+
+    @property
+    def mark(self) -> str:
+        return os.path.join(self.root, USED, self.place, self.name)
+
+    @property
+    def lock(self) -> str:
+        return f"{self.mark}.lock"
+
+
+def slot_of(path: str) -> Slot | None:
+    """The slot of a path; None for what is in no store, so that nobody prunes it."""
+    above, name = os.path.split(os.path.normpath(path))
+    root, kind = os.path.split(above)
+    return Slot(root, kind, name) if kind in PLACES else None
+
+
+def use(path: str, state_root: str | None = None) -> None:
+    """Mark the thing at `path` as wanted now, by a launch of `state_root`; returns when no prune looks at it any more.
+
+    Whether it is there has to be asked afterwards. Raises OSError where the store cannot be written, RankzeroError
+    where a prune that hangs has the thing.
+    """
+    slot = slot_of(path)
+    if slot is None:
+        return
+    touch(slot)
+    if state_root is not None:
+        register(slot.root, state_root)
+    if is_held(slot.lock):
+        with hold(slot.lock, _WAIT):
+            pass
+
+
+def touch(slot: Slot) -> None:
+    """Set the mark to now. Raises OSError."""
+    try:
+        os.utime(slot.mark)
+    except FileNotFoundError:
+        folders_as_above(os.path.dirname(slot.mark))
+        _new_file(slot.mark)
+
+
+def register(root: str, state_root: str) -> None:
+    """Leave word in a store that runs of `state_root` use it. Raises OSError."""
+    folder = os.path.join(root, USED, STATE_ROOTS)
+    target = os.path.join(folder, hashlib.sha256(os.fsencode(state_root)).hexdigest()[:16])
+    if os.path.exists(target):
+        return
+    folders_as_above(folder)
+    temporary = f"{target}.{place()}-{os.getpid()}-{time.time_ns()}"
+    _new_file(temporary, json.dumps({"state_root": state_root}))
+    os.replace(temporary, target)
+
+
+def _new_file(path: str, content: str = "") -> None:
+    """A file that a group may write only where it may write the folder. A file that is there is left as it is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileExistsError), os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
+        os.fchmod(stream.fileno(), 0o644 | group_writes(os.path.dirname(path)))
+        stream.write(content)
+
+
+def registered(root: str) -> dict[str, str]:
+    """State root -> the file that names it. Raises OSError and ValueError where they cannot be read."""
+    folder = os.path.join(root, USED, STATE_ROOTS)
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for name in names:
+        if "." not in name:
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                found[str(json.load(stream)["state_root"])] = os.path.join(folder, name)
+    return found

@@ -1,0 +1,175 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that is looked at before a job is queued, in the fewest commands, and all problems at once (P3).
+
+One sinfo for every submission, which also proves that slurmctld answers. What rarely changes (settings, partitions,
+accounts, QOS) is remembered for ten minutes under state_root and lets a launch pass; before anything is refused it is
+asked afresh. Under check mode `sbatch --test-only` has the last word: it uses up a job id, and knows the site's
+job_submit plugin, but it does not see AllowAccounts and AllowQos of a partition, its state DOWN, a time limit over the
+partition's or the association's (Slurm 22.05, EnforcePartLimits=NO). A real sbatch refuses all that --test-only does
+but too many nodes, which is arithmetic; so it is not asked twice there, unless the site hides its nodes (PrivateData).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, container_support, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Informed, Knowledge, whoami
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits as admission
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+
+_WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
+# Slurm names a date this far off, and farther, for a job that a limit holds for ever.
+_NEVER_SECONDS = 20 * 31_556_952.0
+
+
+@dataclass
+class Checked:
+    """What was looked at. `unknown`: sentences on what could not be."""
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def result(self) -> dict[str, list[str]]:
+        return {"facts": self.facts, "notes": self.notes, "unknown": self.unknown}
+
+
+class Checks:
+    """The checks of one request. `asked` is Request.limits, `where` Request.places, `container` Request.container."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        asked: Mapping[str, Any],
+        *,
+        where: Mapping[str, Any] | None,
+        container: Mapping[str, Any] | None,
+        check_mode: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self.slurm = slurm
+        self.ask = admission.Ask(**asked)
+        self.where = where or {}
+        self.container = container
+        self.user, self.groups = whoami()
+        state_root = self.where.get("roots", {}).get("state_root")
+        folder = os.path.join(state_root, "cache", "cluster") if state_root else None
+        self.informed = Informed(slurm, self.user, folder, clock=clock)
+        self.check_mode = check_mode
+
+    def run(self, script: str | None = None, *, building: bool = False, options: Sequence[str] = ()) -> Checked:
+        """Everything. `script`: the rendered script, for Slurm's own word under check mode; `options`: sbatch's own.
+
+        `building`: something is missing, so that the store must be writable.
+        """
+        refused, found = "", None
+        try:
+            found = limits(self.slurm)
+        except (SlurmUnavailable, SlurmMissing):
+            raise
+        except SlurmError as error:
+            # PrivateData=nodes or partitions: a site may close sinfo to its users.
+            refused = error.message
+        known = self.informed.recall()
+        if refused:
+            found = from_rules(known.partitions) if known.partitions else None
+        verdict = self._judge(found, known)
+        if verdict.problems and self.informed.from_memory:
+            known = self.informed.afresh()
+            verdict = self._judge(found, known)
+        thorough = not self.informed.from_memory
+        problems, notes, facts = storage.look(self.slurm, self.where, thorough=thorough, building=building)
+        checked = Checked(
+            verdict.problems + problems, verdict.notes + notes, verdict.facts + facts, list(known.unknown)
+        )
+        if not self.informed.from_memory or self.check_mode:
+            checked.problems += self._too_many(known, verdict)
+        if self.container:
+            checked.problems += container_support.check(self.slurm, **self.container)
+        # Where the nodes are hidden Slurm alone can say that there are too few: sbatch itself would not.
+        if (self.check_mode or refused) and script is not None and not checked.problems:
+            refused = "" if self._last_word(script, options, checked) else refused
+        checked.unknown += [f"nodes: {refused}"] if refused else []
+        for sentence in checked.notes:
+            self.slurm.note(sentence)
+        if checked.unknown:
+            self.slurm.note("not checked before the submission: " + "; ".join(checked.unknown))
+        return checked
+
+    def _judge(self, found: ClusterLimits | None, known: Knowledge) -> admission.Verdict:
+        return admission.judge(found, known, self.ask, user=self.user, groups=self.groups)
+
+    def reasons(self) -> str:
+        """After sbatch has refused: what of it the cluster's limits, asked afresh, say in numbers, a line each."""
+        try:
+            known = self.informed.afresh()
+            verdict = self._judge(limits(self.slurm), known)
+            found = verdict.problems + self._too_many(known, verdict)
+        except RankzeroError:
+            return ""
+        return "".join(f"\n  - {sentence}" for sentence in found)
+
+    def _too_many(self, known: Knowledge, verdict: admission.Verdict) -> list[str]:
+        """Limits on the number of jobs. The queue is asked only where there is one."""
+
+        def over(jobs: list[tuple[str, str]]) -> list[str]:
+            return list(associations.over_count(known, verdict.who, verdict.partition_qos, jobs))
+
+        # As many jobs as no limit allows: is there a limit at all?
+        who = verdict.who
+        if not over([(who.account or "", who.qos or "")] * 100_000):
+            return []
+        said = self.slurm.attempt("squeue", "--noheader", f"--user={self.user}", "--array", "--format=%a|%q")
+        if said.rc != 0:
+            return []
+        pairs = (line.strip().partition("|") for line in said.stdout.splitlines() if line.strip())
+        return over([(account, qos) for account, _pipe, qos in pairs])
+
+    def _last_word(self, script: str, options: Sequence[str], checked: Checked) -> bool:
+        """Slurm's own judgement into `checked`; whether there was one."""
+        said = self.slurm.attempt("sbatch", "--test-only", *options, stdin=script)
+        start = _WOULD_START.search(f"{said.stdout}\n{said.stderr}")
+        moment = parse.parse_epoch(start[1]) if start else None
+        if start and moment is not None:
+            if moment - self.informed.clock() > _NEVER_SECONDS:
+                checked.notes.append(
+                    "Slurm names no near date at which the job could start: a limit may hold it for ever"
+                )
+            else:
+                when = time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+                checked.facts.append(f"Slurm would start it at {when} on {start[2]} (sbatch --test-only)")
+        elif said.silent:
+            checked.unknown.append(f"Slurm's own word: sbatch --test-only {said.complaint}")
+            return False
+        elif said.rc != 0:
+            checked.problems.append(f"Slurm says (sbatch --test-only): {said.complaint}.")
+        return True
+
+
+def of(request: Request, slurm: Slurm, *, check_mode: bool, clock: Callable[[], float]) -> Checks:
+    """The checks of a submission."""
+    where, container = request.places, request.container
+    return Checks(slurm, request.limits, where=where, container=container, check_mode=check_mode, clock=clock)
+
+
+def raise_for(problems: list[str]) -> None:
+    if problems:
+        raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A generation's folder with all its files and its intent: there whole, or not at all.
+
+It is made under another name beside its place and renamed: of two submitters one succeeds, and a kill at any moment
+leaves a complete generation or none. What a killed one has left half made is removed by a later one.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+
+# What a submitter that was killed left half made is removed by a later one, after this many seconds.
+LEFTOVER_SECONDS = 3600.0
+
+
+def create(request: Request, target: RunDirectory, intend: Callable[[RunDirectory], None]) -> bool:
+    """Make the generation, with its intent (`intend` records it). False when another submitter was first."""
+    made = _made(request, target)
+    try:
+        intend(made)
+        os.rename(made.path, target.path)
+    except OSError as error:
+        shutil.rmtree(made.path, ignore_errors=True)
+        # What a network file system says of a name that it remembers to be missing counts for nothing.
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or is_listed(target.path):
+            return False
+        raise _unwritable(target, error) from error
+    return True
+
+
+def renew(request: Request, target: RunDirectory, intend: Callable[[RunDirectory], None]) -> None:
+    """Write the files of a generation whose submission was lost once more: what is not in the key may be new."""
+    made = _made(request, target)
+    try:
+        for name in made.names():
+            if os.path.isfile(made.file(name)):
+                os.replace(made.file(name), target.file(name))
+        intend(target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        shutil.rmtree(made.path, ignore_errors=True)
+
+
+def _made(request: Request, target: RunDirectory) -> RunDirectory:
+    """All files of a generation, in a folder of another name beside it."""
+    runs = request.runs_dir
+    made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
+    try:
+        state_files.make_folder(made.file("logs"))
+        # What is written into a folder that others may write could be another thing a moment later.
+        for name in names_of_key(runs):
+            # Secrets may lie in it.
+            if name.startswith(".new-") and _age(os.path.join(runs, name)) > LEFTOVER_SECONDS:
+                shutil.rmtree(os.path.join(runs, name), ignore_errors=True)
+        for name, text in request.files.items():
+            state_files.create(made.file(name), with_generation(text, request.token, target.generation))
+        _write_secrets(request, made)
+    except BaseException as error:
+        shutil.rmtree(made.path, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _unwritable(target, error) from error
+        raise
+    return made
+
+
+def _age(path: str) -> float:
+    """Seconds since a folder was changed; 0 where it is gone meanwhile, as when its submitter has put it in place."""
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _unwritable(target: RunDirectory, error: OSError) -> RankzeroError:
+    return RankzeroError(
+        f"state_root: cannot write the run directory {target.path}: {error.strerror or error}. Name a folder "
+        "on shared storage that this user may write (launch_cluster.state_root)."
+    )
+
+
+def _write_secrets(request: Request, run: RunDirectory) -> None:
+    """secrets.env, mode 0600: the lines that came through the connection, and the files that lie on the cluster."""
+    lines = b""
+    if request.secrets_file:
+        with open(request.secrets_file, "rb") as stream:
+            lines = stream.read()
+    for name, path in sorted(request.secret_files.items()):
+        try:
+            with open(os.path.expanduser(path), "rb") as stream:
+                value = stream.read().rstrip(b"\r\n")
+        except OSError as error:
+            raise RankzeroError(
+                f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"
+            ) from error
+        if not value or b"\0" in value:
+            what = "holds a NUL character, which no environment variable can" if value else "is empty"
+            raise RankzeroError(f"secrets.{name}: the file {path} on the cluster {what}")
+        lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
+    if lines:
+        descriptor = os.open(run.file("secrets.env"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(lines)

@@ -1,0 +1,278 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes that a preflight found not to be fit, remembered for the next launches of the cluster until they expire (P6).
+
+<state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
+    {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}
+No exclusion holds longer than LONGEST after it was made, whatever its file says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmMissing,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+
+# Letters of sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
+NODE_CODES = ("N", "c", "m", "G", "T", "P", "f")
+# Seconds: a year, as preflight.exclude_for allows. A node that is out of order for longer is drained.
+LONGEST = 31536000.0
+# Clocks of a node and of this host may differ by so much (seconds).
+CLOCK_SLACK = 3600.0
+# A node's name, which is also that of its file.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+# The only form of a constraint that is judged here: features that a node must all have.
+_ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A node, why it is left out, the job that found it (empty: a person), and from when till when (epoch seconds)."""
+
+    node: str
+    reason: str
+    job_id: str
+    time: float
+    expires: float
+
+    def words(self) -> str:
+        until = datetime.fromtimestamp(self.expires, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        return f"{self.node} until {until} ({'job ' + self.job_id + ': ' if self.job_id else ''}{self.reason})"
+
+
+def cluster_name(slurm: Slurm) -> str:
+    return parse.parse_config(slurm.call("scontrol", "show", "config").stdout).get("ClusterName", "cluster")
+
+
+def any_recorded(state_root: str) -> bool:
+    """Whether any cluster under this root has a file: spares the question for the cluster's name where none has."""
+    found = state_files.own(state_root)
+    return any(
+        file.endswith(".json") for name in found.names("clusters") for file in found.names(f"clusters/{name}/nodes")
+    )
+
+
+def folder(state_root: str, cluster: str) -> str:
+    return os.path.join(state_root, "clusters", cluster, "nodes")
+
+
+def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
+    """The exclusions that hold now, by node. A file that does not say one counts for nothing. Raises `Untrusted` for a
+    file that another user could have written.
+    """
+    root = state_files.own(state_root)
+    place = os.path.join("clusters", cluster, "nodes")
+    found = []
+    for name in root.names(place):
+        if name.endswith(".json"):
+            one = _exclusion(state_files.document(root, os.path.join(place, name)) or {}, now)
+            if one and one.node == name[: -len(".json")] and one.expires > now:
+                found.append(one)
+    return found
+
+
+def _exclusion(said: Mapping[str, Any], now: float) -> Exclusion | None:
+    """What a file says, where its values are those of an exclusion."""
+    node, reason, job_id = said.get("node"), said.get("reason"), said.get("job_id") or ""
+    made, expires = said.get("time"), said.get("expires")
+    if not isinstance(node, str) or not _NODE.fullmatch(node) or not isinstance(reason, str):
+        return None
+    if not isinstance(made, (int, float)) or not isinstance(expires, (int, float)):
+        return None
+    if not state_files.is_time(made) or made > now + CLOCK_SLACK or (job_id and not state_files.is_job_id(str(job_id))):
+        return None
+    return Exclusion(node, reason, str(job_id), float(made), min(float(expires), made + LONGEST))
+
+
+def remember(state_root: str, cluster: str, exclusion: Exclusion) -> None:
+    """Write one, whole or not at all. Raises `RankzeroError`."""
+    path = os.path.join(folder(state_root, cluster), exclusion.node + ".json")
+    try:
+        state_files.write(path, json.dumps(asdict(exclusion)))
+    except OSError as error:
+        raise RankzeroError(f"state_root: cannot write {path}: {error.strerror or error}") from error
+
+
+def forget(state_root: str, cluster: str, node: str) -> None:
+    """Remove one; nothing happens where there is none. Raises `RankzeroError`."""
+    path = os.path.join(folder(state_root, cluster), node + ".json")
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise RankzeroError(f"state_root: cannot remove {path}: {error.strerror or error}") from error
+
+
+def choose(
+    remembered: Sequence[Exclusion], nodes: Mapping[str, bool], wanted: int, by_name: Sequence[str] = ()
+) -> tuple[list[Exclusion], list[tuple[Exclusion, str]]]:
+    """(those to leave out, those not and why): never so many that fewer nodes are left than the job wants. Pure.
+
+    `nodes`: those that could run the job, and whether each is up; any other one sbatch need not, or may not, be told
+    of. `by_name`: nodes that the job asks for itself. The newest exclusions go first.
+    """
+    applied, kept = [], []
+    up = {name for name, available in nodes.items() if available}
+    if len(up) < wanted:
+        up = set(nodes)
+    for one in sorted(remembered, key=lambda one: (-one.time, one.node)):
+        if one.node not in nodes:
+            continue
+        if one.node in by_name:
+            kept.append((one, "the job asks for it by name"))
+        elif one.node in up and len(up) <= wanted:
+            kept.append((one, f"without it fewer than the {wanted} nodes that the job wants are left"))
+        else:
+            up.discard(one.node)
+            applied.append(one)
+    return sorted(applied, key=lambda one: one.node), kept
+
+
+def for_request(
+    slurm: Slurm, state_root: str, placement: Mapping[str, Any], limits: Mapping[str, Any], now: float
+) -> tuple[list[Exclusion], list[str]]:
+    """(what a launch leaves out, warnings). Asks Slurm nothing where nothing is remembered.
+
+    `placement`: exclude, nodelist, constraint, reservation of the spec; `limits`: as cluster.check_request takes them.
+    """
+    if not any_recorded(state_root):
+        return [], []
+    remembered = load(state_root, cluster_name(slurm), now)
+    if not remembered:
+        return [], []
+    asked = expand_nodes(slurm, placement.get("nodelist") or "")
+    own = expand_nodes(slurm, ",".join(placement.get("exclude") or ()))
+    try:
+        nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
+    except (SlurmUnavailable, SlurmMissing):
+        raise
+    except SlurmError as error:
+        # PrivateData=nodes or partitions: nobody can tell then how many would be left.
+        return [], [f"not left out, although they were not fit: {one.words()}; {error.message}" for one in remembered]
+    applied, kept = choose(remembered, nodes, limits["nodes"], asked)
+    return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
+
+
+def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
+    """What a submission leaves out; what it does not, although it should, becomes a warning."""
+    if request.placement is None:
+        return []
+    # RUNS = <state_root>/runs/<name>/<key>
+    state_root = os.path.dirname(os.path.dirname(os.path.dirname(request.runs_dir)))
+    applied, warnings = for_request(slurm, state_root, request.placement, request.limits, now)
+    for warning in warnings:
+        slurm.note(warning)
+    return applied
+
+
+def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
+    """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
+    own = (request.placement or {}).get("exclude") or ()
+    return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
+
+
+def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, bool]:
+    """The nodes that could run the job (of its partition and reservation, big enough, with its features), and whether
+    each is up.
+    """
+    partition = limits.get("partition")
+    where = [f"--partition={partition}"] if partition else []
+    shown = slurm.call("sinfo", "--noheader", "--all", "--Node", f"--format={parse.sinfo_format(NODE_CODES)}", *where)
+    rows, _warnings = parse.parse_records(shown.stdout, NODE_CODES)
+    if not partition and any(row["P"].endswith("*") for row in rows):
+        rows = [row for row in rows if row["P"].endswith("*")]
+    reserved = _reserved(slurm, placement.get("reservation"))
+    constraint = placement.get("constraint") or ""
+    wanted = set(constraint.split("&")) if _ALL_OF.fullmatch(constraint) else set()
+    fit: dict[str, bool] = {}
+    for row in rows:
+        group = NodeGroup(
+            count=1,
+            cpus=parse.parse_count(row["c"]) or 0,
+            memory=parse.parse_count(row["m"]) or 0,
+            gres=tuple(parse.parse_gres(row["G"])),
+            state=row["T"].rstrip(STATE_MARKS),
+            features=tuple(row["f"].split(",")),
+        )
+        if (
+            group.gpus(limits.get("gpu_type")) >= limits.get("gpus_per_node", 0)
+            and not parse.lacking(group.gres, limits.get("gres", ()))
+            and group.cpus >= limits.get("cpus_per_node", 0)
+            and wanted <= set(group.features)
+            and (reserved is None or row["N"] in reserved)
+        ):
+            fit[row["N"]] = group.available
+    return fit
+
+
+def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
+    """The nodes of a reservation; None without one, or where Slurm does not say."""
+    if not reservation or "," in reservation:
+        return None
+    with contextlib.suppress(SlurmError):
+        blocks = parse.parse_blocks(slurm.call("scontrol", "show", "reservation", reservation).stdout)
+        for block in blocks:
+            return expand_nodes(slurm, block.get("Nodes", ""))
+    return None
+
+
+def result(applied: Sequence[Exclusion]) -> list[dict[str, Any]]:
+    """As modules return them."""
+    return [asdict(one) for one in applied]
+
+
+def change(slurm: Slurm, options: Mapping[str, Any], now: float, check_mode: bool) -> dict[str, Any]:
+    """The result of module node_exclusion for its options."""
+    if not 0 < options["exclude_for"] <= LONGEST:
+        raise RankzeroError(
+            f"exclude_for: {options['exclude_for']} is not allowed; 1 to {LONGEST:.0f} seconds (a year). A node that "
+            "is out of order for longer is drained by an administrator (scontrol update)."
+        )
+    state_root, cluster = os.path.expanduser(options["state_root"]), cluster_name(slurm)
+    before = {one.node: one for one in load(state_root, cluster, now)}
+    names = expand_nodes(slurm, ",".join(options["nodes"] or ()))
+    after = dict(before)
+    if options["state"] == "present":
+        for name in names:
+            known = before.get(name)
+            # What holds already is no change; a person may say why, or for how long, anew.
+            if known is None or known.reason != options["reason"]:
+                after[name] = Exclusion(name, options["reason"], "", now, now + options["exclude_for"])
+    else:
+        for name in names or list(before):
+            after.pop(name, None)
+    if not check_mode:
+        for name in before.keys() - after.keys():
+            forget(state_root, cluster, name)
+        for name, one in after.items():
+            if before.get(name) != one:
+                remember(state_root, cluster, one)
+
+    def lines(found: Mapping[str, Exclusion]) -> str:
+        return "".join(f"{found[name].words()}\n" for name in sorted(found))
+
+    return {
+        "changed": before != after,
+        "cluster": cluster,
+        "exclusions": result([after[name] for name in sorted(after)]),
+        "diff": {"before": lines(before), "after": lines(after)},
+    }

@@ -1,0 +1,112 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What submit.py does otherwise for a launch inside a job that is running already: place, start, cancel (L4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation, container_support
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import checks, storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.start_step import Starter, step_argv
+
+LOOK_SECONDS = 1.0
+# A cancelled launch inside another job has this many seconds to end by itself.
+CANCEL_SECONDS = 45.0
+
+
+class Inside:
+    """A request's dealings with the job around it. Without `request.attach` only old generations concern it."""
+
+    def __init__(
+        self, request: Request, slurm: Slurm, sleep: Callable[[float], None], clock: Callable[[], float]
+    ) -> None:
+        self.request = request
+        self.slurm = slurm
+        self.sleep = sleep
+        self.clock = clock
+        self.found: allocation.Allocation | None = None
+        self.nodes: list[str] = []
+
+    def place(self) -> list[str]:
+        """Look at the job and choose the nodes. Sentences on why the launch does not fit into it."""
+        self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach or {}, self.clock)
+        return problems
+
+    def check(self, building: bool) -> checks.Checked:
+        """What can be known before the launch is started: the job in place of partitions and limits."""
+        problems = self.place()
+        found, notes, facts = storage.look(self.slurm, self.request.places or {}, thorough=True, building=building)
+        problems += found
+        if self.request.container:
+            problems += container_support.check(self.slurm, **self.request.container)
+        for sentence in notes:
+            self.slurm.note(sentence)
+        return checks.Checked(problems, notes, facts)
+
+    @property
+    def described(self) -> str | None:
+        return allocation.described(self.found, self.nodes, self.clock()) if self.found else None
+
+    def intent(self) -> dict[str, Any]:
+        """What the journal keeps of an intent besides: where the step is to be looked for."""
+        return {"attach": self.found.job_id, "nodes": self.nodes} if self.found else {}
+
+    def start(self, run: RunDirectory, **identity: object) -> str:
+        """Start the script of a generation as a step; its id. `identity` is what an error knows besides."""
+        if self.found is None:
+            raise RuntimeError("a launch is started after its job has been looked at")
+        runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
+        argv = step_argv(
+            job_id=self.found.job_id,
+            name=self.request.name_of(run.generation),
+            nodes=self.nodes,
+            run_dir=run.path,
+            runtime=runtime,
+            nonce=self.request.submitter,
+        )
+        start = Starter(self.slurm, run, sleep=self.sleep).start(argv)
+        if start.step_id is None:
+            run.forget_secrets()
+            run.record("rejected", message=start.complaint)
+            raise SlurmError(
+                f"launcher.attach: the launch could not be started inside job {self.found.job_id}: {start.complaint}",
+                **identity,
+            )
+        return start.step_id
+
+    def cancel(self, run: RunDirectory, step_id: str) -> None:
+        """End a launch and not the job around it. Asked once more after a while, nothing is spared."""
+        asked = [event["time"] for event in run.events() if event["event"] == "cancelled"]
+        hard = bool(asked) and self.clock() - asked[0] > CANCEL_SECONDS
+        steps.cancel(self.slurm, steps.job_of(step_id), self.request.name_of(run.generation), hard=hard)
+
+    def end_leftovers(self, standing: Standing) -> list[str]:
+        """End the ranks whose script was killed: nobody else will. The ids of their steps."""
+        if standing.job_id is None or not steps.is_step(standing.job_id):
+            return []
+        name = self.request.name_of(standing.run.generation)
+        return steps.cancel(self.slurm, steps.job_of(standing.job_id), name, hard=True)
+
+    def make_way(self, standing: Standing) -> None:
+        """End what is left of a generation, and wait until it is gone: two of one launch never run at once."""
+        left: Sequence[str] = self.end_leftovers(standing)
+        until = self.clock() + CANCEL_SECONDS
+        while left:
+            job_id = steps.job_of(left[0])
+            left = [one.job_id for one in steps.running(self.slurm, [job_id]) if one.job_id in left]
+            if left and self.clock() > until:
+                raise SlurmError(
+                    f"the steps {', '.join(left)} of generation {standing.run.generation} were cancelled and still "
+                    "run; try again once they are gone (squeue --steps)"
+                )
+            if left:
+                self.sleep(LOOK_SECONDS)

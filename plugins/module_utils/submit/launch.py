@@ -1,0 +1,367 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
+
+Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
+submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
+Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
+    RankzeroError,
+    SlurmError,
+    SlurmUnavailable,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing, settled, wants_new
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import (
+    checkpoint_owner,
+    checks,
+    create,
+    excluded_nodes,
+    node_archives,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import Inside
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (
+    SUPERSEDED,
+    Request,
+    differences,
+    superseded,
+    waiting,
+)
+
+# A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
+APPEAR_SECONDS = 10.0
+# A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
+INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
+LOOK_SECONDS = 1.0
+# How long after a job's end its verdict may take to be seen on this host.
+OUTCOME_SECONDS = 60.0
+
+
+class Launcher:
+    """Brings one request to one admitted job. `sleep` and `clock` are injectable for tests."""
+
+    def __init__(
+        self,
+        request: Request,
+        slurm: Slurm,
+        *,
+        check_mode: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.request = request
+        self.slurm = slurm
+        self.check_mode = check_mode
+        self.sleep = sleep
+        self.clock = clock
+        self.inside = Inside(request, slurm, sleep, clock)
+        self.excluded: list[excluded_nodes.Exclusion] = []
+        self.checks: checks.Checks | None = None
+
+    def launch(self) -> dict[str, Any]:
+        """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
+        state_files.own(self.request.state_root)
+        while True:
+            newest = self._newest()
+            standing = self.standing(newest) if newest else None
+            if standing and standing.job_id and superseded(self.request, standing):
+                if not self.check_mode:
+                    self.slurm.call("scancel", standing.job_id)
+                standing = self._final(replace(standing, state="failed", message=SUPERSEDED))
+            if standing and not wants_new(standing, self.request.relaunch):
+                return self._kept(standing)
+            # The same generation once more: its name and its claim are those of the lost submission.
+            again = standing is not None and standing.state == "unknown"
+            generation = newest.generation + (0 if again else 1) if newest else 1
+            missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
+            # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
+            # launch should leave nothing at all, not even the job runtime.
+            costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
+            building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
+            if not missing or self.check_mode:
+                self.excluded = excluded_nodes.of(self.slurm, self.request, self.clock())
+            checked = self.check(generation, building) if not missing or costly or self.check_mode else None
+            if checked:
+                checkpoint_owner.check(self.slurm, self.request, clean=not self.check_mode)
+            target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
+            if self.check_mode or missing:
+                result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
+                return {**result, **({"checks": checked.result()} if checked else {})}
+            if standing:
+                self.inside.make_way(standing)
+            node_archives.keep(self.request)
+            known = os.path.isdir(self.request.runs_dir)
+            if again:
+                create.renew(self.request, target, self._record_intent)
+                return self.submit(target)
+            if create.create(self.request, target, self._record_intent):
+                return (self._orphan(target) if known else None) or self.submit(target, newest)
+            # Another submitter was first; a network file system may take a while to show it here.
+            self.sleep(LOOK_SECONDS)
+
+    def cancel(self) -> dict[str, Any]:
+        """End the newest generation's job where it is active."""
+        state_files.own(self.request.state_root)
+        newest = self._newest()
+        standing = self.standing(newest) if newest else None
+        if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
+            left = self.inside.end_leftovers(standing) if standing and not self.check_mode else []
+            return {**self._identity(newest), "changed": bool(left), "launch_state": "absent", "missing": []}
+        if not self.check_mode:
+            if steps.is_step(standing.job_id):
+                self.inside.cancel(newest, standing.job_id)
+            else:
+                self.slurm.call("scancel", standing.job_id)
+                self._final(standing)  # no script may run any more that would do it
+            self._record(newest, "cancelled", standing.job_id)
+        done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
+        return {**self._identity(newest), **done}
+
+    def standing(self, run: RunDirectory) -> Standing:
+        """What has become of a generation, asking Slurm only where the run directory does not say it."""
+        outcome = run.outcome()
+        job_id = run.job_id()
+        if outcome and outcome.get("success"):
+            return self._final(Standing("succeeded", run, job_id, message=str(outcome.get("message", ""))))
+        if run.rejected() is not None:
+            return self._refused(run)
+        intent = next((event["time"] for event in run.events()), 0.0)
+        if job_id is None:
+            record = self._find_lost(run, intent)
+            if record is None:
+                return Standing("unknown", run) if run.rejected() is None else self._refused(run)
+            job_id = record.job_id
+            if not self.check_mode:
+                self._record(run, "adopted", job_id)
+        else:
+            record = self._known(run, job_id, intent)
+        outcome = self._seen_outcome(run, record, outcome)
+        silent = self.slurm.accounting == "silent"
+        found = settled(run, job_id, record, outcome, silent=silent, **self._identity(run))
+        return found if found.state == "active" else self._final(found)
+
+    def _refused(self, run: RunDirectory) -> Standing:
+        return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
+
+    def _newest(self) -> RunDirectory | None:
+        found = generations(self.request.runs_dir)
+        return found[-1] if found else None
+
+    def _final(self, standing: Standing) -> Standing:
+        if not self.check_mode:
+            standing.run.forget_secrets()
+        return standing
+
+    def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
+        """The job of an intent without an id. A submitter that may still be at work is given time to say."""
+        looked = self.clock()
+        while True:
+            records = self._jobs_named(run, intent)
+            if records:
+                return next((record for record in records if record.active), records[-1])
+            job_id = run.job_id()
+            if job_id:
+                return self._known(run, job_id, intent)
+            if run.rejected() is not None:
+                return None
+            # A journal without an event is one that a network file system does not show here yet.
+            last = max((event["time"] for event in run.events()), default=looked)
+            if self.check_mode or not submitter_may_live(run.events()) or self.clock() - last > INTENT_SECONDS:
+                return None
+            self.sleep(LOOK_SECONDS)
+
+    def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
+        """The jobs that Slurm knows of a generation, by their name."""
+        return jobs_of.named(self.slurm, run, self.request.name_of(run.generation), since=since)
+
+    def _orphan(self, run: RunDirectory) -> dict[str, Any] | None:
+        """The job of a generation whose run directory was removed: this one has just taken its place.
+
+        One that waits is the launch: it finds its folder again. One that runs can leave no result, and another job
+        beside it would run the same once more.
+        """
+        for record in jobs_of.in_the_queue(self.slurm, run, self.request.name_of(run.generation)):
+            if record.pending:
+                self._record(run, "adopted", record.job_id)
+                return self._kept(Standing("active", run, record.job_id, record))
+            shutil.rmtree(run.path, ignore_errors=True)
+            raise RankzeroError(
+                f"job {record.job_id} of this launch is {record.state}, but its run directory {run.path} was "
+                f"removed: it can leave no result. Cancel it (scancel {record.job_id}) and launch again.",
+                **self._identity(run),
+                job_id=record.job_id,
+            )
+        return None
+
+    def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
+        found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
+        return jobs_of.own(found.get(job_id), run.path)
+
+    def _seen_outcome(
+        self, run: RunDirectory, record: JobRecord | None, outcome: dict[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """The verdict of a job whose script ended with 0, which it does only after a success: where none is to be seen,
+        a network file system does not show it yet.
+        """
+        while outcome is None and record and record.state == "COMPLETED" and record.end and not self.check_mode:
+            outcome = run.outcome()
+            if outcome or self.clock() - record.end > OUTCOME_SECONDS:
+                break
+            self.sleep(LOOK_SECONDS)
+        return outcome
+
+    def check(self, generation: int, building: bool) -> checks.Checked:
+        """What can be known before the job is queued (P3). Raises with every problem at once."""
+        if self.request.attach:
+            checked = self.inside.check(building)
+            checks.raise_for(checked.problems)
+            return checked
+        script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
+        self.checks = checks.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+        options = [*excluded_nodes.option(self.request, self.excluded), *waiting(self.request)]
+        checked = self.checks.run(script, building=building, options=options)
+        checks.raise_for(checked.problems)
+        return checked
+
+    def _record_intent(self, run: RunDirectory) -> None:
+        run.record("intent", submitter=self.request.submitter, **self.inside.intent())
+
+    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+        """Hand a generation that has all its files and its intent to Slurm. Returns the result of module `job`."""
+        checkpoint_owner.register(self.slurm, self.request, run)
+        if self.request.attach:
+            step_id = self.inside.start(run, **self._identity(run))
+            self._record_submitted(run, step_id)
+            return self._result("submitted", run, previous, job_id=step_id)
+        options = [*excluded_nodes.option(self.request, self.excluded), *waiting(self.request)]
+        submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
+        with state_files.closed_to_groups(run.path):
+            result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
+        submitted = parse_submitted(result.stdout)
+        if submitted and result.rc == 0:
+            self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
+            if self.checks:
+                self.checks.informed.keep()
+            return self._result("submitted", run, previous, job_id=submitted.job_id)
+        if result.rc != 0 and not result.silent and not submitted:
+            run.forget_secrets()
+            run.record("rejected", message=result.complaint)
+            reasons = self.checks.reasons() if self.checks else ""
+            raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
+        # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
+        # before anything else.
+        record = self._appeared(run)
+        if record is None:
+            raise SlurmUnavailable(
+                f"sbatch did not say whether it submitted the job ({result.complaint}), and the job is not in the "
+                "queue. Run the same launch again: it looks the job up before it submits anything.",
+                **self._identity(run),
+            )
+        job_id = base_id(record.job_id)  # not one of an array's tasks
+        self._record_submitted(run, job_id, message=result.complaint)
+        return self._result("submitted", run, previous, job_id=job_id)
+
+    def _record(self, run: RunDirectory, event: str, job_id: str) -> None:
+        """What can be found out again: that it cannot be written down here and now is no failure."""
+        try:
+            run.record(event, job_id=job_id)
+        except OSError as error:
+            self.slurm.note(f"{run.path}: that job {job_id} was {event} cannot be noted there ({error.strerror})")
+
+    def _record_submitted(self, run: RunDirectory, job_id: str, **details: Any) -> None:
+        try:
+            run.record("submitted", job_id=job_id, **details)
+        except OSError as error:
+            raise RankzeroError(
+                f"job {job_id} was submitted, but that could not be written to {run.path}: {error.strerror}. Make room "
+                "there and run the same launch again: it finds the job.",
+                **self._identity(run),
+                job_id=job_id,
+            ) from error
+
+    def _appeared(self, run: RunDirectory) -> JobRecord | None:
+        until = self.clock() + APPEAR_SECONDS
+        while True:
+            try:
+                records = self._jobs_named(run, self.clock() - 3600)
+            except SlurmUnavailable:
+                records = []
+            if records or self.clock() > until:
+                return records[-1] if records else None
+            self.sleep(LOOK_SECONDS)
+
+    def _kept(self, standing: Standing) -> dict[str, Any]:
+        state = "adopted" if standing.state == "active" else "unchanged"
+        result = self._result(state, standing.run, job_id=standing.job_id)
+        result.update(changed=False, standing=standing.state, message=standing.message)
+        if standing.state == "active" and self.request.relaunch == "always":
+            how = "state: absent" if steps.is_step(standing.job_id) else f"scancel {standing.job_id}"
+            self.slurm.note(
+                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
+                "new generation"
+            )
+        return result
+
+    def _identity(self, run: RunDirectory | None) -> dict[str, Any]:
+        return {
+            "name": self.request.name,
+            "key": self.request.key,
+            "generation": run.generation if run else None,
+            "run_dir": run.path if run else None,
+        }
+
+    def _result(
+        self,
+        state: str,
+        run: RunDirectory,
+        previous: RunDirectory | None = None,
+        *,
+        job_id: str | None = None,
+        missing: Sequence[Mapping[str, str]] = (),
+    ) -> dict[str, Any]:
+        return {
+            **self._identity(run),
+            "changed": state in ("submitted", "planned"),
+            "launch_state": state,
+            "standing": "active" if state in ("submitted", "adopted") else None,
+            "message": "",
+            "job_id": job_id,
+            "missing": [dict(ref) for ref in missing],
+            "excluded": excluded_nodes.result(self.excluded),
+            "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
+            "allocation": self.inside.described,
+        }
+
+
+def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether whoever wrote the newest intent of a journal may still be about to submit. A journal without an intent is
+    one that a network file system does not show yet.
+    """
+    submitters = [str(event.get("submitter", "")) for event in events if event["event"] == "intent"]
+    if not submitters:
+        return True
+    host, _colon, pid = submitters[-1].partition(":")
+    if host != socket.gethostname() or not pid.isdigit():
+        return bool(host)
+    return lives(pid)

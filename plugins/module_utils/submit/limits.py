@@ -1,0 +1,305 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a cluster could ever run a request: every reason against it at once, before it is queued (P3, R4). Pure.
+
+sbatch accepts impossible jobs (9 of 8 nodes, a day in an hour's partition, a QOS that the partition does not take) with
+exit code 0 and leaves them pending for ever, so a request is compared with the limits first. A partition that cannot be
+described is judged by sinfo alone. Sources: sinfo(1), scontrol(1), sbatch(1), slurm.conf(5).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
+    ClusterLimits,
+    NodeGroup,
+    Partition,
+    clock,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a job asks for. `memory` in MiB a node, 0 is all of it; `early` seconds of checkpoint.signal_before_end.
+
+    `partition` may be a list with commas, as sbatch takes it; None is the cluster's default.
+    """
+
+    nodes: int
+    partition: str | None = None
+    time_minutes: float | None = None
+    gpus_per_node: int = 0
+    gpu_type: str | None = None
+    gres: Sequence[str] = ()
+    cpus_per_node: int = 0
+    memory: int | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    reservation: str | None = None
+    early: int | None = None
+    requeue: bool | None = None
+
+
+@dataclass
+class Verdict:
+    """`problems`: no partition of the request could ever run it. `notes`: worth a warning. `facts`: what was seen."""
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    who: associations.Charge = field(default_factory=lambda: associations.Charge(None, None))
+    partition_qos: str | None = None
+
+
+def judge(limits: ClusterLimits | None, known: Knowledge, ask: Ask, *, user: str, groups: frozenset[str]) -> Verdict:
+    """Everything that speaks against a request, of every partition that it names.
+
+    Nodes that are down now count: they may come back, and the queue state says that the job waits for them.
+    """
+    if limits is None:
+        # Hidden from this user, all of them: account and QOS can be judged even so.
+        return _judge_account(Verdict(), known, ask, user, ask.partition, None)
+    listed = ", ".join(p.name for p in limits.partitions) or "none that you can see"
+    if ask.partition is None:
+        if limits.default is None:
+            return Verdict(
+                [f"resources.partition: not given, and this cluster has no default partition. Known: {listed}."]
+            )
+        candidates = [limits.default]
+    else:
+        candidates = []
+        for name in (part.strip() for part in ask.partition.split(",")):
+            found = limits.find(name)
+            if found is None:
+                near = difflib.get_close_matches(name, [p.name for p in limits.partitions], n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                return Verdict(
+                    [f"resources.partition: {name!r} is not a partition of this cluster{hint} Known: {listed}."]
+                )
+            candidates.append(found)
+    verdicts = [_judge_one(candidate, known, ask, user, groups) for candidate in candidates]
+    for verdict in verdicts:
+        if not verdict.problems:
+            return verdict
+    refused = verdicts[0]
+    refused.problems = list(dict.fromkeys(text for verdict in verdicts for text in verdict.problems))
+    return refused
+
+
+def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, groups: frozenset[str]) -> Verdict:
+    block = known.partitions.get(partition.name, {})
+    verdict = Verdict(partition_qos=block.get("QoS") if block.get("QoS") not in (None, "", "N/A") else None)
+    who, _problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition.name)
+    before = [*_closed(partition, block, ask, who, user, groups)]
+    before += _misfits(partition, block, ask, associations.overridden(known, who))
+    _judge_account(verdict, known, ask, user, partition.name, before)
+    if (block.get("State") or partition.state).lower() == "down":
+        verdict.notes.append(f"partition {partition.name} is down now: the job waits until its staff bring it up")
+    _window(partition, block, known, ask, verdict)
+    return verdict
+
+
+def _judge_account(
+    verdict: Verdict, known: Knowledge, ask: Ask, user: str, partition: str | None, others: Sequence[str] | None
+) -> Verdict:
+    """Who pays, and the limits of that, into `verdict`; `others` are what else speaks against the request."""
+    who, problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition)
+    verdict.who = who
+    verdict.problems += [*problems, *(others or [])]
+    everything = {
+        "node": ask.nodes,
+        "cpu": ask.nodes * ask.cpus_per_node,
+        "gres/gpu": ask.nodes * ask.gpus_per_node,
+        "mem": ask.nodes * (ask.memory or 0),
+    }
+    if ask.gpu_type:
+        everything[f"gres/gpu:{ask.gpu_type}"] = everything["gres/gpu"]
+    for one in (each for text in ask.gres for each in parse.parse_gres(text)):
+        names = [f"gres/{one.name}", *([f"gres/{one.name}:{one.type}"] if one.type else [])]
+        everything.update({name: everything.get(name, 0) + ask.nodes * one.count for name in names})
+    verdict.problems += associations.over_limits(
+        known,
+        who,
+        verdict.partition_qos,
+        asked=everything,
+        per_node={name: amount // ask.nodes for name, amount in everything.items()},
+        time_seconds=None if ask.time_minutes is None else ask.time_minutes * 60,
+    )
+    named = (("partition", partition), ("account", who.account), ("QOS", who.qos))
+    verdict.facts.append(", ".join(f"{what} {value}" for what, value in named if value is not None))
+    return verdict
+
+
+def _names(block: Mapping[str, str], key: str) -> list[str] | None:
+    """The names of AllowAccounts and its like; None where there is no such rule."""
+    value = block.get(key, "ALL")
+    return None if value in ("ALL", "", "(null)") else value.split(",")
+
+
+def _closed(
+    partition: Partition,
+    block: Mapping[str, str],
+    ask: Ask,
+    who: associations.Charge,
+    user: str,
+    groups: frozenset[str],
+) -> Iterator[str]:
+    """Why this user, account or QOS may not use the partition."""
+    name = partition.name
+    # Of the lists that deny, Slurm shows the key only where there is one, in the place of the list that allows.
+    for what, value, path in (("Accounts", who.account, "account"), ("Qos", who.qos, "qos")):
+        allowed, denied = _names(block, f"Allow{what}"), _names(block, f"Deny{what}")
+        if value is None:
+            if allowed is not None:
+                yield f"resources.{path}: not given; partition {name} takes only {', '.join(allowed)}."
+        elif allowed is not None and value not in allowed:
+            yield f"resources.{path}: {value}, but partition {name} takes only {', '.join(allowed)}."
+        elif denied is not None and value in denied:
+            yield f"resources.{path}: partition {name} does not take {value} (nor {', '.join(denied)})."
+    members = _names(block, "AllowGroups")
+    if members is not None and user != "root" and not groups & set(members):
+        yield (
+            f"resources.partition: {name} is for the groups {', '.join(members)}; {user} is in "
+            f"{', '.join(sorted(groups)) or 'none'}."
+        )
+    if block.get("RootOnly") == "YES" and user != "root":
+        yield f"resources.partition: only root may use {name}."
+    if block.get("ReqResv") == "YES" and not ask.reservation:
+        yield f"resources.reservation: not given; partition {name} takes only jobs with a reservation."
+    if partition.state in ("drain", "inact", "inactive"):
+        yield f"resources.partition: partition {name} takes no new jobs (its state is {partition.state})."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _nodes(groups: Iterable[NodeGroup]) -> int:
+    return sum(group.count for group in groups)
+
+
+def _features(ask: Ask) -> frozenset[str]:
+    """Features that every node must have, of a constraint that says no more than that."""
+    simple = re.fullmatch(r"[\w.-]+(&[\w.-]+)*", ask.constraint or "")
+    return frozenset(simple.group().split("&")) if simple else frozenset()
+
+
+def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
+    """What of a request the partition's limits and nodes do not allow."""
+    name, total = partition.name, partition.total_nodes
+    if ask.nodes > total:
+        yield f"resources.nodes: {ask.nodes} asked, partition {name} has {total}."
+    elif partition.max_nodes is not None and ask.nodes > partition.max_nodes and "PartitionMaxNodes" not in lifted:
+        yield f"resources.nodes: {ask.nodes} asked, partition {name} allows at most {partition.max_nodes} a job."
+    elif ask.nodes < partition.min_nodes and "PartitionMinNodes" not in lifted:
+        yield f"resources.nodes: {ask.nodes} asked, partition {name} wants at least {partition.min_nodes} a job."
+    seconds = None if ask.time_minutes is None else round(ask.time_minutes * 60)
+    longest = None if "PartitionTimeLimit" in lifted else partition.max_time
+    if seconds is not None and longest is not None and seconds > longest:
+        yield f"resources.time: {clock(seconds)} asked, partition {name} allows at most {clock(longest)}."
+    most = parse.parse_count(block.get("MaxCPUsPerNode", ""))
+    if most is not None and ask.cpus_per_node > most:
+        yield f"resources.cpus_per_rank: {ask.cpus_per_node} CPUs a node asked, partition {name} allows at most {most}."
+    if partition.hidden_nodes:
+        return
+    # A node has to have the GPUs, the cores and the memory at once; fewer nodes than asked can be of the right kind.
+    wanted, gpu_type = min(ask.nodes, total), ask.gpu_type
+    features = _features(ask)
+    groups = [g for g in partition.groups if features <= set(g.features)]
+    if features and _nodes(groups) < wanted:
+        known = sorted({f for g in partition.groups for f in g.features})
+        yield (
+            f"resources.constraint: {ask.constraint} is true of {_nodes(groups)} of {total} nodes of partition {name}, "
+            f"{ask.nodes} asked. Features there: {', '.join(known) or 'none'}."
+        )
+        return
+    gpu_fit = [g for g in groups if g.gpus(gpu_type) >= ask.gpus_per_node]
+    cpu_fit = [g for g in groups if g.cpus >= ask.cpus_per_node]
+    memory_fit = [g for g in groups if g.memory >= (ask.memory or 0)]
+    all_fit = [g for g in gpu_fit if g in cpu_fit and g in memory_fit and not parse.lacking(g.gres, ask.gres)]
+    kind = f"{gpu_type} GPU" if gpu_type else "GPU"
+    types = sorted({g.type for group in partition.groups for g in group.gres if g.name == "gpu" and g.type})
+    alone = False
+
+    def too_few(path: str, what: str, fit: Sequence[NodeGroup], best: str) -> str:
+        enough = "much" if path == "memory" else "many"
+        return (
+            f"resources.{path}: {what} asked on {_count(ask.nodes, 'node')}, but of partition {name} "
+            f"{_nodes(fit)} of {total} nodes have that {enough} (most on a node: {best})."
+        )
+
+    if gpu_type and ask.gpus_per_node and gpu_type not in types:
+        alone = True
+        near = difflib.get_close_matches(gpu_type, types, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        there = ", ".join(types) or "none is named"
+        yield f"resources.gpu_type: no node of partition {name} has {gpu_type!r}{hint} Known there: {there}."
+    elif _nodes(gpu_fit) < wanted:
+        alone = True
+        best = max((g.gpus(gpu_type) for g in groups), default=0)
+        yield too_few("gpus_per_node", str(ask.gpus_per_node), gpu_fit, _count(best, kind))
+    if _nodes(cpu_fit) < wanted:
+        alone = True
+        best = max((g.cpus for g in groups), default=0)
+        yield too_few("cpus_per_rank", f"{ask.cpus_per_node} CPUs a node", cpu_fit, str(best))
+    if _nodes(memory_fit) < wanted:
+        alone = True
+        best = max((g.memory for g in groups), default=0)
+        yield too_few("memory", f"{ask.memory} MiB a node", memory_fit, f"{best} MiB")
+    for text in ask.gres:
+        fit = [g for g in groups if not parse.lacking(g.gres, [text])]
+        if _nodes(fit) < wanted:
+            alone = True
+            present = sorted({f"{r.name}:{r.type}" if r.type else r.name for g in groups for r in g.gres})
+            one = parse.parse_gres(text)[0]
+            best = max((parse.count_gres(g.gres, one.name, one.type) for g in groups), default=0)
+            yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(present) or 'none'}."
+    if not alone and _nodes(all_fit) < wanted:
+        parts = [_count(ask.gpus_per_node, kind)] if ask.gpus_per_node else []
+        parts += ask.gres
+        parts += [f"{ask.cpus_per_node} CPUs"] if ask.cpus_per_node else []
+        parts += [f"{ask.memory} MiB"] if ask.memory else []
+        yield (
+            f"resources: only {_count(_nodes(all_fit), 'node')} of partition {name} have {' and '.join(parts)} "
+            f"at once; {ask.nodes} asked."
+        )
+
+
+def _window(partition: Partition, block: Mapping[str, str], known: Knowledge, ask: Ask, verdict: Verdict) -> None:
+    """How long a job has to save itself, and whether it comes back (R4): facts, and a note where that is too little."""
+    if not block and not known.settings:
+        return
+    kill_wait = parse.parse_count(known.settings.get("KillWait", "").removesuffix(" sec"))
+    grace = parse.parse_count(block.get("GraceTime", "")) or 0
+    # The partition's mode cannot switch on what the cluster's plugin does not do.
+    preempts = known.settings.get("PreemptType", "preempt/none") != "preempt/none"
+    mode = (block.get("PreemptMode") or known.settings.get("PreemptMode", "OFF")).upper() if preempts else "OFF"
+    requeues = known.settings.get("JobRequeue") != "0"
+    facts = [f"preemption {mode}" + (f" with GraceTime {grace} s" if mode != "OFF" else "")]
+    if kill_wait is not None:
+        facts.append(f"KillWait {kill_wait} s after the time limit")
+    facts.append(f"JobRequeue {1 if requeues else 0}")
+    verdict.facts.append("; ".join(facts))
+    if mode != "OFF" and ask.early is not None and grace < ask.early and "SUSPEND" not in mode:
+        verdict.notes.append(
+            f"checkpoint.signal_before_end: {ask.early} s, but a job that is preempted in partition {partition.name} "
+            f"has {grace} s (GraceTime): a checkpoint that takes longer is lost then"
+        )
+    if mode.startswith("CANCEL") and ask.requeue:
+        verdict.notes.append(
+            f"checkpoint.requeue: partition {partition.name} cancels a preempted job (PreemptMode={mode}): Slurm does "
+            "not bring it back, launch it anew then"
+        )
+    if not requeues and ask.requeue is None and ask.early is not None:
+        verdict.notes.append(
+            "checkpoint.requeue: not given, and this cluster requeues nothing by itself (JobRequeue=0): set it to true "
+            "for a job that is to come back after a failed node or a preemption"
+        )

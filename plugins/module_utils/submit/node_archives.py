@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Code and environment, packed beside the runs for nodes that see no store (P5). The job runtime does the packing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import described, is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+
+
+def keep(request: Request) -> None:
+    """Pack what is not packed yet. Raises `RankzeroError`."""
+    for wanted in request.archives:
+        with contextlib.suppress(OSError):  # where nothing can be written the packing says so
+            uses.use(wanted["archive"])
+        if os.path.lexists(wanted["archive"]) and not is_own(wanted["archive"]):
+            raise RankzeroError(
+                f"state_root: {wanted['archive']} can be written by others ({described(wanted['archive'])}), and the "
+                "nodes would run what it holds: remove it, and it is packed anew"
+            )
+        runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
+        packer = os.path.join(runtime, "pack.py")
+        command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RankzeroError(
+                f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "
+                "store (launch_cluster.store_shared: false)."
+            )

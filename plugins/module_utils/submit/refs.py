@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether what a launch refers to is on the cluster, and in which store; each kind asked the way its producer answers.
+
+A launch is rendered as if everything lay in the user's own store. What a trusted store has is taken from there: its
+path then stands for the other one wherever the launch names it. Digests that are known once a thing was made are put
+in the same way (core/placement.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import PLAIN, digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, read_bundle
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import (
+    PLACE,
+    Store,
+    check,
+    keep_own,
+    locate,
+    stores_of,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
+
+# The record of a thing whose large file (or files) the nodes compare with a digest.
+_SAYS = {"environment": "env.json", "dataset": "dataset.json", "packages": "packages.json"}
+
+
+def is_present(ref: Mapping[str, str]) -> bool:
+    """An environment must be whole and its Python still be there; the others got their name when they were whole."""
+    if ref["kind"] == "environment":
+        return present(ref["path"]) is not None
+    if ref["kind"] == "runtime":
+        try:
+            return is_own(ref["path"]) and bundle_key(read_bundle(ref["path"])) == ref["key"]
+        except OSError:
+            return False
+    if ref["kind"] == "image":  # of which a runtime needs one file, made with the rest or later
+        return os.path.isfile(os.path.join(ref["path"], ref["file"]))
+    return os.path.isdir(ref["path"])
+
+
+def settle(
+    request: Mapping[str, Any],
+    refs: Sequence[Mapping[str, str]],
+    asked: Mapping[str, Any],
+    state_root: str,
+    note: Callable[[str], None],
+    *,
+    check_mode: bool = False,
+) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The request of a launch with every thing where it lies, and from which store each comes (kind, key, path, store).
+
+    `asked`: store_root, stores and store_group_writable. Nothing that another user could have written is taken. Raises
+    RankzeroError, where something of that kind lies in one's own store.
+    """
+    stores = stores_of(asked)
+    own = stores[-1]
+    keep_own(own, check_mode=check_mode)
+    memory = Memory(os.path.join(state_root, "cache", "stores"))
+    texts: dict[str, str] = {}
+    sources = []
+    for ref in refs:
+        if ref["kind"] not in PLACE:
+            continue
+        if ref["path"] != own.place(ref["kind"], ref["key"]):
+            # A dataset that the job file names: in one of the stores, or elsewhere, as the user has chosen.
+            for store in stores[:-1]:
+                if ref["path"] == store.place(ref["kind"], ref["key"]) and os.path.lexists(ref["path"]):
+                    check(store, ref["kind"], ref["path"], memory)
+            texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], ref["path"])
+            continue
+        found = locate(
+            stores,
+            ref["kind"],
+            ref["key"],
+            lambda path, ref=ref: is_present({**ref, "path": path}),  # type: ignore[misc]
+            memory=memory,
+            note=note,
+        )
+        if found is None:
+            continue
+        store, path = found
+        sources.append({"kind": ref["kind"], "key": ref["key"], "path": path, "store": store.path})
+        if not store.own:
+            _check_plain(own, path)
+            texts[ref["path"]] = path
+        texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], path)
+    return text_replaced(request, texts), sources
+
+
+def _check_plain(own: Store, path: str) -> None:
+    """Of a path without blanks and quotes it is the same text wherever it stands in a script."""
+    for one in (own.path, path):
+        if not re.fullmatch(PLAIN, one):
+            raise RankzeroError(
+                f"launch_cluster.stores: {one} holds other characters than letters, digits and . _ / + @ = -, so "
+                "nothing can be taken from another store in its place. Name another path."
+            )
+
+
+def recorded_digest(kind: str, path: str) -> str:
+    """The sha256 that the nodes compare with, as it was recorded when the thing was made; "" where there is none."""
+    if kind not in _SAYS:
+        return ""
+    try:
+        name = os.path.join(path, _SAYS[kind])
+        if kind == "packages":
+            return file_sha256(name)
+        with open(name, encoding="utf-8") as stream:
+            found = str(json.load(stream)["sealed"]["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return found if re.fullmatch(r"[0-9a-f]{64}", found) else ""
+
+
+def _markable(path: str) -> bool:
+    """Whether the uses of a thing are noted beside it: in one's own store, or one that a group shares."""
+    slot = uses.slot_of(path)
+    if slot is None:
+        return False
+    status = os.stat(slot.root)
+    return status.st_uid == os.geteuid() or bool(status.st_mode & 0o020 and os.access(slot.root, os.W_OK))
+
+
+def absent(
+    refs: Iterable[Mapping[str, str]], state_root: str | None, note: Callable[[str], None], *, check_mode: bool
+) -> list[dict[str, str]]:
+    """Those of `refs` that are not on the cluster. The others are marked, so that no prune takes them from now on.
+
+    Check mode marks nothing, and nothing is marked in a store that is not one's own. Raises RankzeroError where a
+    prune hangs.
+    """
+    missing = []
+    for ref in refs:
+        there = is_present(ref)
+        if there and not check_mode and _markable(ref["path"]):
+            try:
+                uses.use(ref["path"], state_root)
+            except OSError as error:
+                note(
+                    f"{ref['kind']}: the use of {ref['path']} cannot be noted there ({error.strerror}): should "
+                    "somebody else prune that store, he does not know of this launch"
+                )
+            # A prune may have been faster than the mark.
+            there = is_present(ref)
+        if not there:
+            missing.append(dict(ref))
+    return missing

@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a submission is asked for, and what is found to be there already. Data only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing
+
+SUPERSEDED = "it waited for a launch that is over"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation."""
+
+    name: str
+    key: str
+    token: str
+    runs_dir: str
+    job_name: str
+    files: Mapping[str, str]
+    refs: Sequence[Mapping[str, str]]
+    relaunch: str
+    limits: Mapping[str, Any]
+    submitter: str
+    secrets_file: str | None = None
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+    container: Mapping[str, Any] | None = None
+    attach: Mapping[str, Any] | None = None
+    placement: Mapping[str, Any] | None = None
+    places: Mapping[str, Any] | None = None
+    checkpoint_dir: str | None = None
+    archives: Sequence[Mapping[str, str]] = ()
+    # The script's own --dependency, and what this submission waits for besides (sbatch(1)), such as afterok:12.
+    dependency: str = ""
+    waits_for: Sequence[str] = ()
+    # What it follows was submitted anew: a job of this launch that still waits does so for something that is over.
+    supersedes: bool = False
+
+    @property
+    def state_root(self) -> str:
+        """Above runs/NAME/KEY."""
+        return os.path.dirname(os.path.dirname(os.path.dirname(self.runs_dir)))
+
+    def name_of(self, generation: int) -> str:
+        """The Slurm job name of one generation."""
+        return with_generation(self.job_name, self.token, generation)
+
+
+def superseded(request: Request, standing: Standing | None) -> bool:
+    """Whether an active generation can never start, because it waits for a launch that is over."""
+    if standing is None or standing.state != "active" or not request.supersedes or request.relaunch == "never":
+        return False
+    return standing.record is not None and standing.record.pending
+
+
+def waiting(request: Request) -> list[str]:
+    """sbatch's options for what a submission waits for; they take the place of the script's own line.
+
+    A job whose dependency can never hold would wait for ever: Slurm ends it, and the next launch makes a new one.
+    """
+    if not request.waits_for:
+        return []
+    if "?" in request.dependency:
+        raise RankzeroError(
+            f"resources.dependency: {request.dependency} asks for any one of several jobs, and this launch has to wait "
+            f"for others besides ({', '.join(request.waits_for)}), which Slurm cannot combine; leave it out"
+        )
+    both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
+    return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]
+
+
+def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
+    """Each file of the launch against the previous generation's, as Ansible shows a diff."""
+    found = []
+    for name, text in request.files.items():
+        before = ""
+        if previous:
+            before = previous.text(name)
+        found.append(
+            {
+                "before_header": previous.file(name) if previous else "(none)",
+                "after_header": run.file(name),
+                "before": before,
+                "after": with_generation(text, request.token, run.generation),
+            }
+        )
+    return found

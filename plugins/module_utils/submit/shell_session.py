@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The place of an interactive session on the cluster: its script, its home, a working directory with the code in it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import make_folder, own
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, settle
+
+
+def prepare(
+    slurm: Slurm,
+    *,
+    folder: str,
+    files: Mapping[str, str],
+    refs: Sequence[Mapping[str, str]],
+    stores: Mapping[str, Any],
+    attach: Mapping[str, Any] | None,
+    check_mode: bool = False,
+) -> dict[str, Any]:
+    """Make the session's folder, unless something that it needs is not on the cluster yet. Returns module results."""
+    inside: str | None = None
+    nodes: list[str] = []
+    if attach:
+        found, nodes, problems = allocation.place(slurm, attach, time.time)
+        if problems:
+            raise RankzeroError("\n".join(["the job cannot hold this session:", *(f"  - {one}" for one in problems)]))
+        inside = allocation.described(found, nodes, time.time())
+    # FOLDER is state_root/shells/NAME/KEY.
+    state_root = os.path.normpath(os.path.join(folder, "../../.."))
+    # The session's script is executed from there.
+    own(state_root)
+    given, _sources = settle(
+        {"files": files, "refs": refs}, refs, stores, state_root, slurm.note, check_mode=check_mode
+    )
+    files, refs = given["files"], given["refs"]
+    missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
+    changed = False
+    if not missing:
+        code = next((ref["path"] for ref in refs if ref["kind"] == "code"), None)
+        changed = _lay_out(folder, files, code, check_mode)
+    return {"changed": changed, "missing": missing, "nodes": nodes, "allocation": inside}
+
+
+def _lay_out(folder: str, files: Mapping[str, str], code: str | None, check_mode: bool) -> bool:
+    work = os.path.join(folder, "work")
+    try:
+        changed = not os.path.isdir(work)
+        if not check_mode:
+            make_folder(work)
+            make_folder(os.path.join(folder, "home", ".cache"))
+        for name, text in files.items():
+            path = os.path.join(folder, name)
+            changed = bool(write_text(path, text, check_mode=check_mode)["changed"]) or changed
+        for name in os.listdir(code) if code and not check_mode else ():
+            link = os.path.join(work, name)
+            # What the user has put there himself stays.
+            if not os.path.lexists(link):
+                os.symlink(os.path.join(str(code), name), link)
+                changed = True
+    except OSError as error:
+        raise RankzeroError(
+            f"state_root: cannot write {folder}: {error.strerror}. Name a folder on shared storage that this user may "
+            "write (launch_cluster.state_root)."
+        ) from error
+    return changed

@@ -1,0 +1,387 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A sweep on the cluster: submit the elements that are missing or failed, as few job arrays as the site allows.
+
+Each element's generation is made whole by a rename, with an intent that names its array and task: of two submitters one
+has it, and the other leaves it out. Then the array's own folder gets its files, the parameter file among them, which is
+never changed afterwards; only then is it submitted, as any launch is. What a killed submitter has left is looked up by
+the array's name, and submitted once more if there is no such array; the element's claim admits one of two tasks.
+
+    <state_root>/runs/<name>/.sweep-<key>/sweep.json     the elements of the sweep, for those who read its results
+    <state_root>/runs/<name>/.sweep-<key>/<number>/      an array: elements, job.sbatch, journal.jsonl, logs/
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing, wants_new
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sweep import shown, substituted
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import (
+    checkpoint_owner,
+    create,
+    excluded_nodes,
+    node_archives,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (
+    SUPERSEDED,
+    Request,
+    superseded,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, Elements, named
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
+
+PARAMETERS = "elements"
+# slurm.conf(5): the default of MaxArraySize; the highest task number is one less.
+DEFAULT_ARRAY_SIZE = 1001
+
+
+@dataclass
+class _Row:
+    """What happens to one element."""
+
+    element: Element
+    standing: Standing | None
+    state: str = ""
+    why: str = ""
+    job_id: str | None = None
+    run_dir: str | None = None
+    generation: int | None = None
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "number": self.element.number,
+            "key": self.element.key,
+            "parameters": dict(self.element.point),
+            "launch_state": self.state,
+            "why": self.why,
+            "standing": "active" if self.state in ("submitted", "adopted") else self.standing and self.standing.state,
+            "job_id": self.job_id,
+            "run_dir": self.run_dir,
+            "generation": self.generation,
+        }
+
+
+@dataclass
+class SweepLauncher:
+    """Brings a sweep to one admitted job for each of its elements. `sleep` and `clock` are injectable for tests."""
+
+    request: SweepRequest
+    slurm: Slurm
+    check_mode: bool = False
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.time
+    submitted: list[dict[str, Any]] = field(default_factory=list)
+
+    def launch(self) -> dict[str, Any]:
+        """Adopt, keep or submit each element, by the request's policy; of those that `only` names, where it does."""
+        array = self.request.array
+        rows = self._rows()
+        asked = named(self.request.elements, self.request.only)
+        wanted = [row for row in rows if row.element.number in asked]
+        todo = [row for row in wanted if row.standing is None or wants_new(row.standing, array.relaunch)]
+        for row in rows:
+            self._judge(row, row in todo)
+        before = _table(rows, before=True)
+        missing = absent(array.refs, array.state_root, self.slurm.note, check_mode=self.check_mode) if todo else []
+        # Of the array's tasks it only matters that there are some.
+        script = array.files["job.sbatch"].replace(self.request.tasks_token, "0")
+        launcher = self._launcher(replace(array, files={**array.files, "job.sbatch": script}))
+        checked = None
+        if todo and (
+            self.check_mode or not missing or any(ref["kind"] in ("environment", "runtime") for ref in missing)
+        ):
+            launcher.excluded = excluded_nodes.of(self.slurm, array, self.clock())
+            checked = launcher.check(self._next_number(), any(ref["kind"] != "runtime" for ref in missing))
+            self._check_owners(todo)
+        if self.check_mode or missing:
+            for row in todo:
+                row.state = "planned" if self.check_mode else "missing"
+        elif todo:
+            node_archives.keep(array)
+            for part in self._parts(todo, launcher):
+                self._submit_part(part, launcher)
+            self._find_taken(rows)
+        if not self.check_mode and not missing:
+            self._keep_record()
+        result = self._result(rows, missing, before)
+        return {**result, **({"checks": checked.result()} if checked and self.check_mode else {})}
+
+    def cancel(self) -> dict[str, Any]:
+        """End the active elements; those of them that `only` names (number or key), where it does."""
+        rows = self._rows()
+        before = _table(rows, before=True)
+        asked = named(self.request.elements, self.request.only)
+        ends = []
+        for row in rows:
+            active = row.standing is not None and row.standing.state == "active"
+            row.state = "absent"
+            if row.standing is not None:
+                row.job_id, row.run_dir = row.standing.job_id, row.standing.run.path
+            if active and row.element.number in asked:
+                row.state, row.why = "cancelled", "asked for"
+                ends.append(row)
+        if ends and not self.check_mode:
+            self.slurm.call("scancel", *[str(row.job_id) for row in ends])
+            for row in ends:
+                if row.standing:
+                    row.standing.run.record("cancelled", job_id=row.job_id)
+                    row.standing.run.forget_secrets()
+        return self._result(rows, [], before)
+
+    def _find_taken(self, rows: Sequence[_Row]) -> None:
+        """The jobs of elements that another submitter was first with: whoever follows this sweep waits for them."""
+        taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
+        looked = Elements(self.slurm, self.request.runs, sleep=self.sleep, clock=self.clock)
+        known = looked.standings([row.element for row in taken]) if taken else {}
+        for row in taken:
+            standing = known[row.element.number]
+            if standing is not None:
+                row.job_id, row.run_dir = standing.job_id, standing.run.path
+                row.generation = standing.run.generation
+
+    def _rows(self) -> list[_Row]:
+        looked = Elements(self.slurm, self.request.runs, self.check_mode, self.sleep, self.clock)
+        known = looked.standings(self.request.elements)
+        doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
+        if doomed and not self.check_mode:
+            self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values() if one])
+            for standing in filter(None, doomed.values()):
+                standing.run.forget_secrets()
+        for number, one in doomed.items():
+            known[number] = replace(one, state="failed", message=SUPERSEDED) if one else None
+        return [_Row(element, known[element.number]) for element in self.request.elements]
+
+    def _judge(self, row: _Row, wanted: bool) -> None:
+        standing = row.standing
+        if standing is not None:
+            row.job_id, row.run_dir, row.generation = standing.job_id, standing.run.path, standing.run.generation
+        if not wanted and (standing is None or standing.state == "unknown"):
+            row.state, row.why = "absent", "not asked for"
+        elif not wanted and standing is not None:
+            row.state = "adopted" if standing.state == "active" else "unchanged"
+            row.why = standing.message
+        elif standing is None:
+            row.why = "new"
+        elif standing.state == "unknown":
+            row.why = "its submission was lost"
+        else:
+            row.why = f"{standing.state}: {standing.message}"
+
+    def _launcher(self, array: Request) -> Launcher:
+        return Launcher(array, self.slurm, check_mode=self.check_mode, sleep=self.sleep, clock=self.clock)
+
+    def _check_owners(self, todo: Sequence[_Row]) -> None:
+        for row in todo:
+            if row.element.checkpoint_dir:
+                checkpoint_owner.check(self.slurm, self._own_request(row.element), clean=not self.check_mode)
+
+    def _next_number(self) -> int:
+        known = generations(self.request.array.runs_dir)
+        return known[-1].generation + 1 if known else 1
+
+    def _parts(self, todo: Sequence[_Row], launcher: Launcher) -> list[list[_Row]]:
+        """The elements of each array: as many as the site's MaxArraySize and max_array_tasks allow."""
+        setting = launcher.checks.informed.setting if launcher.checks else lambda _name: None
+        most = parse.parse_count(setting("MaxArraySize") or "")
+        most = DEFAULT_ARRAY_SIZE if most is None else most
+        for word in (setting("SchedulerParameters") or "").split(","):
+            name, _equals, value = word.partition("=")
+            if name.strip() == "max_array_tasks" and value.isdecimal():
+                most = min(most, int(value))
+        if most == 0:
+            raise RankzeroError("sweep: this cluster has no job arrays (MaxArraySize is 0 in slurm.conf)")
+        if self.request.parallel and len(todo) > most and "?" in self.request.array.dependency:
+            raise RankzeroError(
+                f"sweep.parallel: {len(todo)} elements need several arrays here (MaxArraySize), one after the other, "
+                f"and resources.dependency {self.request.array.dependency} cannot be combined with that; leave one out"
+            )
+        return [list(todo[start : start + most]) for start in range(0, len(todo), most)]
+
+    def _submit_part(self, rows: Sequence[_Row], launcher: Launcher) -> None:
+        """Make the generations of some elements and their array, and submit it."""
+        array = self._new_array()
+        place = os.path.join(os.path.basename(os.path.dirname(array.path)), os.path.basename(array.path))
+        mine: list[_Row] = []
+        for row in rows:
+            if self._take(row, place, len(mine)):
+                mine.append(row)
+            else:
+                row.state, row.why = "adopted", "another submitter has just taken it"
+        if not mine:
+            os.rmdir(array.file("logs"))
+            os.rmdir(array.path)
+            return
+        tasks = f"0-{len(mine) - 1}" + (f"%{self.request.parallel}" if self.request.parallel else "")
+        try:
+            self._write(array, mine, tasks)
+            array.record("intent", submitter=self.request.array.submitter, tasks=tasks)
+        except OSError as error:
+            raise _unwritable(array.path, error) from error
+        previous = self.submitted[-1]["job_id"] if self.submitted and self.request.parallel else None
+        waits = [*launcher.request.waits_for, *([f"afterany:{previous}"] if previous else [])]
+        one = self._launcher(replace(self.request.array, waits_for=waits))
+        one.excluded, one.checks = launcher.excluded, launcher.checks
+        done = one.submit(array)
+        for task, row in enumerate(mine):
+            row.state, row.job_id = "submitted", f"{done['job_id']}_{task}"
+        self.submitted.append({"job_id": done["job_id"], "run_dir": array.path, "tasks": tasks, "elements": len(mine)})
+
+    def _new_array(self) -> RunDirectory:
+        """A folder of the next number, which no other submitter has."""
+        while True:
+            path = os.path.join(self.request.array.runs_dir, str(self._next_number()))
+            try:
+                state_files.make_folder(os.path.dirname(path))
+                os.mkdir(path, 0o755)
+                state_files.make_folder(os.path.join(path, "logs"))
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise _unwritable(path, error) from error
+            return RunDirectory(path)
+
+    def _own_request(self, element: Element) -> Request:
+        """The request of one element alone, for what an ordinary launch does as well."""
+        array = self.request.array
+        manifest = {
+            **self.request.manifest,
+            "key": element.key,
+            "spec": substituted(self.request.spec, element.point),
+            "sweep": {"key": array.key, "number": element.number, "parameters": dict(element.point)},
+        }
+        return replace(
+            array,
+            key=element.key,
+            runs_dir=os.path.join(self.request.runs, element.short),
+            files={
+                "launch.json": json.dumps(manifest, indent=1, sort_keys=True) + "\n",
+                "contract.json": self.request.contract,
+            },
+            checkpoint_dir=element.checkpoint_dir,
+        )
+
+    def _take(self, row: _Row, place: str, task: int) -> bool:
+        """Make the element's next generation, or point the one whose submission was lost to this array."""
+        request, standing = self._own_request(row.element), row.standing
+        again = standing is not None and standing.state == "unknown"
+        number = standing.run.generation + (0 if again else 1) if standing else 1
+        run = RunDirectory(os.path.join(request.runs_dir, str(number)))
+
+        def intend(made: RunDirectory) -> None:
+            # A thousand syncs take seconds. Were this host to crash now, the element would be submitted once more, and
+            # its claim would admit one of the two; the array's own journal is synced.
+            made.record_lightly("intent", submitter=request.submitter, array=place, task=task)
+
+        if again:
+            create.renew(request, run, intend)
+        elif not create.create(request, run, intend):
+            return False
+        checkpoint_owner.register(self.slurm, request, run)
+        row.run_dir, row.generation = run.path, number
+        return True
+
+    def _write(self, array: RunDirectory, rows: Sequence[_Row], tasks: str) -> None:
+        """The array's files. The parameter file is there, whole and for ever, before there is a job that reads it."""
+        number = array.generation
+        lines = []
+        for row in rows:
+            own = {"KEY": row.element.key, "GENERATION": str(row.generation), "RUN_DIR": str(row.run_dir)}
+            exports = " ".join(f"RANKZERO_{name}={shlex.quote(value)}" for name, value in own.items())
+            lines.append(f"export {exports}; {row.element.line}\n")
+        texts = {PARAMETERS: "".join(lines)}
+        for name, text in self.request.array.files.items():
+            texts[name] = with_generation(text, self.request.array.token, number)
+        texts["job.sbatch"] = texts["job.sbatch"].replace(self.request.tasks_token, tasks)
+        for name, text in texts.items():
+            state_files.create(array.file(name), text, durably=True)
+        os.chmod(array.file(PARAMETERS), 0o444)
+
+    def _keep_record(self) -> None:
+        """What the readers of the results need, beside the arrays; the newest launch's word counts."""
+        path = os.path.join(self.request.array.runs_dir, state_files.SWEEP_RECORD)
+        text = json.dumps(self.request.record, indent=1) + "\n"
+        if state_files.record_of_sweep(self.request.array.runs_dir) == json.loads(text):
+            return
+        try:
+            state_files.write(path, text)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def _result(self, rows: Sequence[_Row], missing: Sequence[Mapping[str, str]], before: str) -> dict[str, Any]:
+        counts: dict[str, int] = {}
+        for row in rows:
+            counts[row.state] = counts.get(row.state, 0) + 1
+        order = ("missing", "planned", "submitted", "cancelled", "adopted", "unchanged")
+        folder = self.request.array.runs_dir
+        return {
+            "name": self.request.array.name,
+            "key": self.request.array.key,
+            "sweep_dir": folder,
+            "changed": any(state in counts for state in ("submitted", "planned", "cancelled")),
+            "launch_state": next((state for state in order if state in counts), "absent"),
+            "counts": counts,
+            "elements": [row.result() for row in rows],
+            "arrays": self.submitted,
+            "missing": [dict(ref) for ref in missing],
+            "diff": {
+                "before_header": folder,
+                "after_header": folder,
+                "before": before,
+                "after": _table(rows, before=False),
+            },
+        }
+
+
+def _unwritable(path: str, error: OSError) -> RankzeroError:
+    return RankzeroError(
+        f"state_root: cannot write {path}: {error.strerror or error}. Name a folder on shared storage that this user "
+        "may write (launch_cluster.state_root), or make room there, and launch the same sweep again: it goes on where "
+        "it stopped."
+    )
+
+
+def _table(rows: Sequence[_Row], *, before: bool) -> str:
+    """The elements, one a line, as they stand or as they will."""
+    lines = []
+    for row in rows:
+        stands = row.standing.state if row.standing else "not there"
+        words = stands if before or row.state in ("adopted", "unchanged", "absent") else f"{row.state} ({row.why})"
+        if row.standing is not None or not before:
+            lines.append(f"{row.element.number}  {shown(row.element.point)}: {words}\n")
+    return "".join(lines)
+
+
+def active_ids(result: Mapping[str, Any]) -> list[str]:
+    """The jobs that whoever depends on this sweep waits for: arrays of its own whole, others' tasks one by one. Raises
+    `RankzeroError` where a submission that is under way has no job yet.
+    """
+    unknown = [row["number"] for row in result["elements"] if row["standing"] == "active" and not row["job_id"]]
+    if unknown:
+        raise RankzeroError(
+            f"{result['name']}: elements {', '.join(map(str, unknown))} were taken by another submitter, who has not "
+            "submitted them; nothing that follows was submitted. Run the same again: it settles what became of them."
+        )
+    mine = {str(array["job_id"]) for array in result["arrays"]}
+    others = [
+        str(row["job_id"])
+        for row in result["elements"]
+        if row["standing"] == "active" and base_id(str(row["job_id"])) not in mine
+    ]
+    return [*sorted(mine), *others]

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A sweep as the controller asks for it. Data only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """A sweep as the controller rendered it. `array`: the request of its array; its script holds `tasks_token` where
+    the array's tasks belong. `spec` is the spec that the elements' values are put into, `manifest` what their
+    launch.json holds besides.
+    """
+
+    array: Request
+    elements: Sequence[Element]
+    tasks_token: str
+    spec: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    contract: str
+    record: Mapping[str, Any]
+    parallel: int | None = None
+    only: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], submitter: str, secrets_file: str | None) -> SweepRequest:
+        """From the module's arguments."""
+        array = Request(**given["array"], submitter=submitter, secrets_file=secrets_file)
+        rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
+        return cls(array=array, elements=[Element(**one) for one in given["elements"]], **rest)
+
+    @property
+    def runs(self) -> str:
+        """The folder of all runs of this name."""
+        return os.path.dirname(self.array.runs_dir)

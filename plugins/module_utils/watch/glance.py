@@ -1,0 +1,169 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What run directories show, on the host where they lie: a poll's other half (poll.py), whose source travels with it.
+
+No program that lies on the cluster is executed: the artifact is judged by the checker of this release
+(runtime/outcome.py), whose source travels as well. Prints, each after the marker: `run I`; `file I NAME` and the text;
+`proven I`; `log I ATTEMPT START SIZE` and the bytes; `untrusted I` and why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
+
+FILES = ("claim", "started.json", "outcome.json")
+# An artifact that is read whole has at most so many bytes, and judging it may take so long (seconds of a CPU).
+MOST_BYTES = 64 << 20
+JUDGE_SECONDS = 60
+
+
+def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
+    """request: {"marker", "log_bytes", "whole_bytes", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
+    "artifact"}]}. `checker`: the module runtime/outcome.py, where an artifact is to be judged.
+    """
+    if checker is not None:
+        _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (JUDGE_SECONDS, hard))
+    for index, target in enumerate(request["targets"]):
+        mark = f"{request['marker']} ".encode()
+        try:
+            _look(_Place(target["run_dir"]), index, target, request, checker, mark, out)
+        except Untrusted as error:
+            out.write(mark + f"untrusted {index}\n{error.message}\n".encode("utf-8", "replace"))
+        out.flush()
+
+
+class _Place:
+    """A run directory. `believed`: what decides, only its owner's; `shown`: logs, which nobody believes."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.run_dir = run_dir
+        self.believed, self.below = of_run(run_dir)
+        self.shown = Beneath(os.path.join(self.believed.root, self.below))
+
+    def text(self, name: str) -> str:
+        return text(self.believed, os.path.join(self.below, name))
+
+
+def _look(
+    place: _Place,
+    index: int,
+    target: Mapping[str, Any],
+    request: Mapping[str, Any],
+    checker: Any,
+    mark: bytes,
+    out: IO[bytes],
+) -> None:
+    try:
+        with place.believed.folder(place.below) as folder:
+            there = os.listdir(folder)
+    except OSError:
+        return
+    out.write(mark + f"run {index}\n".encode())
+    for name in FILES:
+        # Only what the listing names is asked for: a network file system remembers that a name was missing.
+        if name in there:
+            out.write(mark + f"file {index} {name}\n{place.text(name)}\n".encode("utf-8", "replace"))
+    if target["artifact"] and checker is not None and is_proven(place, checker):
+        out.write(mark + f"proven {index}\n".encode())
+    _log(place, index, target, request, mark, out)
+
+
+def _log(
+    place: _Place, index: int, target: Mapping[str, Any], request: Mapping[str, Any], mark: bytes, out: IO[bytes]
+) -> None:
+    numbers = [int(name) for name in place.shown.names("logs") if name.isascii() and name.isdigit() and len(name) < 10]
+    attempt = max(numbers, default=None)
+    for path in _logs(place, attempt, target["log"]):
+        with contextlib.suppress(OSError, Untrusted), place.shown.stream(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            start = target["offset"]
+            # Another attempt has another log; a log that shrank was written anew.
+            if attempt != target["attempt"] or start > size:
+                start = 0
+            if target["whole"]:
+                size = min(size, start + request["whole_bytes"])
+            elif size - start > request["log_bytes"]:
+                # A chatty program may write more than one poll shows: then the newest part is what counts.
+                start = size - request["log_bytes"]
+            stream.seek(start)
+            data = stream.read(size - start)
+            out.write(mark + f"log {index} {attempt or 0} {start} {size}\n".encode() + data + b"\n")
+            return
+
+
+def _logs(place: _Place, attempt: int | None, name: str) -> list[str]:
+    """The logs to try: the one that is asked for, or the rank to follow, which says so itself; else the first rank."""
+    own = [] if attempt is None else [f"logs/{attempt}"]
+    if name:
+        return [f"{folder}/{name}" for folder in (*own, "logs")]
+    found = []
+    for folder in own:
+        with contextlib.suppress(OSError), place.shown.folder(folder) as descriptor:
+            if ".live" in os.listdir(descriptor):
+                live = os.readlink(".live", dir_fd=descriptor)
+                found += [f"{folder}/{live}"] if "/" not in live else []
+        found.append(f"{folder}/rank-0000.log")
+    return found
+
+
+def is_proven(place: _Place, checker: Any) -> bool:
+    """Whether the artifact that the contract names is there and valid, as the checker of this release finds it."""
+    contract = json_object(place.text("contract.json")) or {}
+    checker.read = _bounded
+    try:
+        artifact = contract["artifact"]
+        path = checker.evidence_of(place.run_dir, artifact)
+        relative = os.path.relpath(path, place.run_dir)
+        if relative.startswith("..") or os.path.isabs(artifact["path"]):
+            return False
+        with _opened(place, relative) as descriptor:
+            # By this name it is the file that was opened, whatever becomes of its path.
+            report = checker.inspect(place.run_dir, artifact, f"/proc/self/fd/{descriptor}")
+    except (OSError, Untrusted, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError):
+        return False
+    return report["valid"] is True
+
+
+@contextlib.contextmanager
+def _opened(place: _Place, relative: str) -> Any:
+    """The artifact. A program may leave a link to it, which is followed in a run of one's own only."""
+    try:
+        with place.shown.opened(relative) as descriptor:
+            yield descriptor
+            return
+    except OSError:
+        if place.believed.owner != os.geteuid():
+            raise
+    descriptor = os.open(os.path.join(place.run_dir, relative), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _bounded(path: str, keep: bool) -> tuple[bytes | None, None, int]:
+    """In the place of the checker's `read`: no digest, which nobody asks for here, and no endless file."""
+    size = os.stat(path).st_size
+    if not keep:
+        return None, None, size
+    if size > MOST_BYTES:
+        raise OSError(27, "is too large to be judged by somebody who waits for it")
+    with open(path, "rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    return content, None, len(content)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), sys.modules.get("outcome"), sys.stdout.buffer)

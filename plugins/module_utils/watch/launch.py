@@ -1,0 +1,341 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Watching a launch: a pure state machine over polls, which says what happened and when to look again.
+
+What the job itself writes is looked at about every second; squeue is asked ever more rarely while files tell the story
+(a site allows about four questions a minute for long).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, moment, short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Target, View
+
+# A pending reason that never clears must be seen this long (seconds) before waiting is given up.
+HOPELESS_AFTER = 10
+# An end that Slurm may turn into a requeue must stay this long (seconds).
+SETTLE = 5
+# The job writes its outcome while it still runs: how long (seconds) Slurm may take to call it ended.
+CLOSING = 60
+# How long (seconds) the job must be missing from a queue that answers.
+ABSENT = 3
+# Where this minute's questions are used up: when (seconds) to try again.
+SPENT = 5.0
+# The longest line of a log on the screen.
+LINE_WIDTH = 200
+# A new expectation of the start is told when it moved by this much (seconds), or by a quarter of the time left.
+MOVED = 300.0
+# How long (seconds) steps are watched before their pace says anything about the end.
+PACE_SECONDS = 10.0
+# The milestones that a wait may end at before the launch does.
+UNTIL = ("started", "artifact", "pattern", "finished")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a person would want to hear. `kind`: pending, stuck, queued, started, metrics (the text is rank
+    0's own line, and when it should be done), matched, proven, requeued, followed, silent, answered. `fraction`: of
+    metrics, how much is done, 0 to 1, where the line says so.
+    """
+
+    kind: str
+    text: str
+    fraction: float | None = None
+
+
+@dataclass
+class Watch:
+    """The state of one wait. Feed it polls; it says what happened, when to look again and when it is over.
+
+    Times are seconds of the caller's monotonic clock. `until`: started, artifact (the job's own program finds it
+    valid), pattern (a line of `log` matches) or finished. `outcome_grace`: how long an ended job's outcome may take to
+    become visible through a network file system.
+    """
+
+    run_dir: str
+    job_id: str
+    until: str = "finished"
+    poll_min: float = 0.5
+    poll_max: float = 10.0
+    outcome_grace: float = 40.0
+    pattern: re.Pattern[str] | None = None
+    log: str = ""
+    artifact: str = ""
+    done: bool = False
+    ended: bool = False
+    matched: str | None = None
+    proven: bool = False
+    hopeless: reasons.Reason | None = None
+    record: JobRecord | None = None
+    metrics: Metrics | None = None
+    _attempt: int | None = None
+    _log_attempt: int | None = None
+    _offset: int = 0
+    _torn: str = ""
+    _pending_reason: str = ""
+    _expected: float | None = None
+    _view: View = View()
+    _first_step: tuple[int, float] | None = None
+    _hopeless_since: float | None = None
+    _silent: bool = False
+    _ended_since: float | None = None
+    _outcome_since: float | None = None
+    _absent_since: float | None = None
+    _delay: float = 0.0
+    _queue_delay: float = 0.0
+    _queue_at: float | None = None
+
+    def target(self) -> Target:
+        """What the next poll should look at."""
+        whole, looked_for = self.pattern is not None, "" if self.proven else self.artifact
+        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, whole, looked_for)
+
+    @property
+    def rank(self) -> int:
+        """How much the run directory is worth a look: 0 it may be over, 1 it runs, 2 it waits and nothing happens."""
+        if self._outcome_since is not None or self._ended_since is not None or self._absent_since is not None:
+            return 0
+        return 2 if self._attempt is None and self.record is not None and self.record.pending else 1
+
+    def ask_queue(self, now: float) -> bool:
+        """True when it is time for squeue again."""
+        return self._queue_at is None or now >= self._queue_at
+
+    def delay(self, round_trip: float = 0.0) -> float:
+        """Seconds until the next poll. `round_trip`: what the last poll took; a slow connection is asked less often."""
+        return max(self._delay, 4 * round_trip)
+
+    def feed(self, poll: Poll, now: float, index: int | None = 0, wall: float | None = None) -> list[Event]:
+        """Take in one poll. Returns what happened, oldest first.
+
+        `index` is this launch's view in it; None where only the queue was asked about it. `wall`: epoch seconds.
+        """
+        if not poll.whole:
+            return []
+        view = poll.views[index] if index is not None else replace(self._view, log=None)
+        self._view = view
+        events = self._follow(view) + self._queue(poll, view, now, time.time() if wall is None else wall)
+        events += self._files(view) + self._log(view, now)
+        if view.proven and not self.proven:
+            self.proven = True
+            events.append(Event("proven", "the artifact is there and valid"))
+        self._decide(view, poll, now)
+        if self.done and self.pattern is not None and self.matched is None and view.log is not None and view.log.text:
+            # The rest of the log of a launch that is over may hold the line.
+            self.done = False
+        self._schedule(poll, now, view)
+        return events
+
+    def _follow(self, view: View) -> list[Event]:
+        """Another job owns this generation (a duplicate lost the claim): watch the owner."""
+        if view.claim is None or view.claim.job_id == self.job_id:
+            return []
+        text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
+        self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
+        self._ended_since = self._absent_since = self._outcome_since = None
+        return [Event("followed", text)]
+
+    def _queue(self, poll: Poll, view: View, now: float, wall: float) -> list[Event]:
+        if not poll.asked:
+            return []
+        events: list[Event] = []
+        if poll.silent:
+            if not self._silent:
+                text = f"Slurm does not answer ({poll.silent}); the job is not affected, waiting goes on"
+                events.append(Event("silent", text))
+            self._silent = True
+            return events
+        if self._silent:
+            self._silent = False
+            events.append(Event("answered", "Slurm answers again"))
+        record = own(poll.queue.get(self.job_id), self.run_dir)
+        if record is not None and is_step(self.job_id) and record.name != identity(self.run_dir).job_name:
+            # The job around it was requeued and counts its steps anew.
+            record = None
+        if record is None:
+            self._absent_since = now if self._absent_since is None else self._absent_since
+            return events
+        self._absent_since = None
+        before, self.record = self.record, record
+        if record.pending:
+            events += self._pending(record, before, now, wall)
+        else:
+            self._hopeless_since, self._pending_reason, self._expected = None, "", None
+            begun = self._attempt is not None or view.started is not None
+            if record.running and not begun and (before is None or not before.running):
+                events.append(Event("queued", _setting_up(record)))
+        return events
+
+    def _pending(self, record: JobRecord, before: JobRecord | None, now: float, wall: float) -> list[Event]:
+        events: list[Event] = []
+        if before is not None and before.running:
+            events.append(Event("requeued", "Slurm put the job back into the queue"))
+        reason = reasons.explain(record.reason).of_job(self.job_id)
+        if record.reason != self._pending_reason:
+            self._pending_reason = record.reason
+            kind = "stuck" if reason.stuck else "pending"
+            note = "; it will not start by itself" if reason.stuck else self._expectation(record, wall)
+            events.append(Event(kind, f"pending: {reason.sentence}{note}"))
+        elif not reason.stuck and (expected := self._expectation(record, wall)):
+            events.append(Event("pending", f"pending{expected}"))
+        if not reason.hopeless:
+            self._hopeless_since = None
+        elif self._hopeless_since is None:
+            self._hopeless_since = now
+        elif now - self._hopeless_since >= HOPELESS_AFTER:
+            self.hopeless = reason
+        return events
+
+    def _expectation(self, record: JobRecord, wall: float) -> str:
+        """When Slurm expects the job to start, where that is news. For a job that waits squeue's StartTime says it."""
+        expected = record.start
+        if expected is None or expected <= wall:
+            return ""
+        if self._expected is not None and abs(expected - self._expected) < max(MOVED, (self._expected - wall) / 4):
+            return ""
+        self._expected = expected
+        return f"; Slurm expects it to start at {moment(expected, wall)}, in {about(expected - wall)}"
+
+    def _files(self, view: View) -> list[Event]:
+        """The job's own word that an attempt has begun."""
+        if view.started is None:
+            return []
+        attempt = int(view.started.get("attempt") or 0)
+        if self._attempt is not None and attempt <= self._attempt:
+            return []
+        self._attempt = attempt
+        nodes = [str(node) for node in view.started.get("nodes") or []]
+        again = f"attempt {attempt + 1} " if attempt else ""
+        ranks = view.started.get("world_size")
+        text = f"{again}started on {len(nodes)} node{'' if len(nodes) == 1 else 's'} ({short_list(nodes)})"
+        return [Event("started", f"{text}, {ranks} ranks" if ranks else text)]
+
+    def _log(self, view: View, now: float) -> list[Event]:
+        """The newest line with progress in the log's new bytes, and the first one that matches the pattern."""
+        chunk = view.log
+        if chunk is None:
+            return []
+        continues = chunk.attempt == self._log_attempt and chunk.start == self._offset
+        # Progress bars overwrite their line with a carriage return.
+        pieces = re.split(r"[\r\n]", (self._torn if continues else "") + chunk.text)
+        if not continues and chunk.start > 0:
+            pieces = pieces[1:]
+        self._torn = pieces.pop()[-LOG_BYTES:] if pieces else ""
+        self._log_attempt, self._offset = chunk.attempt, chunk.size
+        events = self._match([*pieces, self._torn])
+        newest: tuple[str, Metrics] | None = None
+        for piece in pieces:
+            found = parse_metrics(piece)
+            if found is not None:
+                newest = (piece, found)
+        if newest is None:
+            return events
+        line, self.metrics = newest
+        left, fraction = self._progress(self.metrics, now)
+        return [Event("metrics", printable(line.strip(), LINE_WIDTH) + left, fraction), *events]
+
+    def _match(self, lines: list[str]) -> list[Event]:
+        if self.pattern is None or self.matched is not None:
+            return []
+        hit = next((line for line in lines if self.pattern.search(line)), None)
+        if hit is None:
+            return []
+        self.matched = printable(hit.strip(), LINE_WIDTH)
+        return [Event("matched", f"the log says: {self.matched}")]
+
+    def _progress(self, metrics: Metrics, now: float) -> tuple[str, float | None]:
+        """(" (about 3 min left)" where the pace of the steps so far tells it, the part that is done)."""
+        step, total = metrics.step, metrics.total
+        if step is None:
+            return "", None
+        if self._first_step is None or step < self._first_step[0]:
+            self._first_step = (step, now)
+        if not total:
+            return "", None
+        first, since = self._first_step
+        done, took = step - first, now - since
+        left = (
+            f" ({about(took / done * (total - step))} left)"
+            if took >= PACE_SECONDS and done > 0 and step < total
+            else ""
+        )
+        return left, min(1.0, step / total)
+
+    def _decide(self, view: View, poll: Poll, now: float) -> None:
+        """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""
+        outcome = view.outcome
+        proven = outcome is not None and bool(outcome.get("success"))
+        current = outcome is not None and (proven or int(outcome.get("attempt") or 0) >= (self._attempt or 0))
+        milestone = (
+            (self.until == "started" and self._attempt is not None)
+            or (self.until == "artifact" and self.proven)
+            or (self.until == "pattern" and self.matched is not None)
+        )
+        self.ended = proven
+        if self.hopeless is not None or proven or milestone:
+            self.done = True
+            return
+        self._outcome_since = _since(self._outcome_since, current, now)
+        if poll.asked and not poll.silent:
+            ended = self.record is not None and self._absent_since is None and states.is_final(self.record.state)
+            self._ended_since = _since(self._ended_since, ended, now)
+        self.ended = self.done = self._over(current, now)
+
+    def _over(self, current: bool, now: float) -> bool:
+        """True when Slurm's word and the job's own word (or its lasting silence) make the end certain."""
+        record, gone = self.record, self._absent_since is not None
+        if self._ended_since is None and not gone:
+            # The batch script has spoken, but Slurm still shows the job closing down, or does not answer at all.
+            waits = record is not None and record.pending
+            return self._outcome_since is not None and not waits and now - self._outcome_since >= CLOSING
+        ended_for = now - min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
+        settle: float = ABSENT if gone else 0
+        if record is not None and not states.is_final(record.state, settled=False):
+            settle = max(settle, SETTLE)
+        if ended_for < settle:
+            return False
+        # Ended while it waited in the queue: no script ran, so no outcome will come.
+        unborn = self._attempt is None and record is not None and record.start in (None, record.end)
+        never_ran = unborn and record is not None and record.state in ("CANCELLED", "DEADLINE")
+        return current or never_ran or ended_for >= self.outcome_grace
+
+    def _schedule(self, poll: Poll, now: float, view: View) -> None:
+        """Choose the next times: files every second or faster while it runs, squeue ever more rarely."""
+        running = self._attempt is not None and (self.record is None or not self.record.pending)
+        ceiling = min(1.0, self.poll_max) if running else min(5.0, self.poll_max)
+        self._delay = min(max(self._delay * 1.3, self.poll_min), ceiling)
+        # A sign of the end deserves a prompt question; so does the first poll after the start.
+        urgent = view.outcome is not None or self._ended_since is not None or self._absent_since is not None
+        if poll.asked:
+            longer = self._queue_delay * 1.5
+            self._queue_delay = min(max(longer, self.poll_min), min(1.0, self.poll_max) if urgent else self.poll_max)
+            self._queue_at = now + self._queue_delay
+        elif poll.spent:
+            self._queue_at = now + SPENT
+        elif urgent and self._queue_at is not None:
+            self._queue_at = min(self._queue_at, now)
+
+
+def _since(before: float | None, holds: bool, now: float) -> float | None:
+    """Since when something holds: kept while it does, forgotten when it does not."""
+    if not holds:
+        return None
+    return now if before is None else before
+
+
+def _setting_up(record: JobRecord) -> str:
+    if record.state == "CONFIGURING":
+        return f"nodes are being prepared: {record.node_list}"
+    return f"running on {record.node_list}, setting up"

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many launches watched at once: one question to Slurm for all of them, and a bounded look at their files. Pure.
+
+A poll costs the same for a hundred launches as for a thousand: a squeue of the ids that are not over, and the run
+directories of at most BATCH launches, those first that may be over, then those that run, in turn. The ones that wait in
+the queue write nothing, and their folders are looked at about once a minute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event, Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Target
+
+# Run directories of one poll: the shell text stays well below what one argument of a command may be (128 KiB).
+BATCH = 48
+# How often (seconds) the folder of a launch is looked at that waits in the queue.
+IDLE = 60.0
+
+
+class Waits:
+    """Some watches, polled together. Times are seconds of the caller's monotonic clock."""
+
+    def __init__(self, watches: Sequence[Watch]) -> None:
+        self.watches = list(watches)
+        self._looked: dict[int, float] = {}
+        self._batch: list[int] = []
+
+    @property
+    def left(self) -> list[int]:
+        """The indices of the watches that are not done."""
+        return [index for index, watch in enumerate(self.watches) if not watch.done]
+
+    @property
+    def done(self) -> bool:
+        return not self.left
+
+    def targets(self, now: float) -> list[Target]:
+        """What the next poll should look at; its views come in this order."""
+        left = self.left
+
+        def due(index: int) -> bool:
+            looked = self._looked.get(index)
+            return looked is None or len(left) == 1 or self.watches[index].rank < 2 or now - looked >= IDLE
+
+        order = sorted(filter(due, left), key=lambda index: (self.watches[index].rank, self._looked.get(index, -1.0)))
+        self._batch = order[:BATCH]
+        for index in self._batch:
+            self._looked[index] = now
+        return [self.watches[index].target() for index in self._batch]
+
+    def jobs(self) -> list[str]:
+        """The jobs that squeue is to be asked about."""
+        return [self.watches[index].job_id for index in self.left]
+
+    def ask_queue(self, now: float) -> bool:
+        """True when any of them should be asked about; then all are."""
+        return any(self.watches[index].ask_queue(now) for index in self.left)
+
+    def feed(self, poll: Poll, now: float, wall: float | None = None) -> list[tuple[int, Event]]:
+        """Take in one poll of `targets`. (index of the watch, what happened), in the order of the watches."""
+        places = {index: place for place, index in enumerate(self._batch)}
+        events = []
+        for index in self.left:
+            if index in places or poll.asked or poll.spent:
+                found = self.watches[index].feed(poll, now, places.get(index), wall)
+                events += [(index, event) for event in found]
+        return events
+
+    def delay(self, round_trip: float = 0.0) -> float:
+        """Seconds until the next poll: that of the most impatient watch."""
+        return min((self.watches[index].delay(round_trip) for index in self.left), default=0.0)
+
+    def summary(self) -> str:
+        """ "3 of 10 over, 5 running, 2 waiting", for a line among those of single launches."""
+        counts = Counter(self._kind(watch) for watch in self.watches)
+        parts = [f"{counts['over']} of {len(self.watches)} over"]
+        parts += [f"{counts[kind]} {kind}" for kind in ("running", "waiting") if counts[kind]]
+        return ", ".join(parts)
+
+    def _kind(self, watch: Watch) -> str:
+        if watch.done:
+            return "over"
+        return "waiting" if watch.record is not None and watch.record.pending else "running"

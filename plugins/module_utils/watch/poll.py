@@ -1,0 +1,205 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One look at launches from afar: one shell line over Ansible's connection, and a pure parser of its answer.
+
+At most one squeue for any number of jobs, and of each run directory the claim, started.json, outcome.json and the new
+bytes of one log. Files cost Slurm nothing, so they can be looked at often. All waits of one user on one host share a
+budget of questions to Slurm: a small file on that host counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
+    EXTRA_PATH,
+    KEPT,
+    KEPT_PREFIXES,
+    SCRUBBED_PREFIXES,
+    CommandResult,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS, JobRecord, from_squeue
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget as counted
+
+LOG_BYTES = 16 * 1024
+# A wait for a line of a log reads all of it, this much at a time.
+WHOLE_LOG_BYTES = 256 * 1024
+SQUEUE_TIMEOUT = 30
+
+
+@dataclass(frozen=True)
+class Target:
+    """One launch to look at: where, which job, and how far (bytes) its log of `attempt` was read.
+
+    `log`: the name of that log in the attempt's folder; empty is the one that the job itself names (rank 0's).
+    `whole`: read on from `offset` and skip nothing; else of more new bytes than one poll shows only the newest.
+    `artifact`: the path of the artifact, where it is to be judged.
+    """
+
+    run_dir: str
+    job_id: str
+    attempt: int | None = None
+    offset: int = 0
+    log: str = ""
+    whole: bool = False
+    artifact: str = ""
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """New bytes of a log: `text` was read from `start` on, up to `size`, the end of what was read or left out."""
+
+    attempt: int
+    start: int
+    size: int
+    text: str
+
+
+@dataclass(frozen=True)
+class View:
+    """What one poll saw of one target. `untrusted`: why nothing in its run directory is believed."""
+
+    exists: bool = False
+    claim: Claim | None = None
+    started: Mapping[str, Any] | None = None
+    outcome: Mapping[str, Any] | None = None
+    log: LogChunk | None = None
+    proven: bool = False
+    untrusted: str = ""
+
+
+@dataclass(frozen=True)
+class Poll:
+    """One poll. `asked`: squeue ran. `silent`: why it gave no answer, in its words. `queue`: its rows by job id.
+    `spent`: squeue was to run, but this minute's questions of this user and host are used up.
+
+    `whole` is False when the connection cut the answer short: then nothing in it may be believed.
+    """
+
+    whole: bool
+    asked: bool = False
+    silent: str = ""
+    queue: Mapping[str, JobRecord] = field(default_factory=dict)
+    views: tuple[View, ...] = ()
+    warnings: tuple[str, ...] = ()
+    spent: bool = False
+
+
+def _scrub_line() -> str:
+    """Shell: unset every variable that client.scrubbed() would drop."""
+    kept = [f"-e '/^{name}=/d'" for name in sorted(KEPT)] + [f"-e '/^{prefix}/d'" for prefix in KEPT_PREFIXES]
+    names = [rf"-e 's/^\({prefix}[A-Za-z0-9_]*\)=.*/\1/p'" for prefix in SCRUBBED_PREFIXES]
+    return f'for v in $(env | sed -n {" ".join(kept + names)}); do unset "$v"; done'
+
+
+def poll_script(
+    targets: Sequence[Target],
+    *,
+    marker: str,
+    program: str,
+    ask_queue: bool,
+    python: str = "python3",
+    log_bytes: int = LOG_BYTES,
+    jobs: Sequence[str] | None = None,
+    budget: int = 0,
+) -> str:
+    """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output.
+
+    `program`: the source of glance.py, as it travels; `python` runs it. `jobs`: the ids that squeue is asked for, by
+    default those of the targets. `budget`: questions a minute; 0 is any.
+    """
+    quote = shlex.quote
+    lines = [
+        f"PATH=$PATH:{':'.join(EXTRA_PATH)}",
+        _scrub_line(),
+        "LC_ALL=C SLURM_TIME_FORMAT=%s",
+        "export PATH LC_ALL SLURM_TIME_FORMAT",
+        f"m={quote(marker)}",
+    ]
+    if ask_queue:
+        lines += [counted.shell(budget)] if budget else ["over="]
+        lines.append(f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'")
+        ids = list(dict.fromkeys(jobs if jobs is not None else [target.job_id for target in targets]))
+        lines.append('if [ -n "$over" ]; then printf "%s spent\\n" "$m"; else')
+        for kind, given, columns, selection in (
+            ("queue", [one for one in ids if not is_step(one)], SQUEUE_COLUMNS, "--all --states=all --jobs"),
+            ("steps", [one for one in ids if is_step(one)], SQUEUE_STEP_COLUMNS, "--steps"),
+        ):
+            if given:
+                shown = quote(parse.squeue_format(columns))
+                squeue = f"squeue --noheader {selection}={quote(','.join(given))} --Format={shown} 2>&1"
+                lines.append(f'q=$($t {squeue}); r=$?; printf "%s {kind} %s\\n%s\\n" "$m" "$r" "$q"')
+        lines.append("fi")
+    request = {
+        "marker": marker,
+        "log_bytes": log_bytes,
+        "whole_bytes": max(log_bytes, WHOLE_LOG_BYTES),
+        "targets": [asdict(target) for target in targets],
+    }
+    lines += [f"{quote(python)} -I - {quote(json.dumps(request))} <<'RANKZERO'", program.rstrip("\n"), "RANKZERO"]
+    lines.append('printf "%s end\\n" "$m"')
+    return "\n".join(lines)
+
+
+def parse_poll(text: str, count: int, marker: str) -> Poll:
+    """What the output of `poll_script` for `count` targets says. Pure. A terminal's carriage returns do no harm."""
+    parts = text.replace("\r\n", "\n").split(f"{marker} ")
+    views: list[dict[str, Any]] = [{} for _index in range(count)]
+    whole = asked = spent = False
+    silent = ""
+    queue: dict[str, JobRecord] = {}
+    warnings: list[str] = []
+    for part in parts[1:]:
+        head, _newline, body = part.partition("\n")
+        # The script ends each part with a newline of its own.
+        body = body.removesuffix("\n")
+        words = head.split()
+        if words[:1] == ["end"]:
+            whole = True
+        elif words[:1] == ["spent"]:
+            spent = True
+        elif words[:1] == ["untrusted"]:
+            views[int(words[1])]["untrusted"] = body
+        elif words[:1] == ["proven"]:
+            views[int(words[1])]["proven"] = True
+        elif words[:1] in (["queue"], ["steps"]):
+            asked = True
+            unanswered, rows, complaints = _parse_queue(int(words[1]), body, steps=words[0] == "steps")
+            silent = silent or unanswered
+            queue.update(rows)
+            warnings += complaints
+        elif words[:1] == ["run"]:
+            views[int(words[1])]["exists"] = True
+        elif words[:1] == ["file"]:
+            view, name = views[int(words[1])], words[2]
+            if name == "claim":
+                view["claim"] = Claim.of(body)
+            else:
+                view[name.removesuffix(".json")] = attempt_of(json_object(body))
+        elif words[:1] == ["log"]:
+            index, attempt, start, size = map(int, words[1:5])
+            views[index]["log"] = LogChunk(attempt, start, size, body)
+    return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent)
+
+
+def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:
+    """Silence, rows and warnings of squeue's part. The output of both its streams comes together."""
+    if rc != 0 and "Invalid job id specified" in body:
+        return "", {}, []
+    if rc != 0:
+        answer = CommandResult(("squeue",), rc, "", body, rc == 124)
+        return f"no answer within {SQUEUE_TIMEOUT} s" if answer.timed_out else answer.complaint, {}, []
+    if steps:
+        rows, warnings = parse.parse_records(body, SQUEUE_STEP_COLUMNS)
+        return "", {row["StepID"]: from_row(row) for row in rows}, warnings
+    rows, warnings = parse.parse_records(body, SQUEUE_COLUMNS)
+    return "", {row["JobArrayID"]: from_squeue(row) for row in rows}, warnings

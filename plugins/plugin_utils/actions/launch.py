@@ -1,0 +1,300 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions that launch share: from the task's options and the connection to a prepared launch, and its call."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, Stage
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep, prepare_sweep
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
+
+RELAUNCH = ("on_failure", "always", "never")
+
+
+def plain(value: Any) -> Any:
+    """Ansible's tagged and lazy containers as plain Python, so that nothing of Ansible reaches the library."""
+    if isinstance(value, Mapping):
+        return {str(key) if isinstance(key, str) else key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, str):
+        return "".join(value)
+    return value
+
+
+class LaunchAction(Action):
+    """Base of the actions that render a launch."""
+
+    def given(self, *allowed: str) -> dict[str, Any]:
+        """The task's options; an unknown one is an error."""
+        arguments = plain(self._task.args)
+        unknown = sorted(set(arguments) - set(allowed))
+        if unknown:
+            raise RankzeroError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+        for name in ("cluster", "overrides"):
+            if not isinstance(arguments.get(name) or {}, Mapping):
+                raise RankzeroError(f"{name}: must be a map, not {arguments[name]!r}")
+        relaunch = arguments.get("relaunch") or "on_failure"
+        if relaunch not in RELAUNCH:
+            raise RankzeroError(f"relaunch: must be one of {', '.join(RELAUNCH)}; not {relaunch!r}")
+        return {**arguments, "relaunch": relaunch}
+
+    def job_of(self, arguments: Mapping[str, Any]) -> Job:
+        return read_job(
+            arguments.get("job"),
+            arguments.get("cluster"),
+            arguments.get("overrides"),
+            self._command_line(),
+            os.getcwd(),
+        )
+
+    def prepared(
+        self,
+        job: Job,
+        relaunch: str,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        container_places: tuple[str, str | None] | None = None,
+        after: Sequence[Upstream] | None = None,
+    ) -> Prepared:
+        state_root, store_root, *caches = self._roots(job)
+        return prepare(
+            job,
+            state_root=state_root,
+            store_root=store_root,
+            caches=caches[0] if caches else None,
+            adopted=self._adopted(job),
+            relaunch=relaunch,
+            version=collection_version(),
+            facts=facts,
+            container_places=container_places,
+            after=after,
+        )
+
+    def prepared_sweep(
+        self,
+        job: Job,
+        relaunch: str,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        after: Sequence[Upstream] | None = None,
+    ) -> PreparedSweep:
+        """The launches of a job with a section `sweep`."""
+
+        def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
+            return self.prepared(one, relaunch, facts, container_places=container_places, after=after)
+
+        return prepare_sweep(job, self._roots(job)[0], prepared)
+
+    def launched(
+        self, job: Job, prepared: Prepared, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
+
+        arguments: the module's `job` and `state`.
+        """
+        request = dict(prepared.arguments)
+        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
+
+        def ask(**more: Any) -> dict[str, Any]:
+            if lines and not self._task.check_mode:
+                request["secrets_file"] = self._ship_secrets(lines)
+            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
+
+        return self._with_runtime(ask, prepared.runtime)
+
+    def launched_sweep(
+        self, job: Job, sweep: PreparedSweep, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
+        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
+
+        def ask(**more: Any) -> dict[str, Any]:
+            shipped = {"_secrets_file": self._ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            given = {**arguments, "_request": sweep.arguments, **shipped, **more}
+            return self.call("rankzero.slurm.job_sweep", given, task_vars)
+
+        return self._with_runtime(ask, sweep.first.runtime)
+
+    def rendered(
+        self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, Any] | None = None
+    ) -> Rendered:
+        """A stage of a pipeline. `before`: the rendered stages up to it, in their order."""
+        after = [before[index].upstream() for index in stage.after]
+        prepare = self.prepared_sweep if stage.job.spec.sweep else self.prepared
+        return Rendered(stage, prepare(stage.job, relaunch, facts, after=after))
+
+    def launched_stage(
+        self,
+        stage: Stage,
+        launch: Prepared | PreparedSweep,
+        task_vars: dict[str, Any],
+        *,
+        state: str = "present",
+        elements: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """A stage by the module that it is for; `elements` narrows a sweep."""
+        given = {"job": stage.path, "state": state}
+        if isinstance(launch, PreparedSweep):
+            return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)
+        return self.launched(stage.job, launch, given, task_vars)
+
+    def completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
+        """A module's result with what only the controller knows: the plan, and how to build what is missing."""
+        if not result.get("failed"):
+            unstaged = [ref["path"] for ref in result.get("missing", []) if ref["kind"] == "dataset"]
+            if unstaged and not self._task.check_mode:
+                raise RankzeroError(
+                    f"data: {', '.join(unstaged)} is not on the cluster: stage the dataset first (role or module "
+                    "dataset), or name the version that is there (digest)"
+                )
+            result.update(self.producers(result, prepared, job))
+            result["plan"] = lines
+        return result
+
+    def _with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
+        """Ask the module; once on each cluster and version bring the job runtime, and ask again."""
+        result = ask()
+        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
+            result = ask(_runtime=runtime)
+        result.pop("invocation", None)
+        return result
+
+    def _secrets(self, job: Job, task_vars: dict[str, Any]) -> bytes:
+        """The lines of the secrets whose values the controller holds."""
+
+        def variable(name: str) -> Any:
+            return self._templar.template(task_vars[name]) if name in task_vars else None
+
+        return secret_lines(job.spec, os.environ, variable)
+
+    def _ship_secrets(self, lines: bytes) -> str:
+        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
+        self._transfer_data(path, lines)
+        self._fixup_perms2([self._connection._shell.tmpdir, path])
+        return path
+
+    def _adopted(self, job: Job) -> Adopted | None:
+        """The environment that the site has already, where the job names one."""
+        wanted = job.spec.environment
+        if wanted.mode != "path" or wanted.path is None:
+            return None
+        done = self._low_level_execute_command(look(wanted.path), sudoable=True)
+        return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
+
+    def producers(self, result: Mapping[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
+        """What is missing on the cluster with what the producing modules need to know, and where it goes."""
+        environment = job.spec.environment
+        sources: dict[str, dict[str, Any]] = {
+            "code": {"src": prepared.snapshot.src, "exclude": list(job.spec.code.exclude)},
+            "environment": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "torch": environment.torch,
+                "mode": environment.mode,
+                "compression": environment.compression,
+                "interpreter": environment.interpreter,
+                "file": environment.file,
+            },
+            "packages": {
+                "project": job.project,
+                "extras": list(environment.extras),
+                "python": environment.python,
+                "platform": environment.platform,
+                "torch": environment.torch,
+                "kind_of_set": environment.mode,
+            },
+        }
+        build = job.spec.container.build
+        if build is not None:
+            sources["image"] = {
+                **asdict(build),
+                "name": job.spec.name,
+                "containerfile": job.containerfile,
+                "context": job.context,
+                "formats": ["sqsh", *(["sif"] if job.spec.container.runtime == "apptainer" else [])],
+            }
+        return {
+            "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
+            "store_root": prepared.arguments["stores"]["store_root"],
+            "store_group_writable": job.settings.store_group_writable,
+        }
+
+    def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
+        result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)
+        # Ansible itself says what it requires, but not what to do.
+        unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
+        if result.get("failed") and unable:
+            python = interpreter(self, task_vars)
+            # Python 2 prints this as well.
+            asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
+            said = self._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
+            if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", said) and tuple(map(int, said.split(".")))[:2] < OLDEST_PYTHON:
+                host = str(task_vars.get("inventory_hostname", "the host"))
+                raise RankzeroError(python_too_old(host, python, said, []))
+        return result
+
+    def _command_line(self) -> dict[str, Any]:
+        """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line."""
+        try:
+            extra = load_extra_vars(self._loader)
+        except AnsibleError as error:
+            raise RankzeroError(f"the extra variables cannot be read: {error}") from error
+        names = short_names()
+        for name in extra:
+            # A playbook may have variables of its own: only what is nearly one of the list is told.
+            meant = None if name in names else nearest(str(name), list(names), likeness=0.8)
+            if meant and meant not in extra:
+                display.warning(f"-e {name}: is no setting of a launch and changes nothing here; did you mean {meant}?")
+        return {name: plain(extra[name]) for name in names if name in extra}
+
+    def _roots(self, job: Job) -> list[str]:
+        """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""
+        settings = job.settings
+        roots = [root for root in (settings.state_root, settings.store_root, settings.caches) if root]
+        if all(root.startswith("/") for root in roots):
+            return [root.rstrip("/") or "/" for root in roots]
+        words = []
+        for root in roots:
+            match = re.fullmatch(r"(~|\$[A-Za-z_][A-Za-z0-9_]*|)(/.*|)", root)
+            if not match:
+                raise RankzeroError(
+                    f"launch_cluster: the path {root!r} may begin with ~/ or $NAME/ only (not another user's ~name)"
+                )
+            start, rest = match.groups()
+            # An unset name is an error: without it, $SCRATCH/rankzero would be /rankzero.
+            expanded = '"$HOME"' if start == "~" else f'"${{{start[1:]}:?}}"' if start else ""
+            words.append(expanded + shlex.quote(rest))
+        done = self._low_level_execute_command("printf '%s\\n' " + " ".join(words), sudoable=True)
+        paths = [line.strip() for line in done["stdout"].splitlines()][-len(roots) :]
+        if done["rc"] != 0 or len(paths) != len(roots) or not all(line.startswith("/") for line in paths):
+            raise RankzeroError(
+                f"launch_cluster: {' and '.join(roots)} cannot be expanded on the cluster; give absolute paths"
+            )
+        return [path.rstrip("/") for path in paths]

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions of producers (code_snapshot, uv_environment) share: options, calls of the module, transfers."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+
+
+class Producer(Action):
+    """Makes something of the controller's files on the cluster: look first, then bring what is missing."""
+
+    # A warm run transfers nothing: the folder on the host is made when there is something to send.
+    TRANSFERS_FILES = False
+    MODULE = ""
+    OPTIONS: Mapping[str, Any] = {}
+    roots = ANYWHERE
+    # What a module is told although nothing on the controller is looked at.
+    WHERE = ("store_root", "stores", "store_group_writable", "state")
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self._variables = task_vars or {}
+        try:
+            _checked, options = self.validate_argument_spec(argument_spec=dict(self.OPTIONS))
+            self.roots = Roots.of(options.pop("code_roots"), os.getcwd())
+            return self.produce(options)
+        except RankzeroError as error:
+            return {"failed": True, "changed": False, "msg": error.message, **error.partial}
+
+    @abstractmethod
+    def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The action's own part: returns the task's result."""
+
+    def without_source(self, key: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Remove what has this key: nothing on the controller needs to be looked at."""
+        if options["state"] != "absent":
+            raise RankzeroError("key: names what is to be removed; it goes with state: absent only.")
+        return self.call(**{name: options[name] for name in self.WHERE}, key=key)
+
+    def call(self, **arguments: Any) -> dict[str, Any]:
+        """Run the module of this action on the host."""
+        result: dict[str, Any] = self._execute_module(
+            self.MODULE,
+            module_args={name: value for name, value in arguments.items() if value is not None},
+            task_vars=self._variables,
+        )
+        result.pop("invocation", None)  # it repeats whole files
+        return result
+
+    def host(self) -> str:
+        """The host of the task, as the inventory calls it."""
+        return str(self._variables.get("inventory_hostname", "host"))
+
+    def send(self, paths: Iterable[str]) -> str:
+        """Transfer local files to this task's folder on the host, which Ansible removes; returns that folder."""
+        folder: str = self._connection._shell.tmpdir or self._make_tmp_path()
+        sent = [folder]
+        for path in paths:
+            remote = self._connection._shell.join_path(folder, os.path.basename(path))
+            self._transfer_file(path, remote)
+            sent.append(remote)
+        self._fixup_perms2(sent)
+        return folder

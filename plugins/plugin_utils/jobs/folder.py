@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A folder of job files: every spec in it, where the folder comes from, and all that is wrong with it at once."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Stage, stages
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (
+    Job,
+    cluster_settings,
+    load_job_file,
+    read_job,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots, repository_root
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import repository
+
+ENDINGS = (".yml", ".yaml", ".json")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One job file: its path below the folder, the path to read it by, and what it says."""
+
+    file: str
+    path: str
+    job: Job
+
+
+def job_files(folder: str) -> list[str]:
+    """The job files below `folder`, relative to it. Hidden files and folders are none; links to folders are not
+    followed.
+    """
+    if not os.path.isdir(folder):
+        raise RankzeroError(f"jobs: there is no folder {folder} on the controller")
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [
+            os.path.relpath(os.path.join(place, name), folder)
+            for name in sorted(names)
+            if name.endswith(ENDINGS) and not name.startswith(".")
+        ]
+    return sorted(found)
+
+
+def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> list[Spec]:
+    """Every spec, by file; pipeline files are none. Raises RankzeroError with the mistakes of all files together.
+
+    An empty folder is an error: a mistyped path or a checkout that failed would otherwise look like "all removed".
+    """
+    full = os.path.join(cwd, os.path.expanduser(folder))
+    there = job_files(full)
+    # Looked at before any of them is read.
+    roots = Roots.of(cluster_settings(cluster)[0].code_roots, cwd)
+    strangers = {file: problem for file in there if (problem := roots.problem(file, os.path.join(full, file)))}
+    files = [file for file in there if file not in strangers and not _is_pipeline(os.path.join(full, file))]
+    if not files and not strangers:
+        raise RankzeroError(
+            f"jobs: {full} holds no job file ({', '.join(ENDINGS)}); to end everything cancel it by hand"
+        )
+    specs, problems = [], list(strangers.values())
+    for file in files:
+        path = os.path.join(full, file)
+        try:
+            specs.append(Spec(file, path, read_job(path, cluster, None, None, cwd)))
+        except RankzeroError as error:
+            problems.append(f"{file}: {error.message}")
+    problems += _doubled(specs)
+    problems += _not_here(specs, {os.path.normpath(os.path.join(full, file)) for file in files})
+    if problems:
+        head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        raise RankzeroError(f"jobs: {head} in {full}; nothing was done:\n{listed}", problems=problems)
+    return specs
+
+
+def with_defaults(cluster: Mapping[str, Any], folder: str, cwd: str) -> dict[str, Any]:
+    """The cluster's settings for job files that others may have written: files of their repository, and no secrets,
+    where the settings do not say so themselves.
+    """
+    found = dict(cluster)
+    if found.get("code_roots") is None:
+        found["code_roots"] = [repository_root(folder, cwd)]
+    if found.get("secrets_from") is None:
+        found["secrets_from"] = {}
+    return found
+
+
+def _doubled(specs: list[Spec]) -> list[str]:
+    """One sentence for each name that more than one file has."""
+    files: dict[str, list[str]] = {}
+    for spec in specs:
+        files.setdefault(spec.job.spec.name, []).append(spec.file)
+    return [
+        f"{' and '.join(names)} have one name, {name}: a name is one job; give each its own"
+        for name, names in sorted(files.items())
+        if len(names) > 1
+    ]
+
+
+def _not_here(specs: list[Spec], known: set[str]) -> list[str]:
+    """One sentence for each file that a spec follows and that is none of the folder's."""
+    return [
+        f"{spec.file}: after: {name} is not a job file of this folder; what a job follows has to be in it"
+        for spec in specs
+        for name in spec.job.spec.after
+        if os.path.normpath(os.path.join(spec.job.folder, name)) not in known
+    ]
+
+
+def _is_pipeline(path: str) -> bool:
+    """Whether a file says which jobs follow each other, and is no job of its own."""
+    try:
+        layer, _folder = load_job_file(path, os.sep)
+    except RankzeroError:
+        return False
+    return "jobs" in layer.data and "name" not in layer.data
+
+
+def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage]]:
+    """The specs as stages, each after what it follows by its own word or by that of a pipeline file of the folder.
+    Raises RankzeroError where they follow each other in a circle.
+    """
+    known = {os.path.normpath(spec.path): spec for spec in specs}
+
+    def read(path: str) -> Job:
+        if path not in known:
+            raise RankzeroError(f"jobs: {path} is not a job file of this folder; what a job follows has to be in it")
+        return known[path].job
+
+    after: dict[str, list[str]] = {path: [] for path in known}
+    full = os.path.join(cwd, os.path.expanduser(folder))
+    for path in (os.path.join(full, file) for file in job_files(full)):
+        found = stages(path, read, os.sep) if _is_pipeline(path) else []
+        for stage in found:
+            after[stage.path] += [found[index].path for index in stage.after]
+    ordered = stages([{"job": path, "after": names} for path, names in after.items()], read, os.sep)
+    return [(known[stage.path], stage) for stage in ordered]
+
+
+def provenance_of(folder: str, cwd: str) -> dict[str, Any]:
+    """Where the folder comes from: {"repository", "commit", "branch", "dirty", "folder"}; nulls without git."""
+    full = os.path.normpath(os.path.join(cwd, os.path.expanduser(folder)))
+    return repository(full)
+
+
+def set_name(folder: str, cwd: str, origin: Mapping[str, Any]) -> str:
+    """The set that a folder is by default: the same in every checkout of one repository."""
+    if origin.get("repository"):
+        return f"{origin['repository']}:{origin['folder']}"
+    return f"{platform.node()}:{os.path.realpath(os.path.join(cwd, os.path.expanduser(folder)))}"

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a launch takes from the controller, as its plan shows it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import images_of, secrets_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+
+
+@dataclass
+class Leaving:
+    """What a launch takes from the controller: files by their folder, secrets and images by name."""
+
+    files: dict[str, list[str]] = field(default_factory=dict)
+    secrets: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+
+    def build(self, containerfile: str, read: BuildInput) -> None:
+        """Note what an image is built from."""
+        self.images += read.bases
+        folder, name = os.path.split(containerfile)
+        self._add(*((containerfile, "Containerfile") if os.path.isdir(containerfile) else (folder, name)))
+        if read.context:
+            self._add(read.context.src, f"{_size(read.context)} of the build's context")
+
+    def job(self, job: Job, snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None) -> None:
+        """Note what else a job takes; `built`: what its environment is made from."""
+        self._add(snapshot.src, f"{_size(snapshot)} of code")
+        if isinstance(built, CondaRecipe):
+            self._add(job.project, str(job.spec.environment.file))
+        elif built is not None:
+            made_from = built.recipe if isinstance(built, Wanted) else built
+            self._add(job.project, "pyproject.toml")
+            if made_from.lock is not None:
+                self._add(job.project, "uv.lock")
+        for option, kind, name in secrets_of(job.spec):
+            self.secrets.append(f"{option.rpartition('.')[2]} ({kind} {name})")
+        self.images += [image for _option, image in images_of(job.spec)]
+
+    def _add(self, folder: str, what: str) -> None:
+        named = self.files.setdefault(folder, [])
+        if what not in named:
+            named.append(what)
+
+    def lines(self) -> list[str]:
+        """A line for each folder, and one for each kind of name."""
+        found = [f"takes from {folder}: {', '.join(named)}" for folder, named in self.files.items()]
+        found += [f"takes secrets: {', '.join(self.secrets)}"] if self.secrets else []
+        return found + ([f"takes images: {', '.join(self.images)}"] if self.images else [])
+
+    def facts(self) -> dict[str, object]:
+        """The same for a task's result."""
+        return {"files": self.files, "secrets": self.secrets, "images": self.images}
+
+
+def _size(snapshot: Snapshot) -> str:
+    count = len(snapshot.files)
+    return f"{count} {'file' if count == 1 else 'files'} ({snapshot.size / 1e6:.1f} MB)"

@@ -1,0 +1,196 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Jobs that follow each other: pipeline files, the specs' own `after`, and the order that they make.
+
+A pipeline file is a map with `jobs`, a list of job files. Each follows the one before it, unless `after` (in its item,
+or in its own spec) names the job files that it follows; an empty list is nothing. Paths are relative to the file that
+they stand in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep
+
+Read = Callable[[str], Job]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One job of a pipeline: its file, the job, and the stages before it by their place in the order."""
+
+    path: str
+    job: Job
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A stage and what is shipped for it."""
+
+    stage: Stage
+    launch: Prepared | PreparedSweep
+
+    @property
+    def is_sweep(self) -> bool:
+        return isinstance(self.launch, PreparedSweep)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The request of its job or of its array."""
+        found: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
+        return found
+
+    @property
+    def first(self) -> Prepared:
+        return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
+
+    def element_keys(self) -> list[str]:
+        """The keys of a sweep's elements; none of a job."""
+        return [one["key"] for one in self.launch.arguments["elements"]] if self.is_sweep else []
+
+    def upstream(self) -> Upstream:
+        request = self.request
+        # Of a sweep the folder that holds all of its arrays; its elements are named in sweep.json there.
+        path = request["runs_dir"] if self.is_sweep else f"{request['runs_dir']}/{request['token']}"
+        return Upstream(request["name"], request["key"], path)
+
+    def submitted(
+        self, generations: Mapping[str, str], waits: Sequence[str], **changes: Any
+    ) -> Prepared | PreparedSweep:
+        """What is shipped once it is known what came of the stages before: `generations` by their tokens, and `waits`,
+        the jobs to wait for. `changes` of the request besides.
+        """
+        request = text_replaced({"files": self.request["files"]}, generations)
+        request.update(waits_for=[f"afterok:{':'.join(waits)}"] if waits else [], **changes)
+        launch = self.launch
+        if isinstance(launch, PreparedSweep):
+            own = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, generations)
+            array = {**launch.arguments["array"], **request}
+            return replace(launch, arguments={**launch.arguments, **own, "array": array})
+        return replace(launch, arguments={**launch.arguments, **request})
+
+
+@dataclass(frozen=True)
+class _Item:
+    path: str
+    after: tuple[str, ...] | None
+
+
+def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
+    """The jobs in an order in which each comes after what it follows. `given`: the path of a job file or of a pipeline
+    file, or a list of job files; `read` reads a job file. Raises `RankzeroError`.
+    """
+    items = _items(given, cwd)
+    jobs: dict[str, Job] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    waiting = [item.path for item in items]
+    stated = {item.path: item.after or () for item in items}
+    while waiting:
+        path = waiting.pop(0)
+        if path in jobs:
+            continue
+        job = read(path)
+        jobs[path] = job
+        own = tuple(os.path.normpath(os.path.join(job.folder, name)) for name in job.spec.after)
+        after[path] = tuple(dict.fromkeys([*stated.get(path, ()), *own]))
+        waiting += after[path]
+    # Only where nobody has said otherwise does the order of the list count.
+    for before, item in zip(items, items[1:]):
+        if item.after is None and not after[item.path] and before.path != item.path:
+            after[item.path] = (before.path,)
+    order = _sorted(list(jobs), after)
+    found = []
+    for path in order:
+        upstream = tuple(order.index(name) for name in after[path])
+        names = [jobs[order[index]].spec.name for index in upstream]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise RankzeroError(
+                f"after: {path} follows two jobs of the name {doubled[0]}; the ranks find each by its name, so give "
+                "them different ones"
+            )
+        found.append(Stage(path, jobs[path], upstream))
+    return found
+
+
+def _items(given: Any, cwd: str) -> list[_Item]:
+    if isinstance(given, (list, tuple)):
+        return _listed(given, cwd, "job")
+    if not isinstance(given, str) or not given:
+        raise RankzeroError(
+            "job: is required: the path of a job file or of a pipeline file (-e job=pipelines/gpt.yml), or a list of "
+            f"job files; not {given!r}"
+        )
+    layer, folder = load_job_file(given, cwd)
+    if "jobs" not in layer.data:
+        return [_Item(os.path.normpath(os.path.join(cwd, os.path.expanduser(given))), None)]
+    for name in layer.data:
+        if name != "jobs":
+            raise RankzeroError(f"{layer.origin(str(name))}: {name}: unknown key of a pipeline file; known: jobs")
+    return _listed(layer.data["jobs"], folder, layer.origin("jobs"))
+
+
+def _listed(given: Any, folder: str, where: str) -> list[_Item]:
+    if not isinstance(given, (list, tuple)) or not given:
+        raise RankzeroError(f"{where}: jobs must be a list of job files, not {given!r}")
+    found = []
+    for item in given:
+        after = None
+        if isinstance(item, Mapping):
+            for name in item:
+                if name not in ("job", "after"):
+                    known = ("job", "after")
+                    raise RankzeroError(
+                        f"{where}: {name}: unknown key{suggestion(str(name), known)}; known: {', '.join(known)}"
+                    )
+            if "after" in item:
+                named = item["after"] if item["after"] is not None else []
+                if not isinstance(named, (list, tuple)) or not all(isinstance(each, str) for each in named):
+                    raise RankzeroError(f"{where}: after must be a list of job files, not {named!r}")
+                after = tuple(os.path.normpath(os.path.join(folder, each)) for each in named)
+            item = item.get("job")
+        if not isinstance(item, str) or not item:
+            raise RankzeroError(f"{where}: an item must be the path of a job file, or {{job, after}}; not {item!r}")
+        found.append(_Item(os.path.normpath(os.path.join(folder, os.path.expanduser(item))), after))
+    return found
+
+
+def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[str]:
+    """Depth first, so that the order of the list is kept where nothing speaks against it."""
+    order: list[str] = []
+    way: list[str] = []
+
+    def visit(path: str) -> None:
+        if path in order:
+            return
+        if path in way:
+            circle = [*way[way.index(path) :], path]
+            raise RankzeroError(f"after: these jobs follow each other in a circle: {' -> '.join(reversed(circle))}")
+        way.append(path)
+        for name in after[path]:
+            visit(name)
+        way.pop()
+        order.append(path)
+
+    for path in paths:
+        visit(path)
+    return order
+
+
+def hopeless(result: Mapping[str, Any]) -> bool:
+    """Whether a stage has failed and stays so, by what its module returned."""
+    if "elements" in result:
+        return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])
+    return bool(result["launch_state"] == "unchanged" and result["standing"] == "failed")

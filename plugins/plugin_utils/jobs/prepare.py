@@ -1,0 +1,388 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers -> everything that is shipped for a launch: plan, script, manifest, runtime. The controller's half of `job`.
+
+Reads the project's files (code snapshot, pyproject.toml); talks to no cluster.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import getpass
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain, inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request as container_request
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
+    Plan,
+    Upstream,
+    contract,
+    manifest,
+    plan,
+    summary,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused_images
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Leaving
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
+
+RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
+RUNTIME_FILES = (
+    "adopt.sh",
+    "array.sh",
+    "attach.sh",
+    "background.sh",
+    "binding.py",
+    "binding.sh",
+    "chain.sh",
+    "claim.sh",
+    "clearing.py",
+    "container.sh",
+    "data.sh",
+    "disk.py",
+    "ends.sh",
+    "enter.sh",
+    "extraction.py",
+    "final.py",
+    "formats.py",
+    "guard.py",
+    "holding.py",
+    "holding.sh",
+    "inside.py",
+    "inside.sh",
+    "install.py",
+    "install.sh",
+    "job.sh",
+    "node.sh",
+    "oci.py",
+    "outcome.py",
+    "own.py",
+    "owner.py",
+    "pack.py",
+    "preflight.py",
+    "preflight_exchange.py",
+    "preflight_files.py",
+    "preflight_gpus.py",
+    "preflight_judge.py",
+    "preflight_network.py",
+    "preflight.sh",
+    "processes.sh",
+    "rank.sh",
+    "restart.sh",
+    "rootfs.py",
+    "sealed.py",
+    "sealed.sh",
+    "sealed_file.py",
+    "sealed_mount.py",
+    "squashfs.py",
+    "spare.sh",
+    "stage.py",
+    "stage.sh",
+    "step.sh",
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch, rendered. `files` carry the generation's token; `arguments` is what the remote module needs."""
+
+    plan: Plan
+    snapshot: Snapshot
+    files: dict[str, str]
+    runtime: dict[str, str]
+    arguments: dict[str, Any]
+    lines: list[str]
+    variables: list[dict[str, str]]
+    # The same launch with another spec: for the elements of a sweep.
+    plan_of: Callable[[LaunchSpec, Merged], Plan]
+    leaving: Leaving
+
+
+def runtime_bundle() -> tuple[str, dict[str, str]]:
+    """(key, files) of the job runtime. The key is the content's, so an upgrade never changes what a job runs from."""
+    files = {}
+    for name in RUNTIME_FILES:
+        with open(os.path.join(RUNTIME, name), encoding="utf-8") as stream:
+            files[name] = stream.read()
+    return bundle_key(files), files
+
+
+def _placement(spec: LaunchSpec) -> dict[str, Any] | None:
+    """Which nodes the job wants; None inside another job, whose nodes are given."""
+    if spec.launcher.attach:
+        return None
+    return {
+        "exclude": list(spec.resources.exclude),
+        "nodelist": str(spec.resources.sbatch.get("nodelist") or ""),
+        "constraint": spec.resources.constraint,
+        "reservation": spec.resources.reservation,
+    }
+
+
+def prepare(
+    job: Job,
+    *,
+    state_root: str,
+    store_root: str,
+    relaunch: str,
+    version: str,
+    caches: str | None = None,
+    adopted: Adopted | None = None,
+    facts: Mapping[str, Any] | None = None,
+    container_places: tuple[str, str | None] | None = None,
+    after: Sequence[Upstream] | None = None,
+) -> Prepared:
+    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest.
+    `container_places` and `after` as in plan.
+    """
+    spec = job.spec
+    if spec.sweep is not None:
+        raise RankzeroError(
+            f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
+        )
+    if spec.after and after is None:
+        raise RankzeroError(
+            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
+            "rankzero.slurm.pipeline (module job_pipeline)"
+        )
+    snapshot = take(job.code_src, spec.code.exclude)
+    if spec.code.dirty == "refuse":
+        provenance.refuse_changes(snapshot)
+    _check_program(spec, snapshot)
+    wanted = spec.environment
+    built: Recipe | Wanted | CondaRecipe | None = None
+    leaving = Leaving()
+    image = image_key(job, leaving)
+    if wanted.mode in MODES:
+        built = project_recipe(job.project, vars(wanted), job.roots)
+    elif wanted.mode in ON_NODES:
+        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"}, job.roots)
+        built = Wanted(made_from, wanted.mode, wanted.platform)
+    elif wanted.mode == "conda":
+        file = os.path.join(job.project, str(wanted.file))
+        job.roots.check("environment.file", file)
+        built = conda_recipe(file)
+    runtime_key, runtime = runtime_bundle()
+    plan_of = functools.partial(
+        plan,
+        code_key=snapshot.digest,
+        environment_key=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
+        packages_key=built.key if isinstance(built, Wanted) else None,
+        runtime_key=runtime_key,
+        state_root=state_root,
+        store_root=store_root,
+        settings=job.settings,
+        caches=caches,
+        adopted_key=adopted.key if adopted else None,
+        conda=wanted.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
+        image_key=image,
+        container_places=container_places,
+        after=after or (),
+    )
+    made = plan_of(spec, job.merged)
+    known: dict[str, Any] = {
+        "code": {**snapshot.facts(), "repository": provenance.origin(snapshot.src)},
+        "collection": version,
+        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
+    }
+    if after:
+        # Also so that they stay while this launch does (store_prune).
+        known["after"] = [asdict(upstream) for upstream in after]
+    record = manifest(made, job.merged, {**known, **(facts or {})})
+    record["spec"] = with_absolute_paths(record["spec"], job)
+    files = {
+        "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
+        "launch.json": _json(record),
+        "contract.json": _json(contract(spec)),
+    }
+    changes = provenance.diff(snapshot)
+    if changes:
+        files[provenance.DIFF_FILE] = changes
+    refs = [asdict(ref) for ref in made.refs]
+    for ref in refs:
+        if ref["kind"] == "image":
+            ref["file"] = built_file(spec.container.runtime)
+    refs += [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
+    arguments = {
+        "name": made.name,
+        "key": made.key,
+        "token": made.token,
+        "runs_dir": made.runs_dir(),
+        "job_name": f"{made.name}.{short_key(made.key)}.{made.token}",
+        "files": files,
+        "refs": refs,
+        "stores": {
+            "store_root": store_root,
+            "stores": list(job.settings.stores),
+            "store_group_writable": job.settings.store_group_writable,
+        },
+        "relaunch": relaunch,
+        "limits": {
+            "nodes": made.topology.nodes + spec.resources.spares,
+            "partition": spec.resources.partition,
+            "time_minutes": time_minutes(spec.resources.time),
+            "gpus_per_node": spec.resources.gpus_per_node,
+            "gpu_type": spec.resources.gpu_type,
+            "gres": list(spec.resources.gres),
+            "cpus_per_node": made.topology.cpus_per_node,
+            "memory": memory_mib(spec.resources.memory),
+            "account": spec.resources.account,
+            "qos": spec.resources.qos,
+            "constraint": spec.resources.constraint,
+            "reservation": spec.resources.reservation,
+            "early": spec.checkpoint.signal_before_end,
+            "requeue": spec.checkpoint.requeue,
+        },
+        "places": {
+            "roots": {"state_root": state_root, "store_root": store_root, **({"caches": caches} if caches else {})},
+            "min_free_kib": (memory_mib(job.settings.min_free) or 0) * 1024,
+            "sources": _sources_on_nodes(spec),
+        },
+        "container": container_request(spec, made.container, made.runs_dir()),
+        "attach": inside_job.request(spec, made.topology),
+        "placement": _placement(spec),
+        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        "archives": node_copies.kept(refs, spec, job.settings, state_root),
+        "dependency": str(dict(made.header).get("dependency") or ""),
+        "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
+    }
+    leaving.job(job, snapshot, built)
+    lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
+    lines += [f"image {image[:12]}"] if image else []
+    lines += [adopted.line()] if adopted else []
+    chosen = fabric(spec.fabric, job.settings.fabrics)
+    lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
+    rows = explain.rows(made, job.merged)
+    return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
+
+
+def image_key(job: Job, leaving: Leaving) -> str | None:
+    """The key of the image that the job has built; None where it builds none. What it is built from is noted in
+    `leaving`. Raises RankzeroError.
+    """
+    build = job.spec.container.build
+    if build is None:
+        return None
+    try:
+        read = None
+        if job.containerfile:
+            read = read_build(job.containerfile, job.context, build.build_args, build.target, job.roots)
+            bases = [("containerfile: FROM", name) for name in read.bases]
+            for problem in refused_images(bases, job.settings.images_from):
+                raise RankzeroError(f"{problem}.")
+            leaving.build(job.containerfile, read)
+        elif job.context:
+            raise RankzeroError("context: has no effect without containerfile.")
+        wanted = recipe(asdict(build), read.text if read else None, read.listed() if read else ())
+        if wanted.local_path:
+            raise RankzeroError(
+                f"reference: {wanted.reference} lies on the cluster, so its key cannot be known here. Build the image "
+                "with the role or the module image, and name its file with container.image."
+            )
+    except RankzeroError as error:
+        raise RankzeroError(f"container.build.{error.message}") from error
+    return key_of(inputs(wanted))
+
+
+def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
+    """What the nodes mount or read besides the roots: (the option, its path on the cluster) (C2)."""
+    found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
+    if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
+        found.append(("container.image", str(spec.container.image)))
+    if spec.environment.path:
+        found.append(("environment.path", spec.environment.path))
+    found += [(f"data.{name}", one.folder) for name, one in sorted(spec.data.items()) if not one.tree]
+    return found
+
+
+def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:
+    """Lines NAME=base64 for the secrets whose values the controller holds. `variable` reads an Ansible variable."""
+    lines, problems = b"", []
+    for name, source in sorted(spec.secrets.items()):
+        if source.kind == "from_file":
+            continue
+        value = environ.get(source.name) if source.kind == "from_env" else variable(source.name)
+        if not isinstance(value, str) or not value:
+            where = (
+                "environment variable of the controller" if source.kind == "from_env" else "Ansible variable with text"
+            )
+            problems.append(f"secrets.{name}: {source.name} is not a set {where}")
+            continue
+        lines += name.encode() + b"=" + base64.b64encode(value.encode("utf-8", "surrogateescape")) + b"\n"
+    if problems:
+        raise SpecError(problems)
+    return lines
+
+
+def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
+    program = spec.command[0] if spec.command else ""
+    if not program.endswith(".py") or os.path.isabs(program):
+        return
+    known = [entry.path for entry in snapshot.files]
+    if os.path.normpath(program) not in known:
+        from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+
+        scripts = [path for path in known if path.endswith(".py")]
+        raise SpecError(
+            [
+                (
+                    f"command: the program {program} is not in the code snapshot of {snapshot.src}"
+                    f"{suggestion(program, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
+                )
+            ]
+        )
+
+
+def _sources(snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None, job: Job) -> list[str]:
+    state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
+    if snapshot.dirty:
+        state += f" + {len(snapshot.changed)} uncommitted changes"
+    what = built.kind if isinstance(built, Wanted) else "environment"
+    file = job.spec.environment.file or "pyproject.toml"
+    code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
+    return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else "")]
+
+
+def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """A spec that means the same wherever it lies."""
+    result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
+    if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):
+        result["environment"] = {**data.get("environment", {}), "project": job.project}
+    located = {"containerfile": job.containerfile, "context": job.context}
+    located = {name: path for name, path in located.items() if path}
+    if located:
+        container = data.get("container", {})
+        result["container"] = {**container, "build": {**container.get("build", {}), **located}}
+    return result
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"

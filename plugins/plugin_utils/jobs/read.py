@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The layers of a job on the controller: job files, cluster settings, overrides.
+
+A job file is data: every plain scalar stays text (YAML's own types would turn 12:00:00 into 43200), nothing in it is
+templated, tags and merge keys are refused. `null`, `~` and an empty value delete what a lower layer has set.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
+    override_layer,
+    parse_cluster,
+    split_cluster,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.documents import json_document, text_document
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+
+
+def parse_job_text(text: str, name: str) -> Layer:
+    """The layer of a job file's text; raises RankzeroError with file and line where it is no YAML map."""
+    # launch.json of an earlier run carries the spec that made it. As YAML, escaped characters would stay in halves.
+    document = json_document(text, f"job: {name} is not a job file")
+    if isinstance(document, dict) and "rankzero_launch" in document:
+        if not isinstance(document.get("spec"), dict):
+            raise RankzeroError(f"job: {name} is a launch manifest without a `spec`")
+        return Layer(name, document["spec"])
+    try:
+        data, lines = text_document(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{name}:{mark.line + 1}" if mark else name
+        raise RankzeroError(f"job: {where} is not a job file: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(data, dict):
+        raise RankzeroError(
+            f"job: {name} must hold a map with at least `name` and `command`, not {type(data).__name__}"
+        )
+    return Layer(name, data, lines)
+
+
+def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
+    """(layer, folder of the file). A relative path is looked up from `cwd`."""
+    full = os.path.join(cwd, os.path.expanduser(path))
+    try:
+        text = named_text(full, "job")
+    except FileNotFoundError:
+        raise RankzeroError(
+            f"job: there is no file {full} on the controller; give a path relative to {cwd} or an absolute one"
+        ) from None
+    return parse_job_text(text, os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full), os.path.dirname(
+        full
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """A launch as its layers say it: the spec, who set what, the cluster's settings, and where paths start; `folder` is
+    the job file's.
+    """
+
+    spec: LaunchSpec
+    merged: Merged
+    settings: ClusterSettings
+    code_src: str
+    project: str
+    folder: str
+    containerfile: str | None = None
+    context: str | None = None
+    roots: Roots = ANYWHERE
+
+
+def cluster_settings(cluster: Mapping[str, Any] | None) -> tuple[ClusterSettings, dict[str, Any], list[str]]:
+    """(the cluster's own settings, its layer below the job, what is wrong with the settings)."""
+    own, below = split_cluster(cluster or {})
+    settings, problems = parse_cluster(merge([Layer("launch_cluster", own)]))
+    return settings, below, problems
+
+
+def read_job(
+    job: str | Mapping[str, Any] | None,
+    cluster: Mapping[str, Any] | None,
+    overrides: Mapping[str, Any] | None,
+    command_line: Mapping[str, Any] | None,
+    cwd: str,
+) -> Job:
+    """Merge and check every layer: cluster -> job -> overrides of the task -> overrides of the command line.
+
+    job: path of a job file, or the spec itself. All mistakes of all layers are raised together (SpecError).
+    """
+    problems: list[str] = []
+    if job is None or job == "":
+        raise RankzeroError(
+            "job: is required: the path of a job file (-e job=jobs/train.yml), or a job spec as a map (launch_job)"
+        )
+    if isinstance(job, Mapping):
+        layer, base = Layer("the job", job), cwd
+    elif not isinstance(job, str):
+        raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
+    settings, below, found = cluster_settings(cluster)
+    roots = Roots.of(settings.code_roots, cwd)
+    if isinstance(job, str):
+        roots.check("job", os.path.join(cwd, os.path.expanduser(job)))
+        layer, base = load_job_file(job, cwd)
+    problems += [f"launch_cluster.{text}" for text in found]
+    layers = [Layer("launch_cluster", below), layer]
+    for name, values in (("overrides", overrides), ("command line", command_line)):
+        data, found = override_layer(values or {})
+        problems += found
+        layers.append(Layer(name, data))
+    merged = merge(layers)
+    spec = validated(merged, problems, settings.fabrics)
+
+    def located(path: str, dotted: str) -> str:
+        # A path in a job file, and a default, is relative to that file; any other one to where the command was given.
+        origin = merged.origins.get(dotted)
+        start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
+        return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
+
+    def build_path(name: str) -> str | None:
+        path = getattr(spec.container.build, name, None)
+        return located(path, f"container.build.{name}") if path else None
+
+    code_src = located(spec.code.src, "code.src")
+    not_allowed = [problem for problem in (roots.problem("code.src", code_src), *refused(spec, settings)) if problem]
+    if not_allowed:
+        raise SpecError(not_allowed)
+    return Job(
+        spec,
+        merged,
+        settings,
+        code_src=code_src,
+        project=located(spec.environment.project, "environment.project"),
+        folder=base,
+        containerfile=build_path("containerfile"),
+        context=build_path("context"),
+        roots=roots,
+    )

@@ -1,0 +1,167 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan -> text of the batch script. Plain jinja2: a site's templates come first, ours lie under `rankzero/`.
+
+Everything a template prints is quoted for the shell unless a filter says how it is made safe instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jinja2
+import jinja2.runtime
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import container_of, folder_of, values_of
+
+TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
+SCRIPT = "rankzero/job.sbatch.j2"
+SHELL = "rankzero/shell.sh.j2"
+SITE_SCRIPT = "job.sbatch.j2"
+
+
+class Safe(str):
+    """Text that needs no quoting: a filter has made it safe for the place where it stands."""
+
+
+def _quoted(value: object) -> str:
+    return str(value) if isinstance(value, Safe) else shlex.quote(str(value))
+
+
+def _words(values: Iterable[str]) -> Safe:
+    return Safe(" ".join(shlex.quote(str(value)) for value in values))
+
+
+def _program(argv: Sequence[str], python: str) -> Safe:
+    """The ranks' command. The job's Python is named by its variable: where a node has a copy of it, that one counts."""
+    own = argv[0] == python
+    return Safe(('"$RANKZERO_PYTHON" ' if own else "") + _words(argv[own:]))
+
+
+def _bare(value: object) -> Safe:
+    """Names that the spec's own patterns have reduced to harmless characters."""
+    text = str(value)
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", text):
+        raise RankzeroError(f"{text!r} cannot stand in a script without quotes")
+    return Safe(text)
+
+
+def _sbatch(value: object) -> Safe:
+    """A value of an #SBATCH line. sbatch splits it itself: double quotes group, a backslash escapes, # comments."""
+    text = str(value)
+    if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise RankzeroError(f"the sbatch value {text!r} must be one line without control characters")
+    if re.fullmatch(r"[A-Za-z0-9_.,:@%/+=-]+", text):
+        return Safe(text)
+    return Safe('"' + re.sub(r'([\\"#])', r"\\\1", text) + '"')
+
+
+def _comment(value: object) -> Safe:
+    """The rest of a comment line: nothing in it may end the line."""
+    return Safe("".join(char if char.isprintable() else " " for char in str(value)))
+
+
+def _tilde(value: object) -> Safe:
+    """A path of the cluster, whose leading ~/ is the user's home there."""
+    text = str(value)
+    return Safe('"$HOME"/' + shlex.quote(text[2:])) if text.startswith("~/") else Safe(shlex.quote(text))
+
+
+def _shell_line(value: object) -> Safe:
+    """A line of the spec's `setup.commands`: the one place where a job brings shell of its own."""
+    return Safe(str(value))
+
+
+class _Context(jinja2.runtime.Context):
+    """What `super()` gives in a site's template is a part of a script already: quoted it would be one word."""
+
+    def super(self, name: str, current: Any) -> Any:
+        parent = super().super(name, current)
+        return parent if isinstance(parent, jinja2.Undefined) else lambda: Safe(parent())
+
+
+def environment(site_templates: str | None = None) -> jinja2.Environment:
+    ours = jinja2.PrefixLoader({"rankzero": jinja2.FileSystemLoader(TEMPLATES)})
+    loaders: list[jinja2.BaseLoader] = [jinja2.FileSystemLoader(site_templates)] if site_templates else []
+    result = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([*loaders, ours]),
+        undefined=jinja2.StrictUndefined,
+        finalize=_quoted,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    result.context_class = _Context
+    result.filters.update(
+        words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
+    )
+    result.filters["digest"] = digest_token
+    result.filters["tilde"] = _tilde
+    return result
+
+
+def render_script(plan: Plan, site_templates: str | None = None) -> str:
+    """The batch script, with the generation's token still in it."""
+    templates, name = _opened(site_templates)
+    with _mistakes_named(name, site_templates):
+        return templates.get_template(name).render(_values(plan))
+
+
+def render_shell(plan: Plan, site_templates: str | None = None) -> str:
+    """The script of an interactive shell: the batch script's blocks `setup` and `environment`, then a shell."""
+    templates, name = _opened(site_templates)
+    with _mistakes_named(name, site_templates):
+        values = _values(plan)
+        blocks = {block: _block(templates, name, block, values) for block in ("setup", "environment")}
+        own = {"folder": folder_of(plan), "container": container_of(plan), "values": values_of(plan)}
+        return templates.get_template(SHELL).render(values, **blocks, **own)
+
+
+def _block(templates: jinja2.Environment, name: str, block: str, values: Mapping[str, Any]) -> Safe:
+    """One block of a job's template: the site's where it has one, with ours as its `super()`."""
+    chain = [templates.get_template(each) for each in dict.fromkeys([name, SCRIPT])]
+    context = chain[0].new_context(dict(values))
+    found = [template.blocks[block] for template in chain if block in template.blocks]
+    context.blocks[block] = found
+    return Safe("".join(found[0](context)).strip("\n"))
+
+
+def _opened(site_templates: str | None) -> tuple[jinja2.Environment, str]:
+    """The templates and the name of the job's script among them. Raises `RankzeroError`."""
+    name = SITE_SCRIPT if site_templates else SCRIPT
+    if site_templates and not os.path.isfile(os.path.join(site_templates, SITE_SCRIPT)):
+        raise RankzeroError(
+            f"launch_cluster.templates: there is no {SITE_SCRIPT} in {site_templates} on the controller; write one "
+            f"that extends {SCRIPT}, or leave the setting out"
+        )
+    return environment(site_templates), name
+
+
+def _values(plan: Plan) -> dict[str, Any]:
+    code = plan.ref("code")
+    return {
+        "plan": plan,
+        "key": short_key(plan.key),
+        "code_dir": code.path if code else "",
+        "environment_dir": plan.environment_dir,
+    }
+
+
+@contextlib.contextmanager
+def _mistakes_named(name: str, site_templates: str | None) -> Iterator[None]:
+    """A template's own mistakes as errors that a person can act on."""
+    try:
+        yield
+    except jinja2.TemplateError as error:
+        where = f" line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        raise RankzeroError(f"template {name}{where} of {site_templates or 'the collection'}: {error}") from error

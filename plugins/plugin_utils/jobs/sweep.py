@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A job with a section `sweep` -> everything that is shipped for its array. The controller's half of `job_sweep`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sweep import Sweep
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, with_absolute_paths
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+
+# What an element's launch.json has for itself, or what would fill a folder a thousand times over.
+_OWN = ("key", "spec", "origins", "variables")
+
+
+@dataclass(frozen=True)
+class PreparedSweep:
+    """A sweep, rendered. `first`: its first element as an ordinary launch; `arguments`: what the module needs."""
+
+    first: Prepared
+    arguments: dict[str, Any]
+    lines: list[str]
+
+
+def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) -> PreparedSweep:
+    """`prepared(job, container_places=...)` plans and renders one launch, as for module `job`."""
+    spec = job.spec
+    found = array.specs(spec, job.merged, job.settings.fabrics)
+    places = array.container_places(state_root, spec.name, [one for _point, _merged, one in found])
+    _point, merged, one = found[0]
+    first = prepared(replace(job, spec=one, merged=merged), container_places=places)
+    elements, notes = array.elements(spec, found, first.plan_of)
+    plan = array.array_plan(spec, elements, state_root)
+    script = render_script(plan, job.settings.templates and os.path.abspath(job.settings.templates))
+    manifest = json.loads(first.files["launch.json"])
+    data = with_absolute_paths(job.merged.data, job)
+    rest = {name: text for name, text in first.files.items() if name not in ("launch.json", "contract.json")}
+    request = {
+        **first.arguments,
+        "name": plan.name,
+        "key": plan.key,
+        "token": plan.token,
+        "runs_dir": plan.runs_dir(),
+        "job_name": f"{plan.name}.{short_key(plan.key)}.{plan.token}",
+        "files": {**rest, "job.sbatch": script},
+        "checkpoint_dir": None,
+    }
+    sweep = spec.sweep or Sweep()
+    arguments = {
+        "array": request,
+        "elements": [
+            {
+                "number": element.number,
+                "key": element.plan.key,
+                "point": dict(element.point),
+                "line": line,
+                "checkpoint_dir": element.plan.spec.checkpoint.dir
+                and os.path.normpath(element.plan.spec.checkpoint.dir),
+            }
+            for element, line in zip(elements, array.lines(elements))
+        ],
+        "tasks_token": array.tasks_token(plan.key),
+        "spec": data,
+        # What the array's script names must be known to belong to each of its elements (store_prune).
+        "manifest": {
+            **{name: value for name, value in manifest.items() if name not in _OWN},
+            "runtime": plan.runtime_dir,
+        },
+        "contract": first.files["contract.json"],
+        "record": {
+            "rankzero_launch": 1,
+            "name": plan.name,
+            "key": plan.key,
+            "spec": data,
+            "artifact": spec.artifact.path if spec.artifact else None,
+            "metric": sweep.metric,
+            "goal": sweep.goal,
+            "elements": [
+                {"number": element.number, "key": element.plan.key, "parameters": dict(element.point)}
+                for element in elements
+            ],
+        },
+        "parallel": sweep.parallel,
+    }
+    return PreparedSweep(first, arguments, _lines(sweep, first, plan, len(elements), notes))
+
+
+def _lines(sweep: Sweep, first: Prepared, plan: Plan, count: int, notes: list[str]) -> list[str]:
+    """The plan in a few lines: that of the job, and what is varied."""
+    names = ", ".join(sweep.parameters or (sweep.points[0] if sweep.points else ()))
+    at_once = f", at most {sweep.parallel} at once" if sweep.parallel else ""
+    best = f"; best by {sweep.goal} {sweep.metric}" if sweep.metric else ""
+    own = len(summary(first.plan))
+    return [
+        *summary(plan),
+        f"sweep of {count} launches by {sweep.method} over {names}{at_once}{best}",
+        *first.lines[own:],
+        *notes,
+    ]

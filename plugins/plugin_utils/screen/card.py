@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The result card: what became of a launch, in a few lines for people. Pure but for reading fetched logs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
+
+TAIL_LINES = 8
+VALUES_SHOWN = 12
+# A line that ends a Python traceback: the exception's own words.
+_EXCEPTION = re.compile(
+    r"^(?:\[[^\]]*\]:?\s*)?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)|Killed|Segmentation fault)\b"
+)
+
+
+def shown_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return printable(value, 24)
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    if result.get("success"):
+        return "succeeded"
+    return "failed" if result.get("completed") else "not finished"
+
+
+def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str, Any]) -> list[str]:
+    """The lines of the card from what the role's tasks returned."""
+    nodes = result.get("nodes") or []
+    job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
+    attempt = result.get("attempt")
+    rows: list[tuple[str, str]] = [
+        ("job", job + (f", attempt {attempt}" if attempt else "") + f", {result.get('state') or 'state unknown'}"),
+        ("nodes", f"{len(nodes)}: {' '.join(nodes)}" if isinstance(nodes, list) else str(nodes)),
+        ("wall time", duration(result.get("wall_time"))),
+    ]
+    unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
+    rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
+    if logs.get("dest"):
+        rows += evidence(str(logs["dest"]))
+    artifact = result.get("artifact") or {}
+    if artifact:
+        values = list((artifact.get("values") or {}).items())
+        shown = [f"{printable(name, 40)} {shown_value(value)}" for name, value in values[:VALUES_SHOWN]]
+        path = os.path.relpath(str(artifact.get("path")), str(launch.get("run_dir")))
+        rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))
+        rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
+    if result.get("message") or result.get("msg"):
+        rows.append(("verdict", str(result.get("message") or result.get("msg"))))
+    rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
+    if logs.get("dest"):
+        rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))
+    explained = launch.get("explain") or []
+    rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
+    lines = [f"{launch.get('name')} {verdict(result)}"]
+    lines += [f"  {title:<10}{text}" for title, text in rows if text]
+    return [printable(line) for line in lines]
+
+
+def last_words(logs_dir: str) -> list[str]:
+    """The end of the log that most likely says why: the lowest rank with an exception, else the job's own log."""
+    candidates = list(rank_logs(logs_dir).values())
+    for path in candidates:
+        tail = _tail(path)
+        for index in range(len(tail) - 1, -1, -1):
+            if _EXCEPTION.match(tail[index]):
+                return _titled(path, logs_dir, tail[max(0, index - TAIL_LINES + 1) : index + 1])
+    others = [path for name in ("step.log",) for path in _named(logs_dir, name)] + _named(logs_dir, "job.")
+    for path in others + candidates:
+        tail = [line for line in _tail(path) if line.strip()]
+        if tail:
+            return _titled(path, logs_dir, tail[-TAIL_LINES:])
+    return []
+
+
+def _titled(path: str, logs_dir: str, lines: Sequence[str]) -> list[str]:
+    return [f"from {os.path.relpath(path, logs_dir)}:", *(f"  {printable(line)}" for line in lines)]
+
+
+def _named(logs_dir: str, start: str) -> list[str]:
+    folders = [*attempts(logs_dir)[:1], logs_dir] if os.path.isdir(logs_dir) else []
+    return [
+        os.path.join(folder, name)
+        for folder in folders
+        for name in sorted(os.listdir(folder))
+        if name.startswith(start)
+    ]
+
+
+def _tail(path: str, size: int = 32768) -> list[str]:
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - size))
+            return stream.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way to the screen. Whatever a plugin shows passes here, so nothing that a file holds reaches a terminal raw.
+
+A repository test sees to it that nobody else has Ansible's own display, and that every action is an `Action`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import (
+    printable,
+    printable_lines,
+    printable_result,
+)
+
+# What stands before a further line of one message: it cannot be taken for a line of ours, which begin with a host.
+_FURTHER = "\n    "
+
+
+class Screen:
+    """Ansible's display, with all that it shows made printable."""
+
+    def __init__(self, ansible: Display) -> None:
+        self._ansible = ansible
+
+    def display(self, text: str, color: str | None = None) -> None:
+        """A line, or a message of some."""
+        self._ansible.display(printable_lines(text).replace("\n", _FURTHER), color=color)
+
+    def warning(self, text: str) -> None:
+        self._ansible.warning(printable_lines(text))
+
+    def progress(self, text: str) -> None:
+        """Write at the beginning of the terminal's current line and do not end it. Blanks at its end wipe what was
+        there."""
+        shown = printable(text)
+        self._ansible.display("\r" + shown + " " * (len(text) - len(text.rstrip())), newline=False)
+
+
+display = Screen(Display())
+
+
+class Action(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
+    """An action of ours: the texts of its result may be printed, as Ansible and the playbooks do."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "run" in cls.__dict__:
+            cls.run = _printing(cls.__dict__["run"])
+
+
+def _printing(run: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    @functools.wraps(run)
+    def wrapped(*arguments: Any, **options: Any) -> dict[str, Any]:
+        return printable_result(run(*arguments, **options))
+
+    return wrapped

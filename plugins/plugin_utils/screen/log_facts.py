@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the fetched logs of the newest attempt say of a run, whoever won or lost: ranks, network, losses (R6, R7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+
+LOSSES_SHOWN = 5
+
+
+def attempts(logs_dir: str) -> list[str]:
+    """The folders of the attempts, the newest first."""
+    names = [name for name in os.listdir(logs_dir) if name.isdigit()] if os.path.isdir(logs_dir) else []
+    return [os.path.join(logs_dir, name) for name in sorted(names, key=int, reverse=True)]
+
+
+def rank_logs(logs_dir: str) -> dict[int, str]:
+    """Rank -> path of its log in the newest attempt, in the order of ranks, whatever the style of names."""
+    found = {}
+    for folder in attempts(logs_dir)[:1]:
+        for name in os.listdir(folder):
+            rank = rank_of(name)
+            if rank is not None:
+                found[rank] = os.path.join(folder, name)
+    return dict(sorted(found.items()))
+
+
+def evidence(logs_dir: str) -> list[tuple[str, str]]:
+    """Rows for the card; what the logs do not tell is no row. An empty title goes on with the row above."""
+    ends = {rank: checklist.read_ends(path) for rank, path in rank_logs(logs_dir).items()}
+    heads = {rank: log.head for rank, log in ends.items()}
+    said, silent = checklist.started(heads)
+    rows = [("ranks", checklist.ranks_in_words(said, silent))] if said else []
+    chosen = checklist.networks(heads)
+    rows += [("network", checklist.network_in_words(chosen))] if chosen else []
+    return rows + _losses({rank: log.tail for rank, log in ends.items()})
+
+
+def _losses(tails: Mapping[int, str]) -> list[tuple[str, str]]:
+    """The last losses of the rank that prints the most of them: rank 0 in most frameworks, the last one in some."""
+    best: list[str] = []
+    for tail in tails.values():
+        lines = [line for line in tail.splitlines() if (found := parse_metrics(line)) and found.loss is not None]
+        if len(lines) > len(best):
+            best = lines
+    shown = [printable(line.strip(), 120) for line in best[-LOSSES_SHOWN:]]
+    return [("" if index else "losses", line) for index, line in enumerate(shown)]

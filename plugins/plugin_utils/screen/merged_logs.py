@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The logs of all ranks as one, by time, each line with the name of its rank before it; and new lines as they come."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts
+
+MERGED = "merged.log"
+# A line longer than this is cut into several: a binary dump may hold no end of line at all.
+LONGEST = 65536
+# Of each log that is there when following begins so many lines are shown.
+LAST_LINES = 5
+LAST_BYTES = 16 * 1024
+
+
+def title(path: str) -> str:
+    """What stands before a line: `rank 3`, `job`, or the file's own name."""
+    rank = rank_of(path)
+    if rank is not None:
+        return f"rank {rank}"
+    name = os.path.basename(path)
+    return "job" if name.startswith("job.") else name.removesuffix(".log")
+
+
+def newest_logs(logs_dir: str) -> list[str]:
+    """The logs of the newest attempt and those of the batch script, ranks in their order."""
+    found = []
+    for folder in [*attempts(logs_dir)[:1], logs_dir]:
+        if os.path.isdir(folder):
+            found += [os.path.join(folder, name) for name in os.listdir(folder) if not name.startswith(".")]
+    files = [path for path in found if os.path.isfile(path)]
+
+    def order(path: str) -> tuple[int, str]:
+        rank = rank_of(path)
+        return (-1 if rank is None else rank, path)
+
+    return sorted(files, key=order)
+
+
+def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
+    """(time, place of the file, number, line) of every line; a time never goes back, and is 0 before the first."""
+    moment = 0.0
+    with open(path, "rb") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b"")):
+            stated = time_of(line[:200].decode("utf-8", "replace"))
+            if stated is not None:
+                moment = max(moment, stated)
+            yield moment, place, number, line
+
+
+def merge(logs_dir: str) -> str:
+    """Write all lines of the newest attempt into one file beside `logs_dir`, by the times that they state. Its path."""
+    paths = newest_logs(logs_dir)
+    titles = [title(path) for path in paths]
+    width = max(map(len, titles), default=0)
+    target = os.path.join(os.path.dirname(logs_dir), MERGED)
+    with open(target + ".tmp", "wb") as stream:
+        for _moment, place, _number, line in heapq.merge(*(_timed(path, at) for at, path in enumerate(paths))):
+            stream.write(titles[place].ljust(width).encode() + b" | " + line.rstrip(b"\r\n") + b"\n")
+    os.replace(target + ".tmp", target)
+    return target
+
+
+class Tail:
+    """New lines of the files below a folder, as they arrive there."""
+
+    def __init__(self, logs_dir: str) -> None:
+        self._dir = logs_dir
+        self._seen: dict[str, int] = {}
+        self._torn: dict[str, bytes] = {}
+
+    def begin(self) -> list[str]:
+        """The last lines of what is here already. What arrives from now on is new."""
+        lines = []
+        for path in newest_logs(self._dir):
+            size = os.path.getsize(path)
+            with open(path, "rb") as stream:
+                stream.seek(max(0, size - LAST_BYTES))
+                last = stream.read().splitlines()[-LAST_LINES:]
+            self._seen[path] = size
+            lines += [self._shown(path, line) for line in last]
+        return lines
+
+    def news(self, restarted: Mapping[str, bool]) -> list[str]:
+        """The whole lines that arrived in the files of `restarted` (path below the folder -> it was fetched anew),
+        those of all files by the times that they state.
+        """
+        timed = []
+        for place, (name, again) in enumerate(sorted(restarted.items())):
+            path = os.path.join(self._dir, *name.split("/"))
+            if again:
+                self._seen.pop(path, None)
+            with open(path, "rb") as stream:
+                stream.seek(self._seen.get(path, 0))
+                data = self._torn.pop(path, b"") + stream.read()
+                self._seen[path] = stream.tell()
+            *lines, torn = data.split(b"\n")
+            if torn:
+                self._torn[path] = torn[-LONGEST:]
+            moment = 0.0
+            for number, line in enumerate(lines):
+                moment = max(moment, time_of(line[:200].decode("utf-8", "replace")) or 0.0)
+                timed.append((moment, place, number, self._shown(path, line)))
+        return [line for *_order, line in sorted(timed)]
+
+    def rest(self) -> list[str]:
+        """Lines that were never ended."""
+        return [self._shown(path, torn) for path, torn in sorted(self._torn.items())]
+
+    def _shown(self, path: str, line: bytes) -> str:
+        return f"{title(path)} | {printable(line.decode('utf-8', 'replace'), 400)}"

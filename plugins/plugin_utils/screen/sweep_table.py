@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The results of a sweep: a table for the screen, CSV and JSON for everything else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import shown_value
+
+# A screen is for the best ones and for what went wrong; the files have all.
+MOST_ROWS = 40
+_FIXED = ("standing", "metric", "job_id", "generation", "wall_time", "message", "run_dir", "key")
+
+
+def names_of(rows: Sequence[Mapping[str, Any]], where: str) -> list[str]:
+    """The names that any row has under `where` (parameters or values), in the order of their appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row[where]))
+
+
+def ordered(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows as people look at them: by metric, the best first; then the others by number."""
+    rows = result["elements"]
+    sign = 1 if result.get("goal") == "min" else -1
+    measured = sorted((row for row in rows if row["metric"] is not None), key=lambda row: sign * row["metric"])
+    return measured + [row for row in rows if row["metric"] is None]
+
+
+def screen(result: Mapping[str, Any]) -> list[str]:
+    """Aligned lines: the elements, how many of each kind, the best one."""
+    rows = ordered(result)
+    parameters, metric = names_of(rows, "parameters"), result.get("metric")
+    left = len(rows) - MOST_ROWS
+    if left > 0:
+        # Whatever failed is shown besides the best.
+        bad = [row for row in rows if row["standing"] == "failed"][: MOST_ROWS // 2]
+        rows = [row for row in rows if row not in bad][: MOST_ROWS - len(bad)] + bad
+    head = ["", *parameters, *([metric] if metric else []), "", "job", "took"]
+    table = [head]
+    for row in rows:
+        state = (row["state"] or "").lower() if row["standing"] == "active" else row["standing"]
+        table.append(
+            [
+                str(row["number"]),
+                *(_cell(row["parameters"].get(name, "")) for name in parameters),
+                *([("" if row["metric"] is None else shown_value(row["metric"]))] if metric else []),
+                state or row["standing"],
+                str(row["job_id"] or ""),
+                "" if row["wall_time"] is None else duration(row["wall_time"]),
+            ]
+        )
+    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table]
+    if left > 0:
+        lines.append(f"({left} more in the files)")
+    for row in [row for row in rows if row["standing"] == "failed"][:5]:
+        lines.append(f"{row['number']} failed: {row['message']}")
+    lines.append(f"{result['name']}: {tally(result)}")
+    return [printable(line) for line in lines]
+
+
+def tally(result: Mapping[str, Any]) -> str:
+    """How many elements stand where, and the best one so far, on one line."""
+    counts = result["counts"]
+    order = ("succeeded", "active", "failed", "unknown", "missing")
+    said = ", ".join(f"{counts[name]} {name}" for name in order if counts.get(name))
+    best = result.get("best")
+    if best:
+        values = ", ".join(f"{name}={_cell(value)}" for name, value in best["parameters"].items())
+        said += f"; best {result['metric']} {shown_value(best['metric'])} by element {best['number']} ({values})"
+    return said
+
+
+def _cell(value: str) -> str:
+    return printable(value, 24)
+
+
+def as_csv(result: Mapping[str, Any]) -> str:
+    """One line an element. A parameter and a value of the artifact may have one name: the latter gets a prefix."""
+    rows = result["elements"]
+    parameters, values = names_of(rows, "parameters"), names_of(rows, "values")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    taken = {"number", *parameters, *_FIXED}
+    writer.writerow(
+        ["number", *parameters, *_FIXED, *(f"artifact.{name}" if name in taken else name for name in values)]
+    )
+    for row in rows:
+        cells = [row["number"], *(row["parameters"].get(name, "") for name in parameters)]
+        cells += ["" if row[name] is None else row[name] for name in _FIXED]
+        writer.writerow([*cells, *(row["values"].get(name, "") for name in values)])
+    return out.getvalue()
+
+
+def write(result: Mapping[str, Any], dest: str) -> dict[str, str]:
+    """results.csv and results.json in DEST/<name>/sweep-<key>/; their paths."""
+    folder = os.path.join(dest, str(result["name"]), f"sweep-{str(result['key'])[:16]}")
+    os.makedirs(folder, exist_ok=True)
+    shown = {
+        name: result[name] for name in ("name", "key", "sweep_dir", "metric", "goal", "counts", "best", "elements")
+    }
+    files = {}
+    for kind, text in (("csv", as_csv(result)), ("json", json.dumps(shown, indent=1) + "\n")):
+        path = os.path.join(folder, f"results.{kind}")
+        with open(f"{path}.{os.getpid()}.tmp", "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        os.replace(stream.name, path)
+        files[kind] = path
+    return files

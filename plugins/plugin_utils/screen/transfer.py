@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the screen shows while bytes move: lines with the host, a bar where one host has a terminal to itself."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
+
+#: Seconds between two lines.
+PACE = 5.0
+# Workers of newer cores have no terminal. This line runs in the process that has one.
+AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
+WIDTH = shutil.get_terminal_size().columns
+
+
+def screen(host: str, subject: str, alone: bool) -> Progress:
+    """`alone`: no other host writes lines between."""
+    made = Progress(
+        display.display,
+        host,
+        time.monotonic,
+        pace=1.0 if alone and AT_TERMINAL else PACE,
+        bar=display.progress if alone and AT_TERMINAL else None,
+        width=WIDTH,
+    )
+    made.subject = subject
+    return made
+
+
+def event(known: Mapping[str, Any]) -> Event:
+    """What a meter knows (dataset/meter.py), in words."""
+    size, there = int(known["size"]), int(known["bytes"])
+    text = [str(known["phase"])]
+    if size:
+        text.append(f"{amount(there)} of {amount(size)}")
+    elif there:
+        text.append(amount(there))
+    if known["seconds"] > 1 and known["done"]:
+        rate = known["done"] / known["seconds"]
+        text.append(f"{amount(rate)}/s")
+        if size > there:
+            text.append(f"{duration((size - there) / rate)} left")
+    if known["files"] > 1:
+        text.append(f"{known['files_done']} of {known['files']} files")
+    return Event("metrics", ", ".join(text).replace(", ", " ", 1), min(1.0, there / size) if size else None)
+
+
+def amount(size: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB" if size < 1000 else f"{size / 1000:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

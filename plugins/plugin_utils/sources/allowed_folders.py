@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folders of the controller that files may leave it from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git import MARKER, find
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Real paths of folders; None is every folder."""
+
+    folders: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, given: Sequence[str] | None, cwd: str) -> Roots:
+        """Those that a setting names; relative ones start at `cwd`."""
+        if given is None:
+            return cls()
+        return cls(tuple(os.path.realpath(os.path.join(cwd, os.path.expanduser(path))) for path in given))
+
+    def problem(self, option: str, path: str) -> str | None:
+        """Why a file or folder may not leave; links count as what they lead to, and what is git's own never leaves."""
+        if self.folders is None:
+            return None
+        real = os.path.realpath(path)
+        inside = [os.path.relpath(real, folder) for folder in self.folders if _holds(folder, real)]
+        if inside and not any(MARKER in place.split(os.sep) for place in inside):
+            return None
+        leads = f"{path} (which is {real})" if real != os.path.normpath(path) else path
+        if inside:
+            return f"{option}: {leads} is git's own, which may hold the credentials of this checkout. Name another file"
+        return (
+            f"{option}: {leads} lies outside of the folders that files may leave this controller from: "
+            f"{', '.join(self.folders) or '(none)'}. Move it there, or add its folder to launch_cluster.code_roots"
+        )
+
+    def check(self, option: str, path: str) -> None:
+        """Raises RankzeroError for what may not leave."""
+        problem = self.problem(option, path)
+        if problem:
+            raise RankzeroError(f"{problem}.")
+
+
+ANYWHERE = Roots()
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def repository_root(folder: str, cwd: str) -> str:
+    """What a folder of job files may take files from where nobody says so: its git work tree; without git the folder
+    where the command was given, if it holds that folder, else the folder itself. Never all of / or of a home.
+    """
+    real = os.path.realpath(os.path.join(cwd, os.path.expanduser(folder)))
+    here = os.path.realpath(cwd)
+    tree = find(real)
+    candidates = [tree.top] if tree else []
+    candidates += [here] if _holds(here, real) else []
+    too_wide = {os.sep, os.path.realpath(os.path.expanduser("~"))}
+    return next((place for place in candidates if place not in too_wide), real)

@@ -1,0 +1,225 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The code of a job, as it lies on the controller: which files belong to it, their digest, and where git stands.
+
+Inside a git work tree the snapshot holds what git tracks *as it lies in the work tree* (uncommitted changes included)
+and new files that git does not ignore; elsewhere it holds every file but the usual debris. A subfolder of a repository
+is a snapshot of that subfolder alone. The digest is that of the files (`store/tree.py`), so that a commit which
+changes nothing in the folder launches nothing anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import tarfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_entry, walk
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Beneath, Listing, listing
+
+# What tools leave behind, and what our own runs write: never part of a program. Tracked files are exempt, because a
+# person decided to track them.
+DEBRIS = (
+    ".git",
+    ".hg/",
+    ".svn/",
+    "__pycache__/",
+    "*.pyc",
+    ".venv/",
+    "venv/",
+    ".tox/",
+    ".nox/",
+    ".mypy_cache/",
+    ".ruff_cache/",
+    ".pytest_cache/",
+    ".hypothesis/",
+    ".ipynb_checkpoints/",
+    "node_modules/",
+    "*.egg-info/",
+    ".DS_Store",
+    "*.swp",
+    "*.retry",
+    ".ansible/",
+    "/runs/",
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What `take` saw. `commit`, `branch` and `diff_digest` are None outside git; `changed` lists uncommitted paths."""
+
+    src: str
+    digest: str
+    files: tuple[Entry, ...]
+    commit: str | None = None
+    branch: str | None = None
+    changed: tuple[str, ...] = ()
+    diff_digest: str | None = None
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the tree differs from the commit."""
+        return bool(self.changed)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(entry.size for entry in self.files)
+
+    def facts(self) -> dict[str, object]:
+        """What a record of the launch keeps about the code."""
+        return {
+            "src": self.src,
+            "digest": self.digest,
+            "files": len(self.files),
+            "bytes": self.size,
+            "commit": self.commit,
+            "branch": self.branch,
+            "dirty": self.dirty,
+            "changed": list(self.changed),
+            "diff_digest": self.diff_digest,
+        }
+
+
+def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
+    """Look at the folder `src`, without the paths that match `exclude` (patterns as in .gitignore, without `!`).
+
+    Raises RankzeroError when `src` is no folder, holds no file, or a pattern is wrong.
+    """
+    root = os.path.abspath(os.path.expanduser(src))
+    if not os.path.isdir(root):
+        raise RankzeroError(f"code.src: {src!r} is not a folder on the controller ({root}). Name the program's folder.")
+    unwanted = matcher(exclude)
+    debris = matcher(DEBRIS)
+    known = listing(root)
+    if known is None or not (known.tracked or known.untracked):  # git ignores the folder as a whole: so do we git
+        known = Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
+    kept = [path for path in known.tracked if not unwanted(path)]
+    kept += [path for path in known.untracked if not unwanted(path) and not debris(path)]
+    entries = sorted(_read(root, kept), key=lambda entry: os.fsencode(entry.path))
+    if not entries:
+        raise RankzeroError(
+            f"code.src: the folder {root} holds no file to ship. "
+            "Check that code.src names the program's folder and that code.exclude leaves something."
+        )
+    new = set(known.untracked)
+    changed = sorted(path for path in known.changed if not unwanted(path) and not (path in new and debris(path)))
+    return Snapshot(
+        src=root,
+        digest=digest(entries),
+        files=tuple(entries),
+        commit=known.commit,
+        branch=known.branch,
+        changed=tuple(changed),
+        diff_digest=_diff_digest(changed, entries) if known.commit is not None and changed else None,
+    )
+
+
+def pack(snapshot: Snapshot, target: BinaryIO) -> None:
+    """Write the snapshot's files as a tar.gz that is the same bytes for the same tree. Raises OSError.
+
+    A file that changed since `take` is packed as it is now: the cluster compares the digest and refuses.
+    """
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=target, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for entry in snapshot.files:
+            info = tarfile.TarInfo(entry.path)
+            if entry.kind == "l":
+                info.type = tarfile.SYMTYPE
+                info.linkname = os.readlink(os.path.join(snapshot.src, entry.path))
+                archive.addfile(info)
+                continue
+            info.mode = 0o755 if entry.kind == "x" else 0o644
+            with open(os.path.join(snapshot.src, entry.path), "rb") as stream:
+                info.size = os.fstat(stream.fileno()).st_size
+                archive.addfile(info, stream)
+
+
+def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """A test for relative paths, from patterns as in .gitignore.
+
+    A pattern without `/` matches a name at any depth, one with `/` counts from the folder itself; a trailing `/` means
+    folders only; `*` and `?` stay within a name, `**` crosses. What lies below a matching folder matches.
+    Raises RankzeroError for an empty pattern and for a negated one, which would need an order to mean anything.
+    """
+    sources = []
+    for pattern in patterns:
+        if not pattern.strip("/ ") or pattern.startswith("!"):
+            raise RankzeroError(
+                f"code.exclude: {pattern!r} is not a usable pattern. "
+                "Write patterns as in .gitignore (`*.log`, `/data/`, `docs/**/*.png`), without `!`."
+            )
+        sources.append(_translate(pattern))
+    if not sources:
+        return lambda path: False
+    expression = re.compile("|".join(sources), re.DOTALL)
+    return lambda path: expression.match(path) is not None
+
+
+def _translate(pattern: str) -> str:
+    folder_only = pattern.endswith("/")
+    body = pattern.rstrip("/")
+    anchored = "/" in body
+    body = body.lstrip("/")
+    parts = []
+    for part in re.split(r"(\*\*/|/\*\*$|\*|\?|\[[^\]]+\])", body):
+        if part == "**/":
+            parts.append("(?:.*/)?")
+        elif part == "/**":
+            parts.append("/.*")
+        elif part == "*":
+            parts.append("[^/]*")
+        elif part == "?":
+            parts.append("[^/]")
+        elif part.startswith("[") and part.endswith("]") and len(part) > 2:
+            inside = part[1:-1].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append("[^" + inside[1:] + "]" if inside[0] == "!" else "[" + inside + "]")
+        else:
+            parts.append(re.escape(part))
+    end = "/" if folder_only else r"(?:/|\Z)"
+    return ("" if anchored else r"(?:.*/)?") + "".join(parts) + end
+
+
+def _read(root: str, paths: Iterable[str]) -> Iterable[Entry]:
+    beneath = Beneath(root)
+    for path in dict.fromkeys(paths):
+        if not beneath(path):
+            continue  # tracked in a folder that has become a link: to git, too, the file is gone
+        try:
+            entry = read_entry(root, path)
+        except FileNotFoundError:
+            continue  # tracked, and deleted in the work tree: `changed` says so
+        except OSError as error:
+            raise RankzeroError(
+                f"code.src: {os.path.join(root, path)} cannot be read ({error.strerror}). "
+                "Make it readable or add it to code.exclude."
+            ) from error
+        if entry is not None:
+            yield entry
+
+
+def _plain_files(root: str, unwanted: Callable[[str], bool]) -> Iterable[str]:
+    try:
+        yield from (path for path in walk(root, skip=lambda folder: unwanted(folder + "/")) if not unwanted(path))
+    except OSError as error:
+        raise RankzeroError(f"code.src: {error.filename} cannot be read ({error.strerror}).") from error
+
+
+def _diff_digest(changed: Iterable[str], entries: Iterable[Entry]) -> str:
+    """One digest for the uncommitted state: the changed paths with the content that they have now."""
+    present = {entry.path: entry for entry in entries}
+    total = hashlib.sha256()
+    for path in changed:
+        entry = present.get(path)
+        state = f"{entry.kind} {entry.sha256}" if entry else "deleted"
+        total.update(os.fsencode(path) + b"\0" + state.encode("ascii") + b"\0")
+    return total.hexdigest()

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of a measured choice on the controller: written, or left alone where it is somebody's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
+
+
+def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> dict[str, Any]:
+    """dest, changed, diff, and `backup` where a file that was not ours gave way. `pretend` writes nothing.
+
+    Raises RankzeroError where such a file is to stay, or nothing can be written.
+    """
+    result: dict[str, Any] = {"dest": dest}
+    try:
+        before = _read(dest)
+        if before and not is_ours(before) and before != text:
+            if not overwrite:
+                raise RankzeroError(
+                    f"dest: {dest} was written, or changed, by somebody else and stays as it is; move what you keep to "
+                    "another file of the same folder, or replace it with overwrite: true (-e fabric_overwrite=true), "
+                    "which keeps a backup"
+                )
+            result["backup"] = f"{dest}.{time.strftime('%Y%m%dT%H%M%S')}~"
+        result["changed"] = before != text
+        result["diff"] = {"before_header": dest, "after_header": dest, "before": before, "after": text}
+        if result["changed"] and not pretend:
+            os.makedirs(os.path.dirname(dest), exist_ok=True)
+            if "backup" in result:
+                shutil.copy2(dest, result["backup"])
+            temporary = f"{dest}.{os.getpid()}.tmp"
+            with open(temporary, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(temporary, dest)
+    except OSError as error:
+        raise RankzeroError(f"dest: {dest} cannot be written: {error.strerror or error}") from error
+    return result
+
+
+def _read(path: str) -> str:
+    """A file's text; "" where there is none."""
+    try:
+        return named_text(path, "dest", errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,119 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller has of a repository of the hub: a folder, an archive, or what it downloads itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of, unzip
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, selected
+
+# Whoever made the archive may have put anything into it; a repository of the hub is files.
+_FILES = extraction.Rules(links="skip", special="skip")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Files of `folder` that are to travel; `commit` is None for what is no commit of the hub."""
+
+    folder: str
+    files: tuple[File, ...]
+    said: str
+    commit: str | None = None
+
+    def request(self) -> dict[str, Any]:
+        """What the host needs to know of it."""
+        files = [[file.path, file.sha256, file.size] for file in self.files]
+        return {"files": files, "said": self.said, "commit": self.commit}
+
+
+@contextlib.contextmanager
+def opened(src: str, include: Sequence[str], exclude: Sequence[str]) -> Iterator[Found]:
+    """The selected files of a folder or an archive (tar in any packing, zip). Raises RankzeroError."""
+    path = os.path.abspath(os.path.expanduser(src))
+    with contextlib.ExitStack() as stack:
+        folder = path
+        if not os.path.isdir(path):
+            folder = _single(_unpacked(path, stack.enter_context(tempfile.TemporaryDirectory(prefix="rankzero-"))))
+        files = {file.path: file for file in read_folder(folder)}
+        chosen = tuple(files[name] for name in selected(sorted(files), include, exclude))
+        if not chosen:
+            raise RankzeroError(f"src: {path} has no file that include and exclude leave")
+        yield Found(folder, chosen, path)
+
+
+def _unpacked(archive: str, folder: str) -> str:
+    if not os.path.exists(archive):
+        raise RankzeroError(
+            f"src: {archive} is not there; expected a folder or an archive (tar, zip) on the controller"
+        )
+    try:
+        with said_of(f"src: {archive}", "Bring it again."):
+            if zipfile.is_zipfile(archive):
+                unzip(archive, folder)
+            elif tarfile.is_tarfile(archive):
+                extraction.untar(archive, folder, _FILES)
+            else:
+                raise RankzeroError(f"src: {archive} is neither a folder nor an archive (tar, zip)")
+    except OSError as error:
+        raise RankzeroError(f"src: {archive} cannot be unpacked: {error}") from error
+    return folder
+
+
+def _single(folder: str) -> str:
+    """What an archive holds is often one folder with everything in it."""
+    names = os.listdir(folder)
+    inner = os.path.join(folder, names[0]) if len(names) == 1 else folder
+    return inner if os.path.isdir(inner) else folder
+
+
+def downloaded(options: dict[str, Any], needs: dict[str, Any]) -> Found:
+    """What the controller fetches from the hub, in a folder that a second run goes on with. Raises RankzeroError.
+
+    `needs`: the `commit` that is wanted; None for the one of the revision.
+    """
+    where = repository("", options["repo"], options["repo_type"], needs["commit"] or options["revision"])
+    hub = Hub(options["python"] or sys.executable, options["token_file"])
+    include, exclude = options["include"], options["exclude"]
+    commit = needs["commit"]
+    if commit is None:
+        commit, names = hub.look(where)
+        require_files(selected(names, include, exclude), options["require"], where.name)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.path.join(cache, "rankzero", "hub", where.folder, commit)
+    hub.download(where, commit, folder, include, exclude)
+    files = sorted(read_folder(folder), key=lambda file: file.path)
+    return Found(folder, tuple(files), "hub", commit)
+
+
+def forget(found: Found) -> None:
+    """Remove what was downloaded, once it has arrived."""
+    shutil.rmtree(found.folder, ignore_errors=True)
+
+
+def pack(found: Found, names: Iterable[str], archive: str) -> None:
+    """Those files as a tar; weights do not get smaller. Raises RankzeroError."""
+    wanted = set(names)
+    try:
+        with tarfile.open(archive, "w", dereference=True) as packed:
+            for file in found.files:
+                if file.path in wanted:
+                    packed.add(os.path.realpath(os.path.join(found.folder, file.path)), arcname=file.path)
+    except OSError as error:
+        raise RankzeroError(f"src: {error.filename or found.folder} cannot be packed: {error.strerror}") from error

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's part in a set of packages: it reads the project, and makes the set where the host cannot."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import make_elsewhere, wanted_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import own_uv
+
+
+def supply(producer: Producer, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring the set that the options of `uv_cache` describe to the host of the task; the task's result.
+
+    The host makes it where it reaches package sources, or takes what was carried there. Else it is made here for that
+    host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
+    """
+    given = dict(options)
+    text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)
+    tool = own_uv()
+    request: dict[str, Any] = {"pyproject": text.pyproject, "uv_lock": text.lock, "uv": tool.path if tool else None}
+    result = producer.call(**given, _request=request)
+    needs = result.pop("needs", None)
+    if not needs or result.get("failed"):
+        return result
+    if tool is None:
+        raise RankzeroError(
+            "uv_cache: the host reaches no package source, and the controller has no uv to fetch the packages with "
+            f"({needs['reason'].splitlines()[0]}). Install uv beside Ansible, or carry a set to the host (source)."
+        )
+    wanted = wanted_of(given, request)
+    _say(producer, f"{wanted.kind} {wanted.key[:12]}: the host reaches no package source; fetching the packages here")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs, tool.path)
+    result = producer.call(**given, _request={**request, "offer": offer})
+    if result.pop("needs", None) and not result.get("failed"):
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            archive = os.path.join(folder, f"{wanted.key}.tar")
+            with tarfile.open(archive, "w") as packed:
+                packed.add(offer["folder"], arcname=wanted.key)
+            _say(producer, f"sending {os.path.getsize(archive) / 1e6:.0f} MB")
+            sent = os.path.join(producer.send([archive]), os.path.basename(archive))
+        result = producer.call(**given, _request={**request, "sent": sent})
+        if result.pop("needs", None):
+            raise RankzeroError("uv_cache: the set was damaged on its way; run again.")
+    return result
+
+
+def _say(producer: Producer, text: str) -> None:
+    display.display(f"{producer.host()}: {text}")

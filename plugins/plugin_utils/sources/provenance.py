@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where code and specs come from: the repository, and uncommitted changes, refused or kept as a diff (`code.dirty`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import read_entry
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import (
+    SUBMODULE,
+    address,
+    committed_blobs,
+    contents,
+    head,
+    listing,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git import find, opened
+
+# The file of the run directory. The snapshot holds the files themselves; a longer diff is cut.
+DIFF_FILE = "code.diff"
+MOST_BYTES = 1_000_000
+_NAMED = 20
+# Bytes of a file that is shown, and of all of them.
+_LARGEST, _MOST_COPIED = 1_000_000, 16_000_000
+_TOO_LARGE = b"\0too large"
+_STYLE = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix")
+
+
+def refuse_changes(snapshot: Snapshot) -> None:
+    """Raises SpecError where the snapshot is not exactly a commit."""
+    if snapshot.commit is None:
+        raise SpecError(
+            [
+                (
+                    f"code.dirty: refuse, but {snapshot.src} is at no commit of a git work tree. Commit it, or set "
+                    "code.dirty to allow."
+                )
+            ]
+        )
+    if snapshot.changed:
+        count = len(snapshot.changed)
+        more = f" and {count - _NAMED} more" if count > _NAMED else ""
+        raise SpecError(
+            [
+                (
+                    f"code.dirty: refuse, and {count} {'file differs' if count == 1 else 'files differ'} in "
+                    f"{snapshot.src} from commit {snapshot.commit[:10]}: {', '.join(snapshot.changed[:_NAMED])}{more}. "
+                    "Commit or stash the changes, name what is no part of the program in code.exclude, or set "
+                    "code.dirty to allow."
+                )
+            ]
+        )
+
+
+def diff(snapshot: Snapshot) -> str:
+    """The uncommitted changes as text, submodules and new files included; "" where there are none or there is no git.
+
+    Bytes that are no UTF-8 are replaced: it is there to be read.
+    """
+    tree = find(snapshot.src)
+    if snapshot.commit is None or not snapshot.changed or tree is None:
+        return ""
+    with opened(tree) as git, tempfile.TemporaryDirectory(prefix="rankzero-") as work:
+        left_out = _both_sides(snapshot, work)
+        # Outside of any repository, and of nothing but copies.
+        total = git.ask(work, "diff", "--no-index", *_STYLE, "a", "b", allowed=(0, 1)) + left_out
+    if len(total) > MOST_BYTES:
+        total = total[:MOST_BYTES] + b"\n(cut here: the snapshot holds the files)\n"
+    return total.decode("utf-8", "replace")
+
+
+def _both_sides(snapshot: Snapshot, work: str) -> bytes:
+    """Write the changed files to `work`: as committed to a, as they are to b. Those that are too large are named."""
+    by_repository: dict[str, list[str]] = {}
+    for path in snapshot.changed:
+        by_repository.setdefault(_repository(snapshot.src, path), []).append(path)
+    for side in ("a", "b"):
+        os.mkdir(os.path.join(work, side))
+    left_out = b""
+    room = _MOST_COPIED
+    for inner, paths in sorted(by_repository.items()):
+        before = _committed(os.path.join(snapshot.src, inner), [path[len(inner) :] for path in paths])
+        for path in paths:
+            old, new = before.get(path[len(inner) :]), _present(snapshot.src, path)
+            room -= len(old or b"") + len(new or b"")
+            if room < 0 or _TOO_LARGE in (old, new):
+                left_out += b"(not shown for its size: " + os.fsencode(path) + b")\n"
+                continue
+            for side, content in (("a", old), ("b", new)):
+                if content is not None:
+                    _write(os.path.join(work, side, path), content)
+    return left_out
+
+
+def _committed(root: str, paths: list[str]) -> dict[str, bytes]:
+    """The content of those files in the commit; none of what is new, or of a repository without a commit."""
+    tree = find(root)
+    if tree is None:
+        return {}
+    with opened(tree) as git:
+        commit, _branch = head(git)
+        held = committed_blobs(git, os.path.realpath(root)) if commit else {}
+        blobs = {path: held[path][1] for path in paths if path in held and held[path][0] != SUBMODULE}
+        found = contents(git, blobs.values(), _LARGEST)
+    return {path: found.get(blob, _TOO_LARGE) for path, blob in blobs.items()}
+
+
+def _present(src: str, path: str) -> bytes | None:
+    """The content of a file of the work tree; None where it is gone, or is no file."""
+    full = os.path.join(src, path)
+    try:
+        if read_entry(src, path) is None:
+            return None
+        if os.path.islink(full):
+            return os.fsencode(os.readlink(full))
+        if os.path.getsize(full) > _LARGEST:
+            return _TOO_LARGE
+        with open(full, "rb") as stream:
+            return stream.read(_LARGEST)
+    except OSError:
+        return None
+
+
+def _write(path: str, content: bytes) -> None:
+    # A name that is a file on one side and a folder on the other cannot be both here.
+    with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(content)
+
+
+def _repository(src: str, path: str) -> str:
+    """The folder below `src`, with a slash, of the repository that tracks `path`; "" for that of `src` itself."""
+    folder = os.path.dirname(path)
+    while folder:
+        if os.path.lexists(os.path.join(src, folder, ".git")):
+            return f"{folder}/"
+        folder = os.path.dirname(folder)
+    return ""
+
+
+def repository(folder: str) -> dict[str, object]:
+    """Which git repository a folder is in: {"repository": address of origin, "commit", "branch", "dirty", "folder"}.
+
+    An address may hold a user and a token: they stay out. All null, and `dirty` false, where git knows nothing of it.
+    """
+    nothing: dict[str, object] = {
+        "repository": None,
+        "commit": None,
+        "branch": None,
+        "dirty": False,
+        "folder": None,
+    }
+    tree = find(folder) if os.path.isdir(folder) else None
+    known = listing(folder) if tree else None
+    if tree is None or known is None:
+        return nothing
+    return {
+        "repository": origin(folder),
+        "commit": known.commit,
+        "branch": known.branch,
+        "dirty": bool(known.changed),
+        "folder": os.path.relpath(os.path.realpath(folder), tree.top),
+    }
+
+
+def origin(folder: str) -> str | None:
+    """The address of the remote `origin` of the repository that a folder is in, without credentials."""
+    tree = find(folder)
+    if tree is None:
+        return None
+    with opened(tree) as git:
+        return _public(address(git)) or None
+
+
+def _public(address: str) -> str:
+    """A repository's address without user, password and query. `git@host:path` is how a host is written, and stays."""
+    return re.sub(r"^([a-z][a-z0-9+.-]*://)[^/@]*@", r"\1", address.partition("?")[0], flags=re.IGNORECASE)

@@ -1,0 +1,119 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wheels for a host that reaches no package source: resolved for its Python and platform, and downloaded, here.
+
+Downloads are kept by content in the user's cache. Wheels that lie in a local directory are used where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedPackage, parse_lock
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
+
+
+def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
+    """The controller's uv: beside Ansible's own Python first, because that is where requirements put it."""
+    environ = os.environ if environ is None else environ
+    settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+    return uv.find(_places(environ), settings)
+
+
+def uv_place() -> str | None:
+    """Where the controller seems to have uv; nothing is started, since most of the time nobody needs it."""
+    return next((path for path in _places(os.environ) if os.access(path, os.X_OK)), None)
+
+
+def _places(environ: Mapping[str, str]) -> list[str]:
+    return [os.path.join(os.path.dirname(sys.executable), "uv"), *uv.usual_places(environ)]
+
+
+def own_sources() -> str:
+    """The identity of the package sources that the controller uses."""
+    return sources.identity(sources.read_pip_settings(os.environ), os.environ)
+
+
+def collect(wanted: Recipe, needs: Mapping[str, Any]) -> dict[str, Any]:
+    """Resolve and download what a host needs (`build.Needs` as a map). Returns `build.Brought` as a map.
+
+    Raises RankzeroError: no uv here, no package source, a package without a wheel that fits, a wrong hash.
+    """
+    tool = own_uv()
+    if tool is None:
+        raise RankzeroError(
+            "environment: the cluster's host reaches no package source, and the controller has no uv to fetch the "
+            f"packages with ({needs['reason'].splitlines()[0]}). Install it beside Ansible: {sys.executable} -m pip "
+            "install uv"
+        )
+    target = _target(needs)
+    markers = dict(needs["python"]["markers"])
+    lock = needs.get("lock") or _resolve(tool, wanted, target, markers)
+    files = select(parse_lock(lock), target, markers)
+    extra = []
+    if needs.get("uv"):
+        own = recipe(f'[project]\nname = "tool"\nversion = "0"\ndependencies = ["uv=={tool.version}"]\n')
+        extra = select(parse_lock(_resolve(tool, own, target, markers)), target, markers)
+    fetched = download([*files, *extra], tool.environment)
+    return {
+        "lock_key": needs["lock_key"],
+        "lock": lock,
+        "wheels": fetched[: len(files)],
+        "tool": fetched[len(files)] if extra else None,
+        "folder": None,
+    }
+
+
+def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[str, str]) -> list[Chosen]:
+    """One wheel of each package that the host's markers ask for. Raises RankzeroError that names all without one."""
+    return fitting([package for package in packages if _applies(package, markers)], target)
+
+
+def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, str]) -> str:
+    options = (*platform_options(target, markers["python_full_version"]), "--only-binary", ":all:")
+    pip = sources.read_pip_settings(os.environ)
+    with tempfile.TemporaryDirectory(prefix="rankzero-") as work:
+        for filename, text in (("pyproject.toml", wanted.pyproject), ("uv.lock", wanted.lock)):
+            if text is not None:
+                with open(os.path.join(work, filename), "w", encoding="utf-8") as stream:
+                    stream.write(text)
+        lock = os.path.join(work, "pylock.toml")
+        resolve(tool, wanted, pip, work, lock, Platform(sys.executable, options, target))
+        with open(lock, encoding="utf-8") as stream:
+            return stream.read()
+
+
+def _target(needs: Mapping[str, Any]) -> Target:
+    facts = needs["python"].get("target")
+    if not facts:
+        raise RankzeroError(
+            "environment: the cluster's host reaches no package source, and its C library is not glibc "
+            f"({needs['python'].get('libc')!r}): wheels can be carried to hosts with glibc only."
+        )
+    return Target(
+        (int(facts["python"][0]), int(facts["python"][1])),
+        str(facts["machine"]),
+        (int(facts["glibc"][0]), int(facts["glibc"][1])),
+    )
+
+
+def _applies(package: LockedPackage, markers: Mapping[str, str]) -> bool:
+    # Comes with ansible-core; imported late, because a host that only lists plugins need not have it.
+    from packaging.markers import InvalidMarker, Marker
+
+    if not package.marker:
+        return True
+    try:
+        return Marker(package.marker).evaluate({**markers, "extra": ""})
+    except InvalidMarker as error:
+        raise RankzeroError(f"environment: uv.lock: the marker of {package.name} cannot be read: {error}") from error
