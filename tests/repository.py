@@ -139,7 +139,7 @@ def _is_module(dotted: str) -> bool:
 
 
 def in_collection(dotted: str) -> str | None:
-    """`plugins.module_utils.errors` for the full name of such a module; None for anything outside the collection."""
+    """`plugins.module_utils.core.errors` for the full name of such a module; None for anything outside of it."""
     return dotted[len(COLLECTION) + 1 :] if dotted.startswith(f"{COLLECTION}.") else None
 
 

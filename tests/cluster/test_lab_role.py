@@ -53,6 +53,7 @@ def options() -> Iterator[dict[str, object]]:
             "lab_cluster_memory": 3000,
             "lab_cluster_gpus": 5,
             "lab_cluster_gpu_type": "a100",
+            "lab_cluster_gres": ["lscratch:50"],
             "lab_cluster_profile": "friendly",  # site: tests/cluster/test_site.py
             "lab_cluster_accounting": "slurmdbd",
             "lab_cluster_job_comments": True,
@@ -71,7 +72,8 @@ def test_every_option_reaches_the_cluster(options: dict[str, object]) -> None:
     assert recap(playbook(**options))["changed"] == 1
     lab = LabCluster(lab_of(NAME, directory=options["lab_cluster_directory"], nodes=2, way=options["lab_cluster_way"]))
     shown = lab.head(["sinfo", "--noheader", "--format=%P|%l|%D|%c|%m|%G"]).stdout.splitlines()
-    assert sorted(shown) == ["first|infinite|2|3|3000|gpu:a100:5", "second*|7:00|2|3|3000|gpu:a100:5"]
+    gres = "gpu:a100:5,lscratch:50"
+    assert sorted(shown) == [f"first|infinite|2|3|3000|{gres}", f"second*|7:00|2|3|3000|{gres}"]
     job, _ = lab.run_job("--nodes=2", "--comment=kept", script="true")
     assert job == "4000"
     sacct = ["sacct", "-X", "--noheader", "--parsable2", "--format=Comment", f"--jobs={job}"]

@@ -22,8 +22,8 @@ def ours(path: str) -> list[str]:
 #: Those that run on a host; the rest of them only documents an action.
 MODULES = [path for path in files("plugins/modules/", ".py") if ours(path)]
 #: What is imported before the check, and the check itself.
-FIRST = [f"plugins/module_utils/{name}.py" for name in ("edge", "errors", "floor")]
-CHECK = f"{COLLECTION}.plugins.module_utils.edge"
+FIRST = [f"plugins/module_utils/core/{name}.py" for name in ("ansible", "errors", "python_version")]
+CHECK = f"{COLLECTION}.plugins.module_utils.core.ansible"
 
 
 def test_the_message_names_the_interpreter_and_what_to_do() -> None:

@@ -346,7 +346,7 @@ def test_no_space(store: str, tmp_path: Path) -> None:
     os.mkdir(store)
     program = (
         "import json, sys\nfrom ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import supply\n"
-        "from ansible_collections.rankzero.slurm.plugins.module_utils.errors import RankzeroError\n"
+        "from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError\n"
         "try:\n    supply.ensure_packages(*json.load(sys.stdin))\n"
         "except RankzeroError as error:\n    print(error.message)\n"
         "import os\nprint('left:', [name for name in os.listdir(sys.argv[1] + '/packages')])\n"

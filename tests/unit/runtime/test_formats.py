@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils import launch
+from tests.repository import ROOT
 
-RUNTIME = Path(launch.__file__).parents[2] / "runtime"
+RUNTIME = ROOT / "plugins" / "runtime"
 
 
 def program(name: str) -> Any:

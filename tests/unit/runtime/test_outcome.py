@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 # Imported so that these tests run with the library's, under every Python.
-from ansible_collections.rankzero.slurm.plugins.module_utils import launch
+from tests.repository import ROOT
 
 #: Whose verdict it is.
 OWNER = ("--key", "k" * 64, "--generation", "1")
-PROGRAM = Path(launch.__file__).parents[2] / "runtime" / "outcome.py"
+PROGRAM = ROOT / "plugins" / "runtime" / "outcome.py"
 
 
 @pytest.fixture

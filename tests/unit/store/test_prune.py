@@ -297,7 +297,7 @@ def test_a_launch_that_marks_while_the_prune_is_at_it_keeps_its_code(
     slot = marks.slot_of(str(code))
     assert slot
     with monkeypatch.context() as patch:
-        patch.setattr(pruning.look, "size", lambda path: marks.touch(slot) or 7)
+        patch.setattr(pruning.inventory, "size", lambda path: marks.touch(slot) or 7)
         assert place.prune()["removed"] == []
     assert code.exists()
 
@@ -308,7 +308,7 @@ def test_a_launch_that_marks_while_the_prune_is_at_it_keeps_its_code(
         marks.touch(slot)
         return set_aside(path)
 
-    monkeypatch.setattr(pruning.fresh, "set_aside", late)
+    monkeypatch.setattr(pruning.atomic, "set_aside", late)
     assert place.prune()["removed"] == []
     assert (code / "file").read_text() == "content"
 
@@ -318,7 +318,7 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
     slot = marks.slot_of(str(code))
     assert slot
     program = (
-        "import sys; from ansible_collections.rankzero.slurm.plugins.module_utils.refs import absent\n"
+        "import sys; from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent\n"
         f"ref = {{'kind': 'code', 'path': {str(code)!r}}}\n"
         "print('asks', flush=True); print(len(absent([ref], None, print, check_mode=False)))"
     )
@@ -336,13 +336,13 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
 PRUNER = """
 import sys, time
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.store import removal
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.prune import prune
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 if sys.argv[3] == "stop":
     def wait(folder, name):
         print("aside", flush=True)
         time.sleep(600)
-    removal.delete_in = wait
+    delete_tree.delete_in = wait
 slurm = Slurm(environment={"PATH": "/nowhere"}, extra_path=[])
 print(len(prune(slurm, store_root=sys.argv[1], state_root=sys.argv[2], days=30)["removed"]))
 """
