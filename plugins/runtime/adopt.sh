@@ -7,7 +7,7 @@
 # rankzero_refuse.
 
 # An environment that the site has already, or a conda environment that we have made ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
-# scripts in it, which `conda activate` would source: the variables of the job come after them and win (L12).
+# scripts in it, which `conda activate` would source: the variables of the job come after them and win.
 rankzero_adopt() {
     local rankzero_script
     [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 is not on $(uname -n)"

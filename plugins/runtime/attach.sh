@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Becomes the batch script of a launch inside a job that is running already (L4): the first thing in the step that srun
+# Becomes the batch script of a launch inside a job that is running already: the first thing in the step that srun
 # started on the first of its nodes. Usage: attach.sh RUN_DIR NONCE NODE,NODE,...
 set -u
 

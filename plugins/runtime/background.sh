@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What runs beside the ranks: one sampler a node, and the time of day in the job's log. Each ends by itself with what it
-# watches: a leftover would keep the allocation, and its bill, alive (R3). Sourced by job.sh and rank.sh after processes.sh.
+# watches: a leftover would keep the allocation, and its bill, alive. Sourced by job.sh and rank.sh after processes.sh.
 
 # Sets rankzero_busy and rankzero_total to the CPU time of the node since boot, in clock ticks.
 rankzero_cpu_time() {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the ranks are bound to: CPUs and GPUs of each task, out of what binding.sh said in the preflight step (L11).
+"""What the ranks are bound to: CPUs and GPUs of each task, out of what binding.sh said in the preflight step.
 
 The preflight's table gets a line more for each layout (nodes that are alike share one), in the order of a node's tasks:
 `bound node01,node02 0:cpus=0-11,gpus=0-7 1:cpus=12-23,gpus=0-7`. Too few for a task is a problem of its node, with the

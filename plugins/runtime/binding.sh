@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Says what one task is bound to, in one line of the preflight step's output (L11); binding.py reads it. The preflight is
+# Says what one task is bound to, in one line of the preflight step's output; binding.py reads it. The preflight is
 # placed as the ranks will be; the first task of a node then does the looking, the others are done.
 # Usage: binding.sh PROGRAM [ARG ...]
 set -u

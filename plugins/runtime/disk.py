@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's own disk, used for the time of one job (P5): where there is room, whose is what, what a dead job left.
+"""A node's own disk, used for the time of one job: where there is room, whose is what, what a dead job left.
 
 A folder is called rankzero-<uid>-<job>-<run>. Whoever uses one holds its lock; the kernel lets go of it however the
 holder ends, so that a folder without a holder is a leftover. Standard library only; imported by stage.py and

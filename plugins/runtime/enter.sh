@@ -11,7 +11,7 @@ set -u
 if [ -z "${RANKZERO_MOUNT_HOME:-}" ]; then
     export HOME="$RANKZERO_RUN_DIR/home" XDG_CACHE_HOME="$RANKZERO_RUN_DIR/home/.cache"
 fi
-# The job's code comes before a package of the same name that was once installed into the image (C4).
+# The job's code comes before a package of the same name that was once installed into the image.
 if [ -n "${RANKZERO_CODE:-}" ]; then
     [ ! -d "$RANKZERO_CODE/src" ] || export PYTHONPATH="$RANKZERO_CODE/src${PYTHONPATH:+:$PYTHONPATH}"
     export PYTHONPATH="$RANKZERO_CODE${PYTHONPATH:+:$PYTHONPATH}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the job's Python finds in its container (C3, C4, P4): versions, and packages of the code that the image has.
+"""What the job's Python finds in its container: versions, and packages of the code that the image has.
 
     inside.py CODE [IMPORT ...]       prints one JSON object {columns, problems} as its last line
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each node makes the job's environment on its own disk, out of a set of packages, before any rank starts (L8, S1).
+"""Each node makes the job's environment on its own disk, out of a set of packages, before any rank starts.
 
     install.py hold FOLDER NODES   on each node, one task: makes the environment, and removes it at the end of the job
     install.py wait FOLDER NODES   on the first node: waits for all; a line for each node that has none

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Every node makes the environment on its own disk, in one task, before any rank starts (L8): uv's lock of a project holds
+# Every node makes the environment on its own disk, in one task, before any rank starts: uv's lock of a project holds
 # on one node only, so ranks never build. install.py does the work. Sourced by job.sh, with which it shares its variables.
 # shellcheck disable=SC2154
 

@@ -92,7 +92,7 @@ rankzero_link() {
 rankzero_ipv4() { getent ahostsv4 "$1" | awk 'NR == 1 { print $1 }'; }
 
 # MASTER_ADDR: the first host ($1) of the allocation. Its address where the name does not resolve, or where it resolves to
-# a loop-back address (Debian's /etc/hosts) that the other nodes ($2: the second) would look for on themselves (L6).
+# a loop-back address (Debian's /etc/hosts) that the other nodes ($2: the second) would look for on themselves.
 rankzero_master_address() {
     local address=''
     if ! getent hosts "$1" > /dev/null; then
@@ -105,7 +105,7 @@ rankzero_master_address() {
     printf '%s\n' "${address:-$1}"
 }
 
-# MASTER_PORT: the job's own starting point in 15000-19999, then the first port nobody uses on this node (L6).
+# MASTER_PORT: the job's own starting point in 15000-19999, then the first port nobody uses on this node.
 rankzero_port() {
     local port used attempt step=${RANKZERO_ATTACHED:-.0}
     step=${step##*.}

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Starts torch.distributed.run on one node (L2, L3). Everything that differs between nodes is expanded here, on the node.
+# Starts torch.distributed.run on one node. Everything that differs between nodes is expanded here, on the node.
 # Usage: node.sh PROGRAM [ARG ...]
 set -u
 rankzero_meeting=(--nnodes="$RANKZERO_NODES" --nproc-per-node="$RANKZERO_RANKS_PER_NODE")

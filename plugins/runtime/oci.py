@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs a program of a Slurm task inside an OCI image, by crun, in an ordinary step (C1).
+"""Runs a program of a Slurm task inside an OCI image, by crun, in an ordinary step.
 
     oci.py --image IMAGE --scratch FOLDER [--bind SOURCE:TARGET[:FLAGS] ...] [--pwd DIR] [--home] [--writable]
            [--remap-root] [--nvidia] -- PROGRAM [ARG ...]

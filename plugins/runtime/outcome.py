@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decides in the job whether its artifact proves success, and writes the outcome (R5).
+"""Decides in the job whether its artifact proves success, and writes the outcome.
 
     outcome.py watch RUN_DIR --signal-to PID   sends USR1 once the artifact is valid and the grace period is over
     outcome.py proven RUN_DIR                  exits 0 if the artifact is valid now

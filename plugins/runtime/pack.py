@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A folder as one file and back (P5): what staging sends to a node.
+"""A folder as one file and back: what staging sends to a node.
 
     pack.py keep FOLDER ARCHIVE      makes ARCHIVE and ARCHIVE.json, unless they are there
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node has, before any rank starts (P4), and which nodes and which interface the ranks get (P6, E4).
+"""What each node has, before any rank starts, and which nodes and which interface the ranks get.
 
     preflight.py node     FOLDER NODE,NODE,... ...   on each node: writes FOLDER/<node>.json
     preflight.py select   FOLDER NODE,NODE,... ...   on the first: FOLDER/exchange, who measures with whom, and how
@@ -75,7 +75,7 @@ def identity(python, imports):
 
 
 def probed(python, imports, path):
-    """`versions`, and whether an earlier attempt of this run had asked this node already (P4). No failure is kept."""
+    """`versions`, and whether an earlier attempt of this run had asked this node already. No failure is kept."""
     asked = identity(python, imports)
     known = read(path) if path and asked else None
     if known and known["asked"] == asked:
@@ -156,7 +156,7 @@ def room(path, least):
 
 
 def lacking(arguments):
-    """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself (P5)."""
+    """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself."""
     parts = {"code": arguments.code}
     if not arguments.sealed and os.path.isabs(arguments.python):
         parts["environment"] = os.path.dirname(os.path.dirname(arguments.python))

@@ -24,9 +24,9 @@ rankzero_further() {
 }
 
 # Every node reports before any rank starts, within the budget; of a node that is not fit, or says nothing, the name is
-# shown (P4, P6). By policy the job then ends, goes on without it, or goes back into the queue without it. All ranks use
-# the interface that every node reaches the first one by (E4). $1: seconds; the rest is srun with its options, which place
-# and bind the tasks as the ranks will be (L11).
+# shown. By policy the job then ends, goes on without it, or goes back into the queue without it. All ranks use
+# the interface that every node reaches the first one by. $1: seconds; the rest is srun with its options, which place
+# and bind the tasks as the ranks will be.
 rankzero_preflight() {
     rankzero_checks="$RANKZERO_RUN_DIR/preflight/$RANKZERO_ATTEMPT"
     rankzero_names=$RANKZERO_NODELIST rankzero_budget=$1 rankzero_srun=("${@:2}") rankzero_tasks=1

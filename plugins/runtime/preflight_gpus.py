@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The health of this node's GPUs, as nvidia-smi and the kernel's log tell it (P4). GPUs of AMD are not looked at."""
+"""The health of this node's GPUs, as nvidia-smi and the kernel's log tell it. GPUs of AMD are not looked at."""
 
 import contextlib
 import csv

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What follows from the nodes' reports: which nodes the ranks run on, which are left out and why (P6), which interface
-all of them share (E4). Runs on the first node, over documents alone.
+"""What follows from the nodes' reports: which nodes the ranks run on, which are left out and why, which interface
+all of them share. Runs on the first node, over documents alone.
 """
 
 import os

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The interfaces of this node, and which of them reach the nodes that may become the first one (E4)."""
+"""The interfaces of this node, and which of them reach the nodes that may become the first one."""
 
 import contextlib
 import fcntl
@@ -94,7 +94,7 @@ def usable(own, own_name, heads, folder):
 
 def free_port(job):
     """MASTER_PORT, were this the first node: the starting point of the job or step (JOB.STEP), as job.sh has it, then
-    what nobody uses here (L6).
+    what nobody uses here.
     """
     job_id, _dot, step = job.partition(".")
     start, used = int(job_id) * 37 + int(step or 0) * 101, set()

@@ -28,7 +28,7 @@ rankzero_shown=0
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
 # The interface that the preflight found on all nodes; without one, that which carries the route to the first node (there,
-# the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands (E4).
+# the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands.
 rankzero_interface() {
     # An image may have none of these; then the network libraries choose for themselves.
     command -v getent > /dev/null && command -v awk > /dev/null && command -v sed > /dev/null || return 0

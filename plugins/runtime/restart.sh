@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The early signal and what follows it (R4): the ranks are told, and once they have ended the job goes back into the
+# The early signal and what follows it: the ranks are told, and once they have ended the job goes back into the
 # queue, or says why not. Only the batch script requeues; two requeuers would fight. Sourced by job.sh,
 # with which it shares its variables.
 # shellcheck shell=bash disable=SC2034,SC2154

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the root of an OCI container is made of, for oci.py: the image, and each mount with a place to go (C2, C5).
+"""What the root of an OCI container is made of, for oci.py: the image, and each mount with a place to go.
 
 Reads the image and writes beside it, never into it. Standard library only; Python >= 3.9.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A squashfs file as the root of a container, by FUSE, for oci.py: no root, no loop device, nothing left (C1, C5).
+"""A squashfs file as the root of a container, by FUSE, for oci.py: no root, no loop device, nothing left.
 
 The mount belongs to the container's mount namespace, and the program that serves it stays outside of that. So it ends
 by itself with the last process of the container, however that ends; nobody has to unmount or to kill.

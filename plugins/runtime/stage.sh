@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# A node that lacks code or environment gets a copy on its own disk for the time of the job (P5). stage.py does the work on
+# A node that lacks code or environment gets a copy on its own disk for the time of the job. stage.py does the work on
 # the nodes; this starts its steps, one after the other. Every node that takes part then has a folder of the same name in
 # /tmp, the view: links in it lead to the shared path where the node sees it, else to its copy. What the ranks are given
 # goes through the view, so that it is right on every node. Sourced by job.sh, with which it shares its variables.

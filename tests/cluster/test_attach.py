@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Inside an allocation that is there already (L4): launches beside each other, exactly once, and a shell by hand."""
+"""Inside an allocation that is there already: launches beside each other, exactly once, and a shell by hand."""
 
 from __future__ import annotations
 

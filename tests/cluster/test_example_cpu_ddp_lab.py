@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU lab with real torch over Gloo (L2, L5, L7, P4, P5, P6, R1, R7), and the course around it: ada runs it on 5
+"""The CPU lab with real torch over Gloo, and the course around it: ada runs it on 5
 and on 3 nodes, ben asks for a package that no node has, and the check-off tells them apart.
 """
 
@@ -116,7 +116,7 @@ def test_five_nodes_without_the_bad_one(example: Example) -> None:
 
 
 def test_three_nodes_that_see_neither_code_nor_environment(example: Example) -> None:
-    """Only the login node sees the store (P5): each node unpacks what it needs to its own disk, and leaves nothing."""
+    """Only the login node sees the store: each node unpacks what it needs to its own disk, and leaves nothing."""
     if example.lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's folders: nothing can be hidden from them")
     nodes = example.lab.nodes[3:6]

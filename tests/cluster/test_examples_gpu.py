@@ -113,7 +113,7 @@ def seen(run: Path, attempt: int = 0) -> dict[int, dict[str, Any]]:
 
 
 def mapped(run: Path, nodes: int, per_node: int, attempt: int = 0) -> dict[int, dict[str, Any]]:
-    """Every rank has its place, all GPUs of its node, and the interface of all (L1, L2, E4)."""
+    """Every rank has its place, all GPUs of its node, and the interface of all."""
     ranks = seen(run, attempt)
     assert sorted(ranks) == list(range(nodes * per_node))
     gpus = ",".join(map(str, range(per_node)))
@@ -128,7 +128,7 @@ def mapped(run: Path, nodes: int, per_node: int, attempt: int = 0) -> dict[int, 
 
 
 def test_megatron_lm_ends_itself_once_its_result_is_there_and_names_the_rank_that_breaks(made: Any) -> None:
-    """A framework that hangs after its last step (R5); then one whose rank 5 runs out of memory (D1, D3)."""
+    """A framework that hangs after its last step; then one whose rank 5 runs out of memory."""
     example = made("megatron_lm", MEGATRON_LM="@", STAND_IN_HANGS="1")
     example.contained(runtime="pyxis")
     example.edit("jobs/pretrain.yml", {"grace: 60": "grace: 4"})

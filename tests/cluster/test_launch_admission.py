@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is looked at before a job is queued, on a cluster that enforces accounts, QOS and limits (P3, R4, L12, E1, E6).
+"""What is looked at before a job is queued, on a cluster that enforces accounts, QOS and limits.
 
 What is refused is asked by an ordinary user; what runs is root's, because the lab's files are.
 """
@@ -161,7 +161,7 @@ def test_check_mode_tells_slurms_own_word_and_why_each_variable_is_set(site: Sit
     assert any(fact.startswith("Slurm would start it at ") and "sbatch --test-only" in fact for fact in facts), facts
     assert launch["checks"]["unknown"] == []
     rows = {row["name"]: row for row in launch["variables"]}
-    assert (rows["TOKEN"]["value"], rows["TOKEN"]["source"]) == ("(hidden)", "E2")
+    assert (rows["TOKEN"]["value"], rows["TOKEN"]["source"]) == ("(hidden)", "secrets")
     assert "NCCL before 2.21, until " in rows["NCCL_IB_GID_INDEX"]["workaround"]
     assert rows["GLOO_SOCKET_IFNAME"]["value"] == "(on the node)"
     for line in launch["explain"]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real apptainer on a real Slurm, by an ordinary user (C1, C5): an image of ours, ranks on two nodes."""
+"""A real apptainer on a real Slurm, by an ordinary user: an image of ours, ranks on two nodes."""
 
 from __future__ import annotations
 

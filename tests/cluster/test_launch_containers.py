@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers on a real Slurm (C1, C2): ranks through a stand-in for apptainer, and what this lab refuses.
+"""Containers on a real Slurm: ranks through a stand-in for apptainer, and what this lab refuses.
 
 tests/stand_ins.py says what the stand-in keeps of the real one; test_launch_apptainer.py runs that where it can be had.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that are not fit (P4, P6): faults planted without notice are named, spare nodes step in, a job requeues itself
+"""Nodes that are not fit: faults planted without notice are named, spare nodes step in, a job requeues itself
 without a bad node, and the next launches leave it out until that expires. Nobody tells a launch what was broken.
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Healing in the job (R4): a node that dies while the ranks run, and a site where nobody may requeue. The program is a
+"""Healing in the job: a node that dies while the ranks run, and a site where nobody may requeue. The program is a
 counter that saves every step; each of its steps is a line.
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""OCI images by a real crun in ordinary steps of a real Slurm (C1), with several ranks a node."""
+"""OCI images by a real crun in ordinary steps of a real Slurm, with several ranks a node."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
 
 
 def test_its_shell(site: Site, image: str) -> None:
-    """L4, C1: the playbook's shell is in the image, at a terminal; nothing is left when it closes. (In a short path: an
+    """The playbook's shell is in the image, at a terminal; nothing is left when it closes. (In a short path: an
     image without terminfo, with which bash shows the end of a long prompt only.)
     """
     job = site.job(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The preflight on real nodes (P4, P6, E4): the interface that all can use, and planted faults named by node."""
+"""The preflight on real nodes: the interface that all can use, and planted faults named by node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real pyxis and enroot on a real Slurm (C1, L9): images of ours, the traps of docs/containers.md by their numbers.
+"""A real pyxis and enroot on a real Slurm: images of ours, the traps of docs/containers.md by their numbers.
 
 Runs where both are installed; no distribution of the tests packages them. tests/unit/runtime/test_pyxis.py is the same
 under a stand-in, everywhere.

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Before the time limit the ranks save themselves, the job requeues itself and goes on where it stood (R4); what is
-watched of the nodes meanwhile ends with the ranks (R2, R3). The program is a counter: each of its steps is a line.
+"""Before the time limit the ranks save themselves, the job requeues itself and goes on where it stood; what is
+watched of the nodes meanwhile ends with the ranks. The program is a counter: each of its steps is a line.
 """
 
 from __future__ import annotations

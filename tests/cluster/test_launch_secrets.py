@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A secret reaches the ranks and nothing else (E2): all that a launch writes, says and starts is searched for it.
+"""A secret reaches the ranks and nothing else: all that a launch writes, says and starts is searched for it.
 
 The search is itself tested: a value that is planted where it must not be is found in every such place.
 """

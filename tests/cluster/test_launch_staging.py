@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Code and environment that not every node sees (P5): copied by sbcast to those that lack them, gone at the end."""
+"""Code and environment that not every node sees: copied by sbcast to those that lack them, gone at the end."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_an_ordinary_user_launches_waits_and_reads_every_log(site: Site, feature
     (waited,) = played.results("rankzero.slurm.job_wait")
     assert (waited["success"], waited["job_id"]) == (True, launch["job_id"])
     assert run.stat().st_uid == profile.UID
-    # Each rank on a core of its own (L11), with both GPUs of the node and none of the others', and a /tmp of the job's.
+    # Each rank on a core of its own, with both GPUs of the node and none of the others', and a /tmp of the job's.
     logs = rank_logs(run)
     for rank in range(4):
         lines = logs[f"rank-{rank:04d}.log"].splitlines()[1:]
@@ -156,7 +156,7 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
 def test_a_launch_inside_the_users_own_allocation_starts_ends_and_owns_its_checkpoints(
     site: Site, features: dict[str, bool | str]
 ) -> None:
-    """L4 where Slurm finds the processes of a step by its control group, and where she is not root; E3; R4."""
+    """A launch inside a job where Slurm finds the processes of a step by control group, by a user who is not root."""
     needs(features, "cgroups", "affinity", "job_submit", "network_share")
     options = ["--account", profile.ACCOUNT, "--nodes=2", "--ntasks=2", "--cpus-per-task=2", "--gres=gpu:h100:2"]
     begin = ["salloc", "--no-shell", *options, "--mem=800M", "--time=00:20:00"]
@@ -174,7 +174,7 @@ def test_a_launch_inside_the_users_own_allocation_starts_ends_and_owns_its_check
         launch = site.launch(job)
         run = site.run_dir(launch)
         site.lab.wait_until(lambda: sum("connections" in text for text in rank_logs(run).values()) == 4, JOB_SECONDS)
-        # The GPU's type and the parallelism decide, and a rank has it (E3).
+        # The GPU's type and the parallelism decide, and a rank has it.
         assert all("connections 1\n" in text for text in rank_logs(run).values()), rank_logs(run)
         started = read_json(run / "started.json")
         assert (started["job_id"], started["nodes"]) == (launch["job_id"], site.lab.nodes)
@@ -207,7 +207,7 @@ def test_a_launch_inside_the_users_own_allocation_starts_ends_and_owns_its_check
 def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
     site: Site, features: dict[str, bool | str]
 ) -> None:
-    """P5 by sbcast into a job with a /tmp of its own; C1 by crun under the control groups of the job."""
+    """Copies by sbcast into a job with a /tmp of its own; a container by crun under the control groups of the job."""
     needs(features, "cgroups", "affinity", "private_tmp", "network_share")
     lab, (first, second) = site.lab, site.lab.nodes
     crun = lab.node(first, ["sh", "-c", "command -v crun"], check=False).returncode == 0
@@ -276,7 +276,7 @@ def test_a_sweep_of_an_ordinary_user(site: Site, features: dict[str, bool | str]
 def test_a_result_from_another_node_is_proven_whatever_this_one_remembers(
     site: Site, features: dict[str, bool | str]
 ) -> None:
-    """R5: the verdict is written on the first node; here it has asked for the result too early, by name or by size."""
+    """The verdict is written on the first node; here it has asked for the result too early, by name or by size."""
     needs(features, "network_share")
     told = 'until ls | grep -qx "$1"; do sleep 0.1; done'
     asks = {"missing": "! cat result.json", "partial": "wc -c < result.json"}
@@ -301,7 +301,7 @@ else {writes[what]}; touch first; told asked; printf '{{"loss": 1.0}}' > result.
 
 
 def test_the_early_signal_and_preemption_both_lead_to_the_very_step(site: Site) -> None:
-    """R4 where a site requeues nobody by itself: the partition's grace is all that the ranks have."""
+    """Restarts where a site requeues nobody by itself: the partition's grace is all that the ranks have."""
     node = site.lab.nodes[0]
     job = site.job(
         ["python3", "-c", COUNTS],

@@ -102,7 +102,7 @@ def values(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["megatron_lm", "megatron_bridge", "megatron_bridge-torchrun", "megatron_bridge-uv"])
 def test_connections_follow_from_the_parallelism_and_nobody_writes_them(name: str) -> None:
-    """E3: tensor parallelism on Hopper; the job says nothing of the variable."""
+    """Tensor parallelism on Hopper; the job says nothing of the variable."""
     example, job, _given = SCRIPTS[name]
     assert "CUDA_DEVICE_MAX_CONNECTIONS:" not in (EXAMPLES / example / "jobs" / f"{job}.yml").read_text(
         encoding="utf-8"

@@ -12,9 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from tests.repository import ROOT, bullet_list, files, load_yaml, module_documentation, plugin_names, read, syntax_tree
+from tests.repository import (
+    ROOT,
+    bullet_list,
+    files,
+    load_yaml,
+    module_documentation,
+    plugin_names,
+    read,
+    syntax_tree,
+)
 
 MODULES = plugin_names("modules")
 GROUP_FRAGMENT = "rankzero.slurm.attributes.actiongroup_slurm"
@@ -207,3 +217,56 @@ def test_make_targets_that_are_named_exist() -> None:
         for target in sorted(set(re.findall(r"(?:^\s*|[`$] ?)make ([a-z][a-z-]*)", read(page), re.M)) - make_targets())
     ]
     assert not unknown, bullet_list(unknown)
+
+
+#: What only the authors could look up: numbers of requirements, and files that are not in the repository.
+CITATION = re.compile(
+    r"(?<!\w)\((?:[CDELPRS][0-9]{1,2}(?:, | and |-)?)+[);]"  # (XX), (XX, XX), (XX; and words)
+    r"|, [CDELPRS][0-9]{1,2}\)(?!\s*[;=])"  # (words, XX)
+    r"|\"\"\"[CDELPRS][0-9]{1,2}[:, ]"  # a docstring that begins with one
+    r"|(?<!\w)\((?:spec|pitfalls|requirements?|redesign): [a-z]"
+    r"|\b(?:shared/spec|pitfalls\.md|redesign\.md|requirements?\.md)\b",
+)
+PROSE = (".py", ".sh", ".md", ".rst", ".yml", ".yaml", ".json", ".j2", ".sbatch", ".toml")
+#: Recorded texts of other programs, and prose about tools.
+NOT_OURS = ("tests/unit/diagnosis/", "tests/diagnosis/", "benchmarks/diagnosis/", "tests/quality/test_documentation.py")
+
+
+def citations(path: str) -> list[str]:
+    text = read(path)
+    return [f"{path}:{text.count(chr(10), 0, hit.start()) + 1}: {hit[0]}" for hit in CITATION.finditer(text)]
+
+
+OURS = [path for path in files() if path.endswith(PROSE) and not path.startswith(NOT_OURS)]
+
+
+def test_nothing_cites_what_a_reader_does_not_have() -> None:
+    cited = [citation for path in OURS for citation in citations(path)]
+    assert not cited, "say it in words:" + bullet_list(cited)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the CPUs (L5)",
+        "(P4, P6, E4): who is fit",
+        "per node, L11)",
+        "size (L11; srun",
+        '"""L4: what',
+        "(spec: toolchain)",
+    ],
+)
+def test_a_citation_is_seen(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "read", lambda _path: line)
+    assert citations("x.py")
+
+
+def test_pages_that_are_named_exist() -> None:
+    named = [
+        f"{path}: {page}"
+        for path in OURS
+        if not path.startswith("tests/unit/")
+        for page in sorted(set(re.findall(r"(?<![\w/.])docs/[\w/-]+\.(?:md|yml|rst)", read(path))))
+        if not (ROOT / page).exists()
+    ]
+    assert not named, "no such page:" + bullet_list(named)

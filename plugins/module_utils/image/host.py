@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the host has for building images, and the way that follows from it, with reasons (spec: environments, Images).
+"""What the host has for building images, and the way that follows from it, with reasons.
 
 `probe` looks; `choose` decides and is pure. What is missing is an error that names the package.
 """

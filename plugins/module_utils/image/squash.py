@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A canonical tree becomes a squashfs file, the same bytes each time (spec: environments, Images)."""
+"""A canonical tree becomes a squashfs file, the same bytes each time."""
 
 from __future__ import annotations
 

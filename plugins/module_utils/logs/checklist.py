@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The launch check-list of a run (R7), from the ends of its ranks' logs: did all start, over which network, do they
+"""The launch check-list of a run, from the ends of its ranks' logs: did all start, over which network, do they
 make steps, was the model saved; and whether a running job stands still, and who is behind. Pure but for `read_ends`.
 """
 
@@ -123,7 +123,7 @@ def host_of(head: str) -> str | None:
 
 
 def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
-    """Rank -> the world size that it says (L7), and the ranks of that world that say nothing."""
+    """Rank -> the world size that it says, and the ranks of that world that say nothing."""
     said = {int(found[1]): int(found[2]) for head in heads.values() if (found := _BANNER.search(head))}
     world = max(said.values(), default=0)
     return said, [rank for rank in range(world) if rank not in said]

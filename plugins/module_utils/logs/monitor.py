@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the monitors wrote of each node (R2): load, memory, CPUs, GPUs; and what nvidia-smi complained of.
+"""What the monitors wrote of each node: load, memory, CPUs, GPUs; and what nvidia-smi complained of.
 
 Written by the job runtime (background.sh): <node>.host.csv with a header, <node>.gpu.csv in the CSV of
 `nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of a file

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers: what a spec may ask for, the flags of the ranks' step, the words that enter the container (C1-C5). Pure.
+"""Containers: what a spec may ask for, the flags of the ranks' step, the words that enter the container. Pure.
 
 The numbers of the traps are those of spec/pyxis.md; what avoids each is tested by that number.
 """

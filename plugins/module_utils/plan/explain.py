@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why is this variable set? The environment of a job as rows for people and for playbooks (E4). Pure.
+"""Why is this variable set? The environment of a job as rows for people and for playbooks. Pure.
 
 Three kinds of row: what the script exports, what is only known on the node (the rank wrapper sets it), and secrets,
 which are named and never shown.
@@ -34,7 +34,7 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
     given += _on_the_node(plan, merged, names)
     for name, secret in sorted(plan.spec.secrets.items()):
         reason = f"a secret, from {_SOURCES[secret.kind].format(secret.name)}; in no script, log or diff"
-        given.append(Variable(name, HIDDEN, reason, "E2", merged.origin(f"secrets.{name}") or "job"))
+        given.append(Variable(name, HIDDEN, reason, "secrets", merged.origin(f"secrets.{name}") or "job"))
     return [
         {
             "name": one.name,
@@ -55,27 +55,27 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
     srun = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "NODE_RANK": "SLURM_NODEID"}
     for name, origin in srun.items():
         reason = f"the name torch expects, from {origin}" if shape.launcher == "srun" else torchrun
-        yield Variable(name, ON_NODE, reason, "L1" if shape.launcher == "srun" else "L2", "rank wrapper")
+        yield Variable(name, ON_NODE, reason, "launcher", "rank wrapper")
     ranks = f"{shape.nodes} x {shape.ranks_per_node} ranks"
-    yield Variable("WORLD_SIZE", str(shape.world_size), ranks, "L7", "rank wrapper")
-    yield Variable("LOCAL_WORLD_SIZE", str(shape.ranks_per_node), "ranks of one node", "L7", "rank wrapper")
-    yield Variable("MASTER_ADDR", ON_NODE, "the first host of the allocation", "L6", "batch script")
+    yield Variable("WORLD_SIZE", str(shape.world_size), ranks, "launcher", "rank wrapper")
+    yield Variable("LOCAL_WORLD_SIZE", str(shape.ranks_per_node), "ranks of one node", "launcher", "rank wrapper")
+    yield Variable("MASTER_ADDR", ON_NODE, "the first host of the allocation", "rendezvous", "batch script")
     port = plan.spec.launcher.port
     why = "launcher.port" if port else "a port between 15000 and 20000 that is free on the first node"
-    yield Variable("MASTER_PORT", str(port) if port else ON_NODE, why, "L6", "batch script")
+    yield Variable("MASTER_PORT", str(port) if port else ON_NODE, why, "rendezvous", "batch script")
     interface = "the interface that every node reaches the first one by, fast ones first"
     for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         if name not in names:
-            yield Variable(name, ON_NODE, interface, "E4", "preflight")
+            yield Variable(name, ON_NODE, interface, "fabric", "preflight")
     if plan.spec.resources.gpus_per_node and "CUDA_VISIBLE_DEVICES" not in names:
-        yield Variable("CUDA_VISIBLE_DEVICES", ON_NODE, "the GPUs that Slurm gave the job", "L11", "Slurm")
+        yield Variable("CUDA_VISIBLE_DEVICES", ON_NODE, "the GPUs that Slurm gave the job", "gpus", "Slurm")
     if plan.sealed:
         copies = plan.spec.environment.local_copy
         where = merged.origin("environment.local_copy") or "policy"
         yield Variable("RANKZERO_SEALED", ON_NODE, f"local_copy {copies}: {COPIES[copies]}", "environments", where)
     if plan.spec.environment.path and plan.conda:
         scripts = "and whatever etc/conda/activate.d of the environment sets"
-        yield Variable("CONDA_DEFAULT_ENV", plan.environment_dir, scripts, "L12", "batch script")
+        yield Variable("CONDA_DEFAULT_ENV", plan.environment_dir, scripts, "environment", "batch script")
 
 
 def table(found: Sequence[Mapping[str, str]]) -> list[str]:

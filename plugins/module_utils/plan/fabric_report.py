@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fabric as a platform team looks at it: its variables beside what the site's own files say (E4). Pure.
+"""A fabric as a platform team looks at it: its variables beside what the site's own files say. Pure.
 
 NCCL and RCCL read their files first and let a variable of the environment stand above them, so a fabric's value
 replaces a site file's of the same name; `auto` replaces none. Source: NCCL's user guide, "Environment variables".

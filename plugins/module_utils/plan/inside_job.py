@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches inside a job that is running already (L4): what is refused there, what is left aside, what is asked. Pure.
+"""Launches inside a job that is running already: what is refused there, what is left aside, what is asked. Pure.
 
 The script is that of a queued job. What only sbatch can do is refused where the launch would depend on it, and
 else said to be left aside: a cluster's defaults name a partition for every job.

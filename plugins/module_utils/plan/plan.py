@@ -250,7 +250,7 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
         ("output", f"{run_dir}/logs/job.%j.log"),
         ("open-mode", "append"),
         ("chdir", run_dir),
-        # The job's environment is the plan's, not that of whoever submits (pitfalls: Submitting). With NONE pyxis
+        # The job's environment is the plan's, not that of whoever submits. With NONE pyxis
         # leaves the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
         ("export", "NONE" if spec.container.level == "job" else "NIL"),
     ]
@@ -268,7 +268,7 @@ def _dependency(own: str | None) -> str | None:
 
 
 def _step(spec: LaunchSpec, shape: Topology) -> Options:
-    """srun's options: every step repeats its own size (L11; srun stopped inheriting --cpus-per-task in 22.05)."""
+    """srun's options: every step repeats its own size (srun stopped inheriting --cpus-per-task in 22.05)."""
     options: list[tuple[str, str | bool]] = [
         ("nodes", str(shape.nodes)),
         ("ntasks", str(shape.tasks)),
@@ -285,7 +285,7 @@ def _step(spec: LaunchSpec, shape: Topology) -> Options:
 
 def _cpu_bind(shape: Topology) -> tuple[str, str]:
     """Each rank of srun keeps to its own cores, near each other. Under torchrun the one task of a node starts all its
-    ranks: they share the task's CPUs (L11)."""
+    ranks: they share the task's CPUs."""
     return ("cpu-bind", "none" if shape.launcher == "torchrun" else "cores")
 
 
@@ -310,7 +310,7 @@ _BINDING = (
 
 def _probe(spec: LaunchSpec, shape: Topology) -> Options:
     """srun's options for the preflight: on every node the ranks' own size and binding, so that it sees what they will
-    have (L11).
+    have.
 
     A node that fails, or that cannot even be reached, must not take the reports of the others with it, whatever the
     site's KillOnBadExit and WaitTime say.

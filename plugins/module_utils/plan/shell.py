@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan -> the commands of an interactive session: one allocates what the job would get, one opens a shell (L4). Pure.
+"""Plan -> the commands of an interactive session: one allocates what the job would get, one opens a shell. Pure.
 
 salloc takes the job's header, less what means something to a batch script alone. The shell is one task on the first
 node with all that the node's ranks would have, in their container. What it finds there is in a script of its own

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many tasks and ranks run where (L1, L2, L7). Pure."""
+"""How many tasks and ranks run where. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topology(spec: LaunchSpec) -> Topology:
     ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
     cpus = spec.resources.cpus_per_rank
     if spec.launcher.kind != "srun":
-        # Exactly one task a node: one a GPU would start the square of the ranks (L2).
+        # Exactly one task a node: one a GPU would start the square of the ranks.
         rendezvous = "standalone" if spec.launcher.kind == "standalone" else spec.launcher.rendezvous
         return Topology("torchrun", spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)
     return Topology("srun", spec.resources.nodes, ranks, ranks, cpus)

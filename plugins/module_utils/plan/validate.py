@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules between the values of a spec, checked all at once before anything is rendered (L1, L9, L11, R5). Pure."""
+"""Rules between the values of a spec, checked all at once before anything is rendered. Pure."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def _placement(spec: LaunchSpec) -> Iterator[Finding]:
             ["launcher.ranks_per_node", "resources.gpus_per_node"],
             (
                 f"launcher.ranks_per_node: {ranks} ranks on nodes with {gpus} GPUs: local ranks would map to wrong "
-                f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks} (L1)"
+                f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks}"
             ),
         )
     if spec.launcher.kind == "standalone" and spec.resources.nodes != 1:
         yield (
             ["launcher.kind", "resources.nodes"],
-            f"launcher.kind: standalone runs on one node, not on {spec.resources.nodes}; use torchrun (L3)",
+            f"launcher.kind: standalone runs on one node, not on {spec.resources.nodes}; use torchrun",
         )
     if spec.launcher.rendezvous != "static" and spec.launcher.kind != "torchrun":
         yield (
@@ -132,7 +132,7 @@ def _environment(spec: LaunchSpec) -> Iterator[Finding]:
         sentence = (
             "environment.path: is required with environment.mode path: the folder of a venv or conda environment"
             if wanted.mode == "path"
-            else f"environment.path: has no effect with environment.mode {wanted.mode}; set the mode to path (L12)"
+            else f"environment.path: has no effect with environment.mode {wanted.mode}; set the mode to path"
         )
         yield ["environment.path", "environment.mode"], sentence
     yield from _packages(spec)
@@ -176,13 +176,13 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
             ["environment.mode", "container.runtime"],
             (
                 f"environment.mode: {wanted.mode} makes an environment for the node, which a container of runtime "
-                f"{spec.container.runtime} does not see; use venv, or the Python of the image (none) (C3)"
+                f"{spec.container.runtime} does not see; use venv, or the Python of the image (none)"
             ),
         )
 
 
 def _threads(spec: LaunchSpec) -> Iterator[Finding]:
-    """Ranks x threads against the CPUs that Slurm is asked for (L5)."""
+    """Ranks x threads against the CPUs that Slurm is asked for."""
     shape = topology(spec)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         # Nested levels are given as a list; the first one counts.
@@ -194,7 +194,7 @@ def _threads(spec: LaunchSpec) -> Iterator[Finding]:
                 (
                     f"env.{name}: {shape.ranks_per_node} ranks x {threads} threads = "
                     f"{shape.ranks_per_node * threads} on {shape.cpus_per_node} CPUs of a node; set "
-                    f"resources.cpus_per_rank to {threads}, or leave the variable out (L5)"
+                    f"resources.cpus_per_rank to {threads}, or leave the variable out"
                 ),
             )
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The environment policy: which variables a job gets, and why (E3, E4, E5, E8, E9, L5). Pure.
+"""The environment policy: which variables a job gets, and why. Pure.
 
 What can only be known on the node (RANK, MASTER_ADDR, the network interface ...) is set by the runtime's rank wrapper.
 """
@@ -38,7 +38,7 @@ SHELL_NAMES = (
 
 @dataclass(frozen=True)
 class Variable:
-    """One exported variable: `reason` in words, `source` (a rule or a requirement id), `set_by` policy or an origin."""
+    """One exported variable: why it is set, the subject or fabric it belongs to (`source`), and who set it."""
 
     name: str
     value: str
@@ -74,7 +74,7 @@ class Rule:
 
 
 def connection_rules(spec: LaunchSpec) -> list[Rule]:
-    """E3: how many hardware queues a GPU's kernels are launched through. No rule means that nothing needs to be set."""
+    """How many hardware queues a GPU's kernels are launched through. No rule means that nothing needs to be set."""
     wanted, hardware = spec.parallelism, generation(spec.resources.gpu_type)
     if not spec.resources.gpus_per_node or hardware == "blackwell":
         return []
@@ -99,13 +99,11 @@ def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[
     values = sorted({rule.value for rule in rules if rule.value is not None})
     if given is None and len(values) > 1:
         both = "; ".join(f"{rule.value} because {rule.reason}" for rule in rules)
-        found.append(
-            (["parallelism"], f"{CONNECTIONS}: two rules disagree: {both}; set {path} to the one you want (E3)")
-        )
+        found.append((["parallelism"], f"{CONNECTIONS}: two rules disagree: {both}; set {path} to the one you want"))
     for rule in rules:
         if given is not None and len(values) < 2 and (given == rule.forbidden or rule.value not in (None, given)):
             wanted = f"must be {rule.value}" if rule.value else f"may not be {rule.forbidden}"
-            found.append(([path, "parallelism"], f"{path}: {given} conflicts: it {wanted}, because {rule.reason} (E3)"))
+            found.append(([path, "parallelism"], f"{path}: {given} conflicts: it {wanted}, because {rule.reason}"))
     if fabric(spec.fabric, own) is None:
         known = names(own)
         hint = suggestion(spec.fabric, known)
@@ -113,7 +111,7 @@ def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[
     return found
 
 
-# A tool's cache -> its folder below the cluster's caches (E1). What compilers write (Triton, inductor) is not among
+# A tool's cache -> its folder below the cluster's caches. What compilers write (Triton, inductor) is not among
 # them: thousands of small files, which every node makes for itself.
 CACHES = {
     "HF_HOME": "huggingface",
@@ -122,7 +120,7 @@ CACHES = {
     "UV_CACHE_DIR": "uv",
     "XDG_CACHE_HOME": "xdg",
 }
-# Names that make a tool take what is cached and look nothing up (E6).
+# Names that make a tool take what is cached and look nothing up.
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -132,12 +130,13 @@ OFFLINE = {
 
 
 def cache_variables(caches: str | None) -> list[Variable]:
-    """Where each tool keeps what it fetches: one place that all nodes see (E1)."""
+    """Where each tool keeps what it fetches: one place that all nodes see."""
     if not caches:
         return []
     reason = "a cache of one node is missing on the others: all nodes share one"
     return [
-        Variable(name, f"{caches}/{folder}", reason, "E1", "launch_cluster.caches") for name, folder in CACHES.items()
+        Variable(name, f"{caches}/{folder}", reason, "caches", "launch_cluster.caches")
+        for name, folder in CACHES.items()
     ]
 
 
@@ -145,7 +144,7 @@ def offline_variables(set_by: str) -> list[Variable]:
     """Variables of a job that asks no network. `set_by`: who said so."""
     reasons = {"TOKENIZERS_PARALLELISM": "threads of a tokenizer that is forked by a data loader can hang"}
     default = "offline is true: take what is cached, do not wait for a network that the nodes do not have"
-    return [Variable(name, value, reasons.get(name, default), "E6", set_by) for name, value in OFFLINE.items()]
+    return [Variable(name, value, reasons.get(name, default), "offline", set_by) for name, value in OFFLINE.items()]
 
 
 def variables(
@@ -162,8 +161,8 @@ def variables(
     whether the environment is one.
     """
     result = [
-        Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "R1"),
-        Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "E5"),
+        Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "logs"),
+        Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "crashes"),
         Variable(
             "PYTHONDONTWRITEBYTECODE", "1", "the code snapshot and the environment stay as published", "environments"
         ),
@@ -171,20 +170,18 @@ def variables(
             "OMP_NUM_THREADS",
             str(spec.resources.cpus_per_rank),
             f"resources.cpus_per_rank is {spec.resources.cpus_per_rank}: ranks x threads must fit the CPUs",
-            "L5",
+            "threads",
         ),
     ]
     if environment_path and spec.environment.mode != "sealed":
-        source = "L12" if spec.environment.path else "L8"
-        result.append(
-            Variable("CONDA_PREFIX" if conda else "VIRTUAL_ENV", environment_path, "the environment of the job", source)
-        )
+        name = "CONDA_PREFIX" if conda else "VIRTUAL_ENV"
+        result.append(Variable(name, environment_path, "the environment of the job", "environment"))
     result += cache_variables(caches)
     result += offline_variables(merged.origin("offline") or "policy") if spec.offline else []
     if spec.seed is not None:
-        result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "E9"))
+        result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "seed"))
     result += [
-        Variable(CONNECTIONS, rule.value, rule.reason, "E3")
+        Variable(CONNECTIONS, rule.value, rule.reason, "parallelism")
         for rule in connection_rules(spec)
         if rule.value is not None
     ]
@@ -197,9 +194,9 @@ def variables(
         ]
     if spec.debug:
         result += [
-            Variable("NCCL_DEBUG", "INFO", "debug is on", "E8"),
-            Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "E8"),
-            Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "E8"),
+            Variable("NCCL_DEBUG", "INFO", "debug is on", "debug"),
+            Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "debug"),
+            Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "debug"),
         ]
     jobs = {
         name: Variable(name, value, "the job sets it", "env", merged.origin(f"env.{name}") or "job")

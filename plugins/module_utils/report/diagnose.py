@@ -101,7 +101,7 @@ def _of_pending(run: RunDirectory, launch: Mapping[str, Any]) -> dict[str, Any]:
 def _of_running(
     run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, options: Mapping[str, Any], now: float
 ) -> dict[str, Any]:
-    """A job that runs: the check-list (R7), whether it stands still, and what its logs show already."""
+    """A job that runs: the check-list, whether it stands still, and what its logs show already."""
     started = run.started() or {}
     begun = started.get("time")
     ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}

@@ -50,7 +50,7 @@ STATES = {
     "CANCELLED": ("preempted_or_cancelled", LIMIT),
     "REJECTED": ("sbatch_rejected", CAUSE),
 }
-# Exit codes as a shell shows them (D2) -> what they point to where no log says more.
+# Exit codes as a shell shows them -> what they point to where no log says more.
 _CODES = {
     137: ("host_oom_killed", WEAK + 4),
     139: ("crash", WEAK + 4),

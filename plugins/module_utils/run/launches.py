@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Launches as the modules report them: the run directory's word, joined with Slurm's. Changes nothing.
 
-Success is the newest attempt's own outcome (R5); Slurm's state explains it. Every source may be silent or gone: the
+Success is the newest attempt's own outcome; Slurm's state explains it. Every source may be silent or gone: the
 report then says what is known and who did not answer.
 """
 

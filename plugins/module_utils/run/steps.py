@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches inside other jobs, as Slurm sees them: a step, known as JOB.STEP and by the launch's name (L4).
+"""Launches inside other jobs, as Slurm sees them: a step, known as JOB.STEP and by the launch's name.
 
 squeue lists a step only while it runs, and a requeued job counts its steps from 0 again: a step is ours where number
 and name are. What accounting does not tell of its end follows from the job around it. Sources: squeue(1) --steps,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A job that is running already, and whether a launch fits into it (L4): asked before anything starts.
+"""A job that is running already, and whether a launch fits into it: asked before anything starts.
 
 Source: `scontrol show -d job`, whose lines "Nodes=... CPU_IDs=... Mem=... GRES=..." say what the job holds where.
 """

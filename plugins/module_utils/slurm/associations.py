@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Account, QOS and their limits for one request: what Slurm would refuse, or hold in the queue for ever (P3). Pure.
+"""Account, QOS and their limits for one request: what Slurm would refuse, or hold in the queue for ever. Pure.
 
 Of a limit that several set, the first one holds: the partition's QOS, the job's QOS, the association (with
 OverPartQOS the job's QOS comes first). Source: resource_limits, sacctmgr(1), AccountingStorageEnforce in slurm.conf(5).

@@ -5,7 +5,7 @@
 
 Three answers exist and are never mixed: Slurm answered (a `CommandResult`), Slurm refused (`SlurmError`), Slurm is
 silent (`SlurmUnavailable`: nothing may be concluded about any job). Sources: squeue(1), scontrol(1), sacct(1), sinfo(1)
-and the submission pitfalls (the submitter's own SLURM_* variables leak into every command, SBATCH_* overrides #SBATCH).
+and the traps of submission (the submitter's own SLURM_* variables leak into every command, SBATCH_* overrides #SBATCH).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ways to run a container a cluster shows, for cluster_info and before a job that needs one is submitted (C1)."""
+"""Which ways to run a container a cluster shows, for cluster_info and before a job that needs one is submitted."""
 
 from __future__ import annotations
 

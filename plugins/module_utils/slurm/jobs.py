@@ -5,7 +5,7 @@
 
 `squeue --states=all` knows a job for MinJobAge seconds after its end, sacct (when the site has accounting) much longer.
 An empty answer of one source is not "gone": the next one is asked. A silent slurmctld is `SlurmUnavailable`, never an
-empty result. Requirements: pitfalls "Reading state" (failing squeue, lagging sacct, reused ids, duplicate rows).
+empty result. It allows for a failing squeue, a lagging sacct, reused ids and duplicate rows.
 """
 
 from __future__ import annotations

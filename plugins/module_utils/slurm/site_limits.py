@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cluster allows whom, asked for rarely: settings, partitions, associations and QOS of one user (P3).
+"""What a cluster allows whom, asked for rarely: settings, partitions, associations and QOS of one user.
 
 All of it is optional. A site hides it (PrivateData), keeps no accounting, or its slurmdbd is down: what could not be
 asked is a sentence in `unknown`, never an error. Sources: scontrol(1), sacctmgr(1), slurm.conf(5).

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What accounting keeps of a job's end, step by step: state, exit codes, the most memory a task used (D2).
+"""What accounting keeps of a job's end, step by step: state, exit codes, the most memory a task used.
 
 Source: sacct(1). ExitCode is CODE:SIGNAL, DerivedExitCode the highest exit code of any step; MaxRSS is sampled, so that
 what grew and was killed between two samples is not in it. A site may have no accounting: then nothing is known here.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The contract of an artifact: which comparisons a job may ask of its result (R5). The check itself runs in the job."""
+"""The contract of an artifact: which comparisons a job may ask of its result. The check itself runs in the job."""
 
 from __future__ import annotations
 

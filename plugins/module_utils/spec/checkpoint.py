@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of a job: its early signal and restarts (R4), and what is watched while it runs (R2, R3). Pure; no I/O."""
+"""The life of a job: its early signal and restarts, and what is watched while it runs. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Monitor:
         t.whole(0, 3600), "Seconds between two looks at a node's load, memory and CPUs; 0 is never.", 15, key=False
     )
     gpu: int = option(
-        t.whole(0, 3600), "Seconds between two looks at a node's GPUs by nvidia-smi; 0 is never (R2).", 15, key=False
+        t.whole(0, 3600), "Seconds between two looks at a node's GPUs by nvidia-smi; 0 is never.", 15, key=False
     )
     timestamps: int = option(
-        t.whole(0, 86400), "Seconds between two times of day in the job's log; 0 is none (R3).", 0, key=False
+        t.whole(0, 86400), "Seconds between two times of day in the job's log; 0 is none.", 0, key=False
     )
 
 
@@ -74,7 +74,7 @@ class Logs:
     style: str = option(
         t.choice("rank", "slurm"),
         "Names of the ranks' logs in the folder of an attempt. `rank`: rank-0000.log. `slurm`: "
-        "<job>.<id>.<node>.<task>.out, where the task is the rank (R1).",
+        "<job>.<id>.<node>.<task>.out, where the task is the rank.",
         "rank",
         key=False,
         example="slurm",

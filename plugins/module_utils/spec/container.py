@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The section `container` of the job spec, and what its mounts and images look like (C1, C2). Pure; no I/O."""
+"""The section `container` of the job spec, and what its mounts and images look like. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Build:
 class Container:
     runtime: str = option(
         t.choice("none", "pyxis", "apptainer", "oci"),
-        "What starts the container on the nodes (C1). `pyxis`: Slurm's plugin for enroot, as flags of the step. "
+        "What starts the container on the nodes. `pyxis`: Slurm's plugin for enroot, as flags of the step. "
         "`apptainer`: its command (or singularity's), once for each of Slurm's tasks. `oci`: crun, once a node, in "
         "an ordinary step. `none`: no container.",
         "none",
@@ -153,7 +153,7 @@ class Container:
         t.text(r"\S[^\0\n]*", "a path or a registry's name"),
         "The image: an absolute path on the cluster (`.sqsh` for pyxis, `.sif`, `.sqsh` or a folder for apptainer; "
         "for oci a `.sqsh`, or a folder: a bundle with config.json, or a root file system), or for pyxis a name that a "
-        "registry knows, [USER@][REGISTRY#]IMAGE[:TAG] (C5).",
+        "registry knows, [USER@][REGISTRY#]IMAGE[:TAG].",
         example="/project/images/torch.sqsh",
     )
     build: Build | None = field(
@@ -166,7 +166,7 @@ class Container:
     )
     mounts: tuple[str, ...] = option(
         MOUNTS,
-        "Folders of the nodes to see inside: source:target, or source:target:flags with flags joined by `+` (C2). "
+        "Folders of the nodes to see inside: source:target, or source:target:flags with flags joined by `+`. "
         "The run, the code, the environment and the job runtime are always there, each at its own path.",
         (),
         example=["/data:/data:ro"],

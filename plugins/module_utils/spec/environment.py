@@ -21,7 +21,7 @@ class Environment:
         "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
         "file, which every node mounts for the time of the job. `cache`, `wheelhouse`: each node makes it on its own "
         "disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from `file`. "
-        "`path`: a venv or conda environment that the site has already, see `path` (L12). `none`: what the node has.",
+        "`path`: a venv or conda environment that the site has already, see `path`. `none`: what the node has.",
         "none",
         example="venv",
     )

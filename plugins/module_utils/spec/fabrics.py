@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Named fabrics: which variables a network wants, and why (E4). Data and look-up, pure.
+"""Named fabrics: which variables a network wants, and why. Data and look-up, pure.
 
 `auto` sets nothing: the runtime picks the interface on the nodes, and what a site has in /etc/nccl.conf or in its own
 plugins stands. The others say what is known of a kind of network; a cluster adds its own or replaces ours by name

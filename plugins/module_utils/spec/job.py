@@ -44,13 +44,13 @@ _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.pars
 class Setup:
     modules: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
-        "Site modules to load before the launch (L12).",
+        "Site modules to load before the launch.",
         (),
         example=["cuda/12.4"],
     )
     commands: tuple[str, ...] = option(
         t.listed(t.text()),
-        "Shell lines of the batch script before the launch (L12).",
+        "Shell lines of the batch script before the launch.",
         (),
         example=["ulimit -l unlimited"],
     )
@@ -87,7 +87,7 @@ class Code:
 class Artifact:
     path: str = option(
         _relative_path,
-        "The file that proves the result, relative to the ranks' working directory (R5).",
+        "The file that proves the result, relative to the ranks' working directory.",
         "result.json",
         example="result.json",
     )
@@ -113,7 +113,7 @@ class Artifact:
     )
     then: str = option(
         t.choice("let_run", "end"),
-        "What happens once it has landed: let the program end by itself, or end the job at once (R5).",
+        "What happens once it has landed: let the program end by itself, or end the job at once.",
         "let_run",
         key=False,
         example="end",
@@ -131,7 +131,7 @@ class Artifact:
 class Parallelism:
     strategy: str = option(
         t.choice("ddp", "fsdp", "fsdp2", "megatron_fsdp", "megatron"),
-        "How the model is spread; some variables follow from it (E3).",
+        "How the model is spread; some variables follow from it.",
         "ddp",
         example="megatron",
     )
@@ -140,17 +140,17 @@ class Parallelism:
     context: int = option(t.whole(1), "Context parallel size (CP).", 1, short="cp", example=2)
     expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, short="ep", example=16)
     expert_overlap: bool = option(
-        t.BOOLEAN, "Whether expert-parallel communication overlaps with computation (E3).", False, example=True
+        t.BOOLEAN, "Whether expert-parallel communication overlaps with computation.", False, example=True
     )
     attention_heads: int | None = option(t.whole(1), "Attention heads of the model, to check against TP.", example=32)
     query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, to check against TP.", example=8)
     experts: int | None = option(t.whole(1), "Experts of a mixture-of-experts model.", example=256)
     expert_parameters: int | None = option(
-        t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate (P2).", example=900000000
+        t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate.", example=900000000
     )
     purpose: str = option(
         t.choice("load", "infer", "train"),
-        "What the memory must suffice for (P2).",
+        "What the memory must suffice for.",
         "train",
         key=False,
         example="infer",
@@ -192,7 +192,7 @@ class LaunchSpec:
     container: Container = section(Container, "The container that every rank runs in.")
     fabric: str = option(
         t.text(r"[a-z][a-z0-9_]*", "the name of a fabric"),
-        "The network between the nodes: a named set of variables (E4). `auto` sets none and picks the interface on the "
+        "The network between the nodes: a named set of variables. `auto` sets none and picks the interface on the "
         "nodes.",
         AUTO,
         key=False,
@@ -222,14 +222,14 @@ class LaunchSpec:
     )
     secrets: dict[str, SecretSource] = option(
         SECRETS,
-        "Environment variables whose values are never written to script, log or diff: name -> where the value is (E2).",
+        "Environment variables whose values are never written to script, log or diff: name -> where the value is.",
         {},
         key=False,
         example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
     )
     offline: bool = option(
         t.BOOLEAN,
-        "Tell Hugging Face's libraries to take what is cached and to ask no network (E6). A cluster whose nodes have "
+        "Tell Hugging Face's libraries to take what is cached and to ask no network. A cluster whose nodes have "
         "none sets it in `launch_cluster`.",
         False,
         key=False,
@@ -237,27 +237,27 @@ class LaunchSpec:
     )
     seed: int | None = option(
         t.whole(0, 2**32 - 1),
-        "Random seed of all ranks, exported as RANKZERO_SEED and recorded (E9).",
+        "Random seed of all ranks, exported as RANKZERO_SEED and recorded.",
         short="seed",
         example=1234,
     )
     debug: bool = option(
         t.BOOLEAN,
-        "Trace the batch script and the ranks' start, and make NCCL and torch.distributed verbose (E8).",
+        "Trace the batch script and the ranks' start, and make NCCL and torch.distributed verbose.",
         False,
         key=False,
         short="debug",
     )
     preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
-    checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it (R4).")
-    monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs (R2, R3).")
-    logs: Logs = section(Logs, "How the ranks' logs are named, and whose lines are shown meanwhile (R1, R6).")
+    checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it.")
+    monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs.")
+    logs: Logs = section(Logs, "How the ranks' logs are named, and whose lines are shown meanwhile.")
     artifact: Artifact | None = field(
         default=None,
         metadata={
             "section": Artifact,
             "optional": True,
-            "doc": "The result that proves the job (R5). Without it, exit code 0 of the program is success.",
+            "doc": "The result that proves the job. Without it, exit code 0 of the program is success.",
         },
     )
     after: tuple[str, ...] = option(
@@ -318,7 +318,7 @@ class ClusterSettings:
     store_shared: bool = option(
         t.BOOLEAN,
         "Whether the nodes see store_root. `false`: only the host that submits does; code and environment are packed "
-        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job (P5).",
+        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job.",
         True,
         key=False,
         example=False,
@@ -333,7 +333,7 @@ class ClusterSettings:
     caches: str | None = option(
         t.text(r"[/~$][^\0\n%\\:,]*", "an absolute path, or one that begins with ~ or $NAME"),
         "Folder on shared storage for the caches of tools: HF_HOME, UV_CACHE_DIR, NEMO_HOME, TORCH_HOME and "
-        "XDG_CACHE_HOME point below it (E1). Not given, each tool decides.",
+        "XDG_CACHE_HOME point below it. Not given, each tool decides.",
         key=False,
         example="/scratch/ml/caches",
     )

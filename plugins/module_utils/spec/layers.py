@@ -4,7 +4,7 @@
 """Layers of a job spec, merged with provenance.
 
 Collection defaults -> cluster -> job -> overrides. Maps merge by key, lists replace, null deletes. Ansible's `combine`
-is not used: it replaces lists, keeps nulls and swaps types silently (spec: toolchain). Pure; no I/O.
+is not used: it replaces lists, keeps nulls and swaps types silently. Pure; no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Section `preflight` of the job spec: what is looked at on each node before the ranks start, and what follows (P4)."""
+"""Section `preflight` of the job spec: what is looked at on each node before the ranks start, and what follows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 class Preflight:
     enabled: bool = option(
         t.BOOLEAN,
-        "Look at every node before the ranks start: code, environment, run directory, CPUs, GPUs, network (P4).",
+        "Look at every node before the ranks start: code, environment, run directory, CPUs, GPUs, network.",
         True,
         key=False,
         short="preflight",
@@ -45,7 +45,7 @@ class Preflight:
         t.choice("stop", "replace", "requeue"),
         "What follows when a node is not fit. `stop`: the job ends with that verdict. `replace`: it goes on without "
         "the node where `resources.spares` suffice, else it ends. `requeue`: where they do not suffice it goes back "
-        "into the queue with the node excluded, at most `checkpoint.max_restarts` times (P6).",
+        "into the queue with the node excluded, at most `checkpoint.max_restarts` times.",
         "replace",
         key=False,
         example="requeue",
@@ -88,7 +88,7 @@ class Preflight:
     stage: str = option(
         t.choice("missing", "never", "always"),
         "Which nodes get code and environment copied to their own disk for the time of the job: those that do not see "
-        "them, none (such a node is then not fit), or all (P5). Not with a container.",
+        "them, none (such a node is then not fit), or all. Not with a container.",
         "missing",
         key=False,
         example="always",

@@ -32,9 +32,7 @@ class Resources:
         short="spares",
         example=1,
     )
-    gpus_per_node: int = option(
-        t.whole(0), "GPUs of each node (requested per node, L11).", 0, short="gpus_per_node", example=8
-    )
+    gpus_per_node: int = option(t.whole(0), "GPUs of each node.", 0, short="gpus_per_node", example=8)
     gpu_type: str | None = option(
         t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
         "Type of the GPUs, as the site names it.",
@@ -103,8 +101,8 @@ class Resources:
 class Launcher:
     kind: str = option(
         t.choice("srun", "torchrun", "standalone"),
-        "Who starts the ranks. `srun`: Slurm itself, one task a rank (L1). `torchrun`: torch.distributed.run, one task "
-        "a node (L2). `standalone`: torch.distributed.run on a single node, without rendezvous (L3).",
+        "Who starts the ranks. `srun`: Slurm itself, one task a rank. `torchrun`: torch.distributed.run, one task "
+        "a node. `standalone`: torch.distributed.run on a single node, without rendezvous.",
         "srun",
         short="launcher",
         example="torchrun",
@@ -118,19 +116,19 @@ class Launcher:
     rendezvous: str = option(
         t.choice("static", "c10d"),
         "How torchrun's nodes meet. `static`: node ranks and the first node's address are given. `c10d`: they meet at "
-        "the first node's port and get their ranks there (L2).",
+        "the first node's port and get their ranks there.",
         "static",
         example="c10d",
     )
     port: int | None = option(
         t.auto_or(t.whole(1024, 65535)),
-        "MASTER_PORT. `auto` takes one between 15000 and 20000 that is free on the first node (L6).",
+        "MASTER_PORT. `auto` takes one between 15000 and 20000 that is free on the first node.",
         key=False,
         example=29500,
     )
     attach: str | None = option(
         t.text(r"[0-9]{1,18}(_[0-9]{1,18})?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
-        "Run inside this job, which is running already (salloc, or any other of yours), instead of queueing one (L4).",
+        "Run inside this job, which is running already (salloc, or any other of yours), instead of queueing one.",
         key=False,
         short="attach",
         example="1234",
@@ -154,7 +152,7 @@ class Launcher:
     )
     srun: dict[str, Any] = option(
         t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
-        "Any further srun option of the ranks' step by its long name (L9).",
+        "Any further srun option of the ranks' step by its long name.",
         {},
         example={"mpi": "pmix"},
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a secret's value comes from. The value itself is never part of a spec, a plan or a module argument (E2)."""
+"""Where a secret's value comes from. The value itself is never part of a spec, a plan or a module argument."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ STEP_ONLY = (
     "task-epilog",
     "resv-ports",
 )
-# They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see (L11).
+# They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see.
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 # Options that give tasks devices where their value names GPUs.
 _TRES = ("tres-per-task",)
@@ -161,13 +161,13 @@ def _of(
         elif name in owned:
             yield [path], f"{path}: may not be given here; {_instead(name, owned)}"
         elif where == "resources.sbatch" and name in STEP_ONLY:
-            yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun (L9)"
+            yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun"
         elif not unbound and (name in BINDS_GPUS or (name in _TRES and "gpu" in str(value))):
             yield (
                 [path],
                 (
                     f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
-                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun (L11)"
+                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun"
                 ),
             )
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that is looked at before a job is queued, in the fewest commands, and all problems at once (P3).
+"""Everything that is looked at before a job is queued, in the fewest commands, and all problems at once.
 
 One sinfo for every submission, which also proves that slurmctld answers. What rarely changes (settings, partitions,
 accounts, QOS) is remembered for ten minutes under state_root and lets a launch pass; before anything is refused it is

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that a preflight found not to be fit, remembered for the next launches of the cluster until they expire (P6).
+"""Nodes that a preflight found not to be fit, remembered for the next launches of the cluster until they expire.
 
 <state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
     {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What submit.py does otherwise for a launch inside a job that is running already: place, start, cancel (L4)."""
+"""What submit.py does otherwise for a launch inside a job that is running already: place, start, cancel."""
 
 from __future__ import annotations
 

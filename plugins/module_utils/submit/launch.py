@@ -232,7 +232,7 @@ class Launcher:
         return outcome
 
     def check(self, generation: int, building: bool) -> checks.Checked:
-        """What can be known before the job is queued (P3). Raises with every problem at once."""
+        """What can be known before the job is queued. Raises with every problem at once."""
         if self.request.attach:
             checked = self.inside.check(building)
             checks.raise_for(checked.problems)

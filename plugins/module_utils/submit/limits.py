@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a cluster could ever run a request: every reason against it at once, before it is queued (P3, R4). Pure.
+"""Whether a cluster could ever run a request: every reason against it at once, before it is queued. Pure.
 
 sbatch accepts impossible jobs (9 of 8 nodes, a day in an hour's partition, a QOS that the partition does not take) with
 exit code 0 and leaves them pending for ever, so a request is compared with the limits first. A partition that cannot be
@@ -274,7 +274,7 @@ def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: f
 
 
 def _window(partition: Partition, block: Mapping[str, str], known: Knowledge, ask: Ask, verdict: Verdict) -> None:
-    """How long a job has to save itself, and whether it comes back (R4): facts, and a note where that is too little."""
+    """How long a job has to save itself, and whether it comes back: facts, and a note where that is too little."""
     if not block and not known.settings:
         return
     kill_wait = parse.parse_count(known.settings.get("KillWait", "").removesuffix(" sec"))

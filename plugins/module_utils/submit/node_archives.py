@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Code and environment, packed beside the runs for nodes that see no store (P5). The job runtime does the packing."""
+"""Code and environment, packed beside the runs for nodes that see no store. The job runtime does the packing."""
 
 from __future__ import annotations
 

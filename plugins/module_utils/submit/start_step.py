@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starts a launch's script as a step of a job that is running already, and leaves it alone (L4).
+"""Starts a launch's script as a step of a job that is running already, and leaves it alone.
 
 The srun that starts the step is not needed once the step runs: the script writes its own log, and its ranks' srun lives
 beside it on the node. A process left on a login node is ended by the site's reaper or with the user's session, and srun

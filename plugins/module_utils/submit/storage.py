@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The places of a launch as this host sees them: writable, with room, and not a disk of this host alone (P3, C2).
+"""The places of a launch as this host sees them: writable, with room, and not a disk of this host alone.
 
 Whether the nodes see a place only they can say, and the preflight asks them; here a mistake is named before anything
 is queued. A disk of this host may well be the one that it exports to the nodes, so that is a note and no refusal.
@@ -153,7 +153,7 @@ class Places:
         return problems, notes, seen
 
     def source(self, field: str, path: str) -> list[str]:
-        """A note where something that the nodes mount or read is missing here, or is this host's own (C2)."""
+        """A note where something that the nodes mount or read is missing here, or is this host's own."""
         if not os.path.exists(path):
             here = socket.gethostname()
             return [f"{field}: {path} is not on {here}: whether the nodes have it, each says before the ranks start"]

@@ -313,7 +313,7 @@ def image_key(job: Job, leaving: Leaving) -> str | None:
 
 
 def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
-    """What the nodes mount or read besides the roots: (the option, its path on the cluster) (C2)."""
+    """What the nodes mount or read besides the roots: (the option, its path on the cluster)."""
     found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
     if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
         found.append(("container.image", str(spec.container.image)))

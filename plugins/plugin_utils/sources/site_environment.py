@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An environment that the site has already (environment.mode path): is it there, what is it, has it changed (L12).
+"""An environment that the site has already (environment.mode path): is it there, what is it, has it changed.
 
 One look through the connection, before anything is rendered, because what is installed is part of the launch key. The
 caller runs the command; nothing here does.
@@ -73,5 +73,5 @@ def found(path: str, said: str, wanted_python: str | None) -> Adopted:
     elif wanted_python and not f"{parts[1]}.".startswith(f"{wanted_python}."):
         problem = f"{path} has Python {parts[1]}, and environment.python asks for {wanted_python}"
     if problem:
-        raise SpecError([f"environment.path: {problem} (L12)"])
+        raise SpecError([f"environment.path: {problem}"])
     return Adopted(path, *parts)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An environment that the site has already: what one look through a shell says of it (L12)."""
+"""An environment that the site has already: what one look through a shell says of it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_conda_environment_goes_by_its_history(place: Path) -> None:
 def test_what_cannot_be_used(place: Path) -> None:
     assert problem(place / "none") == (
         f"environment.path: {place}/none is not on the cluster; name the folder of a venv or conda environment on "
-        "shared storage (L12)"
+        "shared storage"
     )
     assert "asks for 2.7" in problem(place, "2.7")
     assert looked(place, f"{sys.version_info[0]}.{sys.version_info[1]}")

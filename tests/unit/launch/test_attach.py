@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""L4: what a launch inside a running job may ask, what is left aside, and what its steps then say for themselves."""
+"""What a launch inside a running job may ask, what is left aside, and what its steps then say for themselves."""
 
 from __future__ import annotations
 

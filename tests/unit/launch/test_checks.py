@@ -46,7 +46,7 @@ def problems(**data: Any) -> list[str]:
             {"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": 4}},
             (
                 "launcher.ranks_per_node: 4 ranks on nodes with 8 GPUs: local ranks would map to wrong GPUs; set it to "
-                "8 or auto, or resources.gpus_per_node to 4 (L1)"
+                "8 or auto, or resources.gpus_per_node to 4"
             ),
         ),
         ({"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": 8}}, None),
@@ -56,7 +56,7 @@ def problems(**data: Any) -> list[str]:
             {"resources": {"gpus_per_node": 8}, "launcher": {"kind": "torchrun", "ranks_per_node": 1}},
             (
                 "launcher.ranks_per_node: 1 ranks on nodes with 8 GPUs: local ranks would map to wrong GPUs; set it to "
-                "8 or auto, or resources.gpus_per_node to 1 (L1)"
+                "8 or auto, or resources.gpus_per_node to 1"
             ),
         ),
         (
@@ -77,7 +77,7 @@ def problems(**data: Any) -> list[str]:
         ),
         (
             {"environment": {"mode": "venv", "path": "/x"}},
-            "environment.path: has no effect with environment.mode venv; set the mode to path (L12)",
+            "environment.path: has no effect with environment.mode venv; set the mode to path",
         ),
         ({"environment": {"mode": "path", "path": "/x"}}, None),
         ({"environment": {"mode": "cache", "platform": "x86_64-manylinux_2_28", "python": "3.11"}}, None),
@@ -93,7 +93,7 @@ def problems(**data: Any) -> list[str]:
             {"environment": {"mode": "cache"}, "container": {"runtime": "apptainer", "image": "/i.sif"}},
             (
                 "environment.mode: cache makes an environment for the node, which a container of runtime apptainer "
-                "does not see; use venv, or the Python of the image (none) (C3)"
+                "does not see; use venv, or the Python of the image (none)"
             ),
         ),
         ({"environment": {"mode": "conda", "file": "environment.yml"}}, None),
@@ -121,7 +121,7 @@ def problems(**data: Any) -> list[str]:
             },
             (
                 "env.OMP_NUM_THREADS: 4 ranks x 3 threads = 12 on 8 CPUs of a node; set resources.cpus_per_rank to 3, "
-                "or leave the variable out (L5)"
+                "or leave the variable out"
             ),
         ),
         ({"artifact": {"path": "deep/result.json"}}, None),
@@ -178,9 +178,7 @@ def test_options_of_the_step_that_something_else_decides(name: str) -> None:
 @pytest.mark.parametrize("name", STEP_ONLY)
 def test_options_of_the_step_do_not_belong_to_the_job(name: str) -> None:
     (problem,) = problems(resources={"sbatch": {name: "x"}})
-    assert problem == (
-        f"resources.sbatch.{name}: is an option of the step, not of the job; move it to launcher.srun (L9)"
-    )
+    assert problem == (f"resources.sbatch.{name}: is an option of the step, not of the job; move it to launcher.srun")
     if name not in OWNED_SRUN:
         assert problems(launcher={"srun": {name: "x"}}) == []
 
@@ -190,7 +188,7 @@ def test_options_that_hide_gpus_from_the_ranks(name: str) -> None:
     for data in ({"resources": {"sbatch": {name: "1"}}}, {"launcher": {"srun": {name: "1"}}}):
         (problem,) = problems(**data)
         assert "binds one GPU to each task" in problem
-        assert problem.endswith("or add gpu-bind: none to launcher.srun (L11)")
+        assert problem.endswith("or add gpu-bind: none to launcher.srun")
     assert problems(launcher={"srun": {name: "1", "gpu-bind": "none"}}) == []
     assert problems(resources={"sbatch": {name: "1"}}, launcher={"srun": {"gpu-bind": "none"}}) == []
 

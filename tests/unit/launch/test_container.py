@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers (C1, C2, C5, L9): rules, the step's flags, and the words of the other runtimes. Traps: test_pyxis.py."""
+"""Containers: rules, the step's flags, and the words of the other runtimes. Traps: test_pyxis.py."""
 
 from __future__ import annotations
 

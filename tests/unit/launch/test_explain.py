@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why is it set: the table of a job's variables, and that of a fabric beside the site's own files (E2, E4)."""
+"""Why is it set: the table of a job's variables, and that of a fabric beside the site's own files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_known_on_the_node_only_is_said() -> None:
         assert rows[name]["value"] == "(on the node)"
     assert rows["RANK"]["reason"].endswith("from SLURM_PROCID")
     torchrun = explained(launcher={"kind": "torchrun"}, env={"NCCL_SOCKET_IFNAME": "ib0"})
-    assert torchrun["RANK"]["source"] == "L2"
+    assert torchrun["RANK"]["source"] == "launcher"
     assert (torchrun["NCCL_SOCKET_IFNAME"]["value"], torchrun["NCCL_SOCKET_IFNAME"]["set_by"]) == ("ib0", "job.yml")
     assert "CUDA_VISIBLE_DEVICES" not in torchrun
     adopted = explained(conda=True, environment={"mode": "path", "path": "/envs/a"})
@@ -62,19 +62,19 @@ def test_what_is_known_on_the_node_only_is_said() -> None:
 )
 def test_a_secret_is_named_and_hidden(source: dict[str, str], words: str) -> None:
     row = explained(secrets={"HF_TOKEN": source})["HF_TOKEN"]
-    assert (row["value"], row["source"], row["set_by"]) == ("(hidden)", "E2", "job.yml")
+    assert (row["value"], row["source"], row["set_by"]) == ("(hidden)", "secrets", "job.yml")
     assert words in row["reason"]
 
 
 def test_the_lines_are_aligned_and_short() -> None:
-    common = {"reason": "so", "source": "E4", "set_by": "policy"}
+    common = {"reason": "so", "source": "fabric", "set_by": "policy"}
     rows = [
         {"name": "A", "value": "1", "workaround": "", **common},
         {"name": "LONGER", "value": "x" * 50 + "\n", "workaround": "for NCCL 2.19, until 2027-06-30", **common},
     ]
     assert explain.table(rows) == [
-        f"A       1{' ' * 39}  so (E4; set by policy)",
-        f"LONGER  {'x' * 39}…  so (E4; set by policy; workaround for NCCL 2.19, until 2027-06-30)",
+        f"A       1{' ' * 39}  so (fabric; set by policy)",
+        f"LONGER  {'x' * 39}…  so (fabric; set by policy; workaround for NCCL 2.19, until 2027-06-30)",
     ]
     assert explain.table([]) == []
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""E3 and E4: which variables follow from hardware, parallelism and fabric; a conflict names both sides."""
+"""Which variables follow from hardware, parallelism and fabric; a conflict names both sides."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_caches_and_offline_are_policy_and_the_job_wins() -> None:
     )
     found = {item.name: item for item in variables(validated(merged), merged, None, caches="/c")}
     assert (found["HF_HOME"].value, found["HF_HOME"].set_by) == ("/own", "job.yml")
-    assert (found["UV_CACHE_DIR"].value, found["UV_CACHE_DIR"].source) == ("/c/uv", "E1")
+    assert (found["UV_CACHE_DIR"].value, found["UV_CACHE_DIR"].source) == ("/c/uv", "caches")
     assert (found["HF_HUB_OFFLINE"].value, found["HF_HUB_OFFLINE"].set_by) == ("1", "launch_cluster")
     assert found["TOKENIZERS_PARALLELISM"].value == "false"
     plain = {item.name for item in variables(validated(layers()), layers(), None)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""P1 and P2, the worked case of the requirements included."""
+"""Parallelism against the world size, and the memory of experts, with a worked case."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_global_batch_is_a_multiple_of_micro_batch_times_data_parallel() -> None
     assert "60 is not a multiple of micro_batch 2 x data parallel 8 = 16; 48 is" in problem
 
 
-# 256 experts, about 460 GB in bf16: 0.9 billion parameters an expert (P2).
+# 256 experts, about 460 GB in bf16: 0.9 billion parameters an expert.
 WORKED = {"experts": 256, "expert_parameters": 900_000_000}
 
 

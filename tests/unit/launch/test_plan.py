@@ -163,7 +163,7 @@ def test_the_step_repeats_its_size_and_takes_further_options() -> None:
 
 
 def test_the_preflight_is_placed_and_bound_as_the_ranks_will_be() -> None:
-    """L11: what it reports of CPUs and GPUs is what each rank gets."""
+    """What it reports of CPUs and GPUs is what each rank gets."""
     ranks = {"ranks_per_node": 4}
     resources = {"nodes": 2, "cpus_per_rank": 3}
     patient = {"kill-on-bad-exit": "0", "wait": "0", "no-kill": True}
@@ -241,18 +241,18 @@ def test_every_variable_has_a_reason() -> None:
 
 def test_what_every_job_gets() -> None:
     assert variables(resources={"cpus_per_rank": 12}) == {
-        "PYTHONUNBUFFERED": ("1", "R1", "policy"),
-        "PYTHONFAULTHANDLER": ("1", "E5", "policy"),
+        "PYTHONUNBUFFERED": ("1", "logs", "policy"),
+        "PYTHONFAULTHANDLER": ("1", "crashes", "policy"),
         "PYTHONDONTWRITEBYTECODE": ("1", "environments", "policy"),
-        "OMP_NUM_THREADS": ("12", "L5", "policy"),
+        "OMP_NUM_THREADS": ("12", "threads", "policy"),
     }
 
 
 def test_what_some_jobs_get() -> None:
     added = variables(environment=True, seed=0, debug=True)
-    assert added["VIRTUAL_ENV"] == ("/store/environments/e5e5", "L8", "policy")
-    assert added["RANKZERO_SEED"] == ("0", "E9", "policy")
-    assert {name for name, value in added.items() if value[1] == "E8"} == {
+    assert added["VIRTUAL_ENV"] == ("/store/environments/e5e5", "environment", "policy")
+    assert added["RANKZERO_SEED"] == ("0", "seed", "policy")
+    assert {name for name, value in added.items() if value[1] == "debug"} == {
         "NCCL_DEBUG",
         "TORCH_DISTRIBUTED_DEBUG",
         "CUDA_LAUNCH_BLOCKING",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The silent traps of pyxis that a plan avoids, by their number in docs/containers.md (L9, C1).
+"""The silent traps of pyxis that a plan avoids, by their number in docs/containers.md.
 
 Traps that need a run (3, 5, 8 to 11) are in tests/unit/runtime/test_pyxis.py.
 """

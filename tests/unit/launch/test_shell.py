@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""L4: the two commands of an interactive session. What a shell makes of them is asked of bash itself."""
+"""The two commands of an interactive session. What a shell makes of them is asked of bash itself."""
 
 from __future__ import annotations
 

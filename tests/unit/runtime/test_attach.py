@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""L4: the batch script as a step of another job: its surroundings, its identity, and how it is told to end."""
+"""The batch script as a step of another job: its surroundings, its identity, and how it is told to end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the ranks are bound to (L11): said by each task, put into the preflight's table, judged."""
+"""What the ranks are bound to: said by each task, put into the preflight's table, judged."""
 
 from __future__ import annotations
 

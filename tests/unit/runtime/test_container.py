@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks in a container (C1, C3), with a stand-in for apptainer: what reaches them, and what is said where it fails.
+"""Ranks in a container, with a stand-in for apptainer: what reaches them, and what is said where it fails.
 
 The traps are those of spec/pyxis.md that a run shows. enter.sh, rank.sh and the proof are the same under pyxis.
 """
@@ -74,7 +74,7 @@ def test_trap_10_the_jobs_values_win_over_the_images_and_the_nodes_stay_outside(
     seen = made.seen()["env"]
     assert (seen["MINE"], seen["LANG"], seen["NAMED"]) == (awkward, "C.UTF-8", "of the node")
     assert not {"LD_PRELOAD", "NOT_SET"} & set(seen)
-    # The job's code, and nothing of the node's (C4).
+    # The job's code, and nothing of the node's.
     assert seen["PYTHONPATH"] == str(site.code)
     # What the job says nothing of is the image's.
     assert (seen["PATH"], seen["LD_LIBRARY_PATH"]) == (IMAGE_VALUES["PATH"], "/image/lib")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What staging works with (P5): an archive that is the same wherever it is made, and a node's own disk."""
+"""What staging works with: an archive that is the same wherever it is made, and a node's own disk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that have failed while the ranks ran are left out by the next attempt, whichever way it comes about (R4)."""
+"""Nodes that have failed while the ranks ran are left out by the next attempt, whichever way it comes about."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks in an OCI image by a real crun (C1), under bash with a stand-in for srun only. On a real Slurm:
+"""Ranks in an OCI image by a real crun, under bash with a stand-in for srun only. On a real Slurm:
 tests/cluster/test_launch_oci.py.
 """
 
@@ -117,7 +117,7 @@ def test_what_reaches_the_rank_is_the_jobs_before_the_images(site: Site, image: 
     seen = made.seen()["env"]
     assert (seen["RANK"], seen["MINE"], seen["LANG"]) == ("0", awkward, "image")
     assert (seen["HOME"], seen["PATH"]) == (str(made.run / "home"), IMAGE_VALUES["PATH"])
-    # The job's code first, then what the image says (C4).
+    # The job's code first, then what the image says.
     assert seen["PYTHONPATH"] == f"{site.code}:/image/lib"
     assert "LD_PRELOAD" not in seen
 

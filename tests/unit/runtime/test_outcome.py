@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The judge of the artifact (R5), run as the job runs it: a program of its own."""
+"""The judge of the artifact, run as the job runs it: a program of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The preflight (P4, P6, E4): what a node reports, what the first node concludes, and what the job does about it."""
+"""The preflight: what a node reports, what the first node concludes, and what the job does about it."""
 
 from __future__ import annotations
 

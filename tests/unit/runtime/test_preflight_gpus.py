@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The health of GPUs (P4), with a stand-in for nvidia-smi and a file for the kernel's log: no GPU was at hand."""
+"""The health of GPUs, with a stand-in for nvidia-smi and a file for the kernel's log: no GPU was at hand."""
 
 from __future__ import annotations
 

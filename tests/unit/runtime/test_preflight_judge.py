@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the first node concludes from the reports (P4, P6, E4): who is fit, who is chosen, who is blamed for what."""
+"""What the first node concludes from the reports: who is fit, who is chosen, who is blamed for what."""
 
 from __future__ import annotations
 

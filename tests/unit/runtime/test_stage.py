@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Staging (P5): who sends what to whom, and whole jobs with stand-ins for Slurm. Its tools: test_copies.py."""
+"""Staging: who sends what to whom, and whole jobs with stand-ins for Slurm. Its tools: test_copies.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Accounts, QOS, partitions' rules and their limits against a request (P3, R4), on recorded answers of a real cluster.
+"""Accounts, QOS, partitions' rules and their limits against a request, on recorded answers of a real cluster.
 
 There nobody has the accounts ml (default, QOS normal and high, 2 nodes a job, 3 jobs) and physics (30 minutes), the QOS
 high has limits of its own, and batch is held to the QOS long (one node for all its jobs).

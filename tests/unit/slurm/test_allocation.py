@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""L4: a job that is running already, as Slurm 22.05 shows it, and whether a launch fits into it."""
+"""A job that is running already, as Slurm 22.05 shows it, and whether a launch fits into it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a login node can say of a job's container before it is submitted, and what cluster_info shows (C1, C2, C5)."""
+"""What a login node can say of a job's container before it is submitted, and what cluster_info shows."""
 
 from __future__ import annotations
 

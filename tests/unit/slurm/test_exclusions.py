@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remembered nodes (P6): what a job writes is read until it expires, and no launch is left with too few nodes."""
+"""Remembered nodes: what a job writes is read until it expires, and no launch is left with too few nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state_root and store_root before the submission: writable, with room, not of this host alone (P3, C2)."""
+"""state_root and store_root before the submission: writable, with room, not of this host alone."""
 
 from __future__ import annotations
 

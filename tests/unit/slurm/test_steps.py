@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""L4: what Slurm says of a step, alive and over; how it is cancelled; how it is started and let go."""
+"""What Slurm says of a step, alive and over; how it is cancelled; how it is started and let go."""
 
 from __future__ import annotations
 

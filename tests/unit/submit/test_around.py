@@ -153,7 +153,7 @@ def test_a_job_that_has_put_itself_back_into_the_queue_is_still_ours(bench: Benc
 
 
 def packing(bench: Bench) -> dict[str, Any]:
-    """The parts of a request whose code must be packed (P5)."""
+    """The parts of a request whose code must be packed."""
     (bench.store / "train.py").write_text("x = 1\n" * 99, encoding="utf-8")
     archive = bench.store.parent / "state" / "archives" / "code-k.tar"
     key, files = runtime_bundle()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""World size against parallelism (P1) and the memory of experts against the GPU's (P2). Pure arithmetic.
+"""World size against parallelism and the memory of experts against the GPU's. Pure arithmetic.
 
 A finding names the spec's paths, says the numbers, and what would fit.
 """
@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 
 BF16_BYTES = 2
 # Of an 80 GB GPU: what the experts' weights may take where only they are loaded, where the model also answers, and
-# where it also learns (gradients and activations need the rest). Other sizes in proportion (P2).
+# where it also learns (gradients and activations need the rest). Other sizes in proportion.
 REFERENCE_GB = 80
 EXPERT_GB = {"load": 60.0, "infer": 40.0, "train": 28.0}
 PURPOSES = tuple(EXPERT_GB)
@@ -78,7 +78,7 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
 
 
 def findings(spec: LaunchSpec) -> Iterator[Finding]:
-    """Mistakes: sizes that do not divide (P1)."""
+    """Mistakes: sizes that do not divide."""
     wanted, world = spec.parallelism, topology(spec).world_size
     model, data = model_parallel_size(wanted), data_parallel_size(spec)
     sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
@@ -87,25 +87,25 @@ def findings(spec: LaunchSpec) -> Iterator[Finding]:
         below, above = world // model * model or model, (world // model + 1) * model
         sentence = (
             f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
-            f" does not divide the {world} ranks (P1); the next that fit are {below} and {above} ranks"
+            f" does not divide the {world} ranks; the next that fit are {below} and {above} ranks"
         )
         yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
     # Experts are spread over the ranks that hold the same pipeline stage.
     elif stage % wanted.expert:
         sentence = (
             f"parallelism.expert: {wanted.expert} does not divide the {stage} ranks of a pipeline stage"
-            f" (world size {world} / pipeline {wanted.pipeline}) (P1)"
+            f" (world size {world} / pipeline {wanted.pipeline})"
         )
         yield ["parallelism.expert", *sizes], sentence
     for name, count in (("attention_heads", wanted.attention_heads), ("query_groups", wanted.query_groups)):
         if count and count % wanted.tensor:
             fitting = ", ".join(str(size) for size in _divisors(count) if size <= 16)
             sentence = (
-                f"parallelism.{name}: {count} is not divisible by tensor {wanted.tensor} (P1); tensor may be {fitting}"
+                f"parallelism.{name}: {count} is not divisible by tensor {wanted.tensor}; tensor may be {fitting}"
             )
             yield [f"parallelism.{name}", "parallelism.tensor"], sentence
     if wanted.experts and wanted.experts % wanted.expert:
-        sentence = f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts (P1)"
+        sentence = f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts"
         yield ["parallelism.experts", "parallelism.expert"], sentence
     if wanted.expert > 1 and not wanted.experts:
         sentence = f"parallelism.expert: {wanted.expert} without parallelism.experts; say how many experts a layer has"
@@ -114,7 +114,7 @@ def findings(spec: LaunchSpec) -> Iterator[Finding]:
 
 
 def warnings(spec: LaunchSpec) -> list[str]:
-    """What will probably not fit (P2): a warning, because an estimate knows weights only."""
+    """What will probably not fit: a warning, because an estimate knows weights only."""
     memory = expert_memory(spec)
     if memory is None or memory.gigabytes <= memory.limit:
         return []
@@ -124,7 +124,7 @@ def warnings(spec: LaunchSpec) -> list[str]:
     sentence = (
         f"{wanted.experts} experts over expert {wanted.expert} are {memory.experts_per_gpu} a GPU,"
         f" {memory.gigabytes:.1f} GB of bf16 weights; more than about {memory.limit:.0f} GB is too much to"
-        f" {wanted.purpose} on this GPU (P2)"
+        f" {wanted.purpose} on this GPU"
     )
     return [sentence + (f"; parallelism.expert: {fitting[0]} or more would fit" if fitting else "")]
 
