@@ -10,7 +10,7 @@ from __future__ import annotations
 class ModuleDocFragment:
     """Read by Ansible's documentation loader: one class attribute is one fragment."""
 
-    STORES = r"""
+    TRUSTED = r"""
 options:
   stores:
     description:
@@ -32,6 +32,10 @@ options:
         type: list
         elements: str
         required: true
+"""
+
+    STORES = r"""
+options:
   store_group_writable:
     description:
       - As C(launch_cluster.store_group_writable). O(store_root) is shared by the members of its group, who can all

@@ -24,6 +24,7 @@ description:
   - The tree is packed on the controller and unpacked beside its place on the cluster, its digest is computed there
     again, and it gets its name last. A killed run leaves nothing that a later one would take for a snapshot.
 extends_documentation_fragment:
+  - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes

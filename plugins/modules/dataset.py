@@ -21,6 +21,7 @@ description:
   - The name leads to the dataset by one rename, once all of it is there. A job never sees a part of one, and a job that
     reads the one before goes on reading that.
 extends_documentation_fragment:
+  - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes

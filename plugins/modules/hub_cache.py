@@ -18,9 +18,12 @@ description:
   - The files come from the hub, with a pinned revision, or from a folder or an archive.
   - What is staged is written down with the sha256 of each file. A later run looks at every file, and brings again
     what is missing or damaged. It asks no network where nothing is wrong.
+  - What a store in O(stores) has in its folder C(huggingface) is copied from there, and the hub is not asked. Each
+    file is compared with its sha256.
   - Nothing is found by its name before all of it is there. A download that was cut off goes on with the files
     that are missing.
 extends_documentation_fragment:
+  - rankzero.slurm.store.trusted
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -107,7 +110,7 @@ options:
     default: false
   update:
     description:
-      - Whether the hub is asked what O(revision) stands for now.
+      - Whether the hub is asked what O(revision) stands for now. O(stores) are not looked at then.
     type: bool
     default: false
   state:
@@ -194,7 +197,7 @@ snapshot:
       description: The commit; for files that are no commit of the hub, the first 40 digits of their digest.
       type: str
     source:
-      description: V(hub), or the folder or archive.
+      description: V(hub), or the folder or archive; C(HF_HOME) in the store where it comes from one of O(stores).
       type: str
     bytes:
       description: Bytes of all files.

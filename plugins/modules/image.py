@@ -26,6 +26,7 @@ description:
     ordinary user they need a range of user numbers (C(/etc/subuid)). A killed build leaves nothing that a later one
     would take for an image.
 extends_documentation_fragment:
+  - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes

@@ -25,6 +25,7 @@ description:
   - Where the host reaches no package source the set is made on the controller for that host, and sent. Where the
     controller has none either, carry a set there and name it with O(source).
 extends_documentation_fragment:
+  - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes

@@ -26,6 +26,7 @@ description:
     Python and platform and downloaded on the controller. Wheels that the host sees at the controller's paths, checked
     by content, are used where they are; the others are sent.
 extends_documentation_fragment:
+  - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes

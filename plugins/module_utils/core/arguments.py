@@ -13,7 +13,7 @@ from typing import Any
 Options = dict[str, dict[str, Any]]
 REQUEST: Options = {"_request": {"type": "dict"}}
 
-STORES: Options = {
+TRUSTED_STORES: Options = {
     "stores": {
         "type": "list",
         "elements": "dict",
@@ -23,6 +23,9 @@ STORES: Options = {
             "owners": {"type": "list", "elements": "str", "required": True},
         },
     },
+}
+STORES: Options = {
+    **TRUSTED_STORES,
     "store_group_writable": {"type": "bool", "default": False},
 }
 
@@ -82,6 +85,7 @@ HUB_CACHE: Options = {
     "verify": {"type": "bool", "default": False},
     "update": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **TRUSTED_STORES,
     **ROOTS,
 }
 IMAGE: Options = {

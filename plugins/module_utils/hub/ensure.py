@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.borrow import borrowed, not_taken
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import (
     install,
@@ -36,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, selected, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import trusted_stores
 
 #: How long another one that stages the same is waited for: as long as a large model takes.
 _WAIT = 3600.0
@@ -48,6 +50,8 @@ class Source:
     commit: str
     files: tuple[File, ...]
     said: str
+    #: Where they lie on this host; None where they come from the controller.
+    folder: str | None = None
 
 
 def ensure_cache(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
@@ -63,7 +67,9 @@ def ensure_cache(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
     try:
         if options["state"] == "absent":
             return _absent(where, check_mode=check_mode)
-        return _present(where, options, request, check_mode=check_mode)
+        notes: list[str] = []
+        result = _present(where, options, request, notes, check_mode=check_mode)
+        return {**result, "warnings": notes} if notes else result
     except OSError as error:
         raise trouble(error, where.home) from error
 
@@ -80,7 +86,7 @@ def home_of(path: str) -> str:
 
 
 def _present(
-    where: Repository, options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool
+    where: Repository, options: Mapping[str, Any], request: Mapping[str, Any], notes: list[str], *, check_mode: bool
 ) -> dict[str, Any]:
     wanted = (tuple(options["include"]), tuple(options["exclude"]))
     source = _given(where, options, request, wanted)
@@ -96,6 +102,9 @@ def _present(
             if seen != known and not check_mode:
                 write_manifest(where, seen)
             return _result(where, seen, changed=False)
+    taken = _from_store(where, options, source, known if broken else None, broken, notes, check_mode=check_mode)
+    if taken is not None:
+        return taken
     if source is None:
         return _from_hub(where, options, known if broken else None, broken, check_mode=check_mode)
     if check_mode:
@@ -114,14 +123,14 @@ def _given(
     """The files of `src`, here or on the controller; None where the hub is asked by this host."""
     if request.get("files") is not None:
         files = tuple(File(path, sha256, size) for path, sha256, size in request["files"])
-        said = request["said"]
+        said, here = request["said"], None
     elif options["src"] is not None:
         folder = os.path.expanduser(options["src"])
         if not os.path.isdir(folder):
             raise RankzeroError(f"src: {folder} is no folder on this host; with remote_src it must be one")
         found = {file.path: file for file in read_folder(folder)}
         files = tuple(found[path] for path in selected(sorted(found), *wanted))
-        said = folder
+        said, here = folder, folder
     else:
         return None
     require_files((file.path for file in files), options["require"], where.name)
@@ -131,7 +140,47 @@ def _given(
         raise RankzeroError(
             f"revision: {where.revision} is a commit, and what is staged is {commit}; name a branch or leave it out"
         )
-    return Source(commit, files, said)
+    return Source(commit, files, said, here)
+
+
+def _from_store(
+    where: Repository,
+    options: Mapping[str, Any],
+    source: Source | None,
+    known: Manifest | None,
+    broken: Mapping[str, str],
+    notes: list[str],
+    *,
+    check_mode: bool,
+) -> dict[str, Any] | None:
+    """Copy it from a trusted store that has it; None where none has. `source`: the files, where they are known already.
+    `known`: what is there and broken.
+    """
+    if options["update"] or (source is not None and source.folder is not None):
+        return None
+    wanted = (tuple(options["include"]), tuple(options["exclude"]))
+    contents = None if source is None else {(file.path, file.sha256) for file in source.files}
+
+    def fits(manifest: Manifest) -> bool:
+        if contents is None:
+            return manifest.wanted == wanted
+        return contents == {(file.path, file.sha256) for file in manifest.files}
+
+    pinned = source or known
+    found = borrowed(trusted_stores(options), where, pinned.commit if pinned else None, fits, notes)
+    if found is None:
+        return None
+    there, manifest = found
+    require_files((file.path for file in manifest.files), options["require"], where.name)
+    taken = Source(manifest.commit, manifest.files, there.home, there.snapshot(manifest.commit))
+    if check_mode:
+        after = _manifest(where, taken, wanted)
+        return _result(where, after, changed=True, present=False, before=known, broken=broken)
+    try:
+        return _install(where, options, {}, taken, known, broken)
+    except RankzeroError as error:  # a file there is not what its owner's record says
+        notes.append(not_taken(there, error.message))
+        return None
 
 
 def _install(
@@ -145,9 +194,10 @@ def _install(
     wanted = (tuple(options["include"]), tuple(options["exclude"]))
     os.makedirs(where.ours, exist_ok=True)
     with hold(where.lock, _WAIT):
-        if options["src"] is not None and options["remote_src"]:
-            folder = os.path.expanduser(options["src"])
-            made = install(where, source.commit, source.files, folder, _manifest(where, source, wanted), ours=False)
+        if source.folder is not None:
+            made = install(
+                where, source.commit, source.files, source.folder, _manifest(where, source, wanted), ours=False
+            )
         else:
             missing = lacking(where, source.files)
             if missing and "archive" not in request:

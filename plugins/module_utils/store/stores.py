@@ -63,14 +63,20 @@ def stores_of(options: Mapping[str, Any]) -> list[Store]:
 
     Raises RankzeroError.
     """
+    shared = bool(options.get("store_group_writable"))
+    own = Store(root_of(str(options["store_root"])), Trust.own(group_writes=shared), True)
+    return [*trusted_stores(options), own]
+
+
+def trusted_stores(options: Mapping[str, Any]) -> list[Store]:
+    """The stores of other owners, from `stores`. Raises RankzeroError."""
     found = []
     for one in options.get("stores") or ():
         path, owners = str(one["path"]), tuple(str(name) for name in one["owners"])
         found.append(
             Store(os.path.normpath(path), Trust(frozenset(_uid(name, path) for name in owners)), False, owners)
         )
-    shared = bool(options.get("store_group_writable"))
-    return [*found, Store(root_of(str(options["store_root"])), Trust.own(group_writes=shared), True)]
+    return found
 
 
 def _uid(name: str, path: str) -> int:

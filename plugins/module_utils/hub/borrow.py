@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A repository that the cache in a store of a trusted owner has already.
+
+It is copied, not linked: a job finds it by name in its own HF_HOME. A container has that folder mounted, not the store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import Repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, current, read, verify
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store, check
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
+
+#: The folder of a store that is an HF_HOME.
+FOLDER = "huggingface"
+
+
+def borrowed(
+    stores: Sequence[Store],
+    where: Repository,
+    commit: str | None,
+    fits: Callable[[Manifest], bool],
+    notes: list[str],
+) -> tuple[Repository, Manifest] | None:
+    """The first trusted store that has the repository whole, as a repository there. `commit`: None for the one that the
+    revision stands for there. `fits`: whether it has the files that are wanted.
+    """
+    for store in stores:
+        there = replace(where, home=os.path.join(store.path, FOLDER))
+        if there.home == where.home:  # its owner fills it
+            continue
+        try:
+            _check(store, there)
+            found = commit or current(there)
+            manifest = read(there, found) if found else None
+            if manifest is None or not fits(manifest):
+                continue
+            _manifest, wrong = verify(there, manifest, thorough=False)
+        except FileNotFoundError:
+            continue
+        except (Untrusted, OSError) as error:
+            why = error.message if isinstance(error, Untrusted) else f"{error.filename}: {error.strerror}"
+        else:
+            if not wrong:
+                return there, manifest
+            why = "; ".join(f"{name} {text}" for name, text in sorted(wrong.items()))
+        notes.append(not_taken(there, why))
+    return None
+
+
+def _check(store: Store, there: Repository) -> None:
+    """Raise Untrusted where others could have written what is read. Raises OSError."""
+    check(store, "hub", there.home, Memory(None), deep=False)
+    for folder in (there.ours, there.path):
+        check(store, "hub", folder, Memory(None))
+
+
+def not_taken(there: Repository, why: str) -> str:
+    """The warning about a store that has the repository, and cannot be used."""
+    return f"stores: {there.name} is not taken from {there.home}: {why}"
