@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A pull request of job files against a CI runner: one run of the playbook, as a plan, over all that it may try.
 
-Each attack by itself: tests/unit/snapshot/test_hostile_git.py and test_hostile_checkout.py (git),
-tests/unit/controller/test_allowances.py (files, secrets, images) and test_documents.py (YAML and JSON).
+Each attack by itself: tests/unit/sources/test_hostile_git.py and test_hostile_checkout.py (git),
+tests/unit/sources/test_allowed_folders.py (files, secrets, images), tests/unit/jobs/test_documents.py (YAML and JSON).
 """
 
 from __future__ import annotations

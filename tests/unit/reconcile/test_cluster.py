@@ -16,8 +16,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster, register
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from tests.unit.run.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, row
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, said
-from tests.unit.slurm.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, row
 
 SET = "https://git.example.org/jobs.git:jobs"
 POLICIES = {"removed": "cancel", "changed": "wait", "relaunch": "never", "max_failures": 3}

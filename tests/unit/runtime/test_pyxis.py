@@ -39,7 +39,7 @@ def image(site: Site, **values: str) -> None:
 
 @pytest.fixture(autouse=True)
 def outside_of_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests live in /tmp, which a job under pyxis may not (trap 14, in tests/unit/launch/test_container.py)."""
+    """Tests live in /tmp, which a job under pyxis may not (trap 14, in tests/unit/plan/test_container.py)."""
     from ansible_collections.rankzero.slurm.plugins.module_utils.plan import container
 
     monkeypatch.setattr(container, "HIDDEN", "/nowhere")

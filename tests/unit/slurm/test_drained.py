@@ -15,8 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report import evide
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from tests.unit.run.test_launches import entry, look, make_run, outcome, row
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, FakeSlurm, said
-from tests.unit.slurm.test_launches import entry, look, make_run, outcome, row
 
 #: sinfo --Node --states=drain --format=%N|%E of a lab whose nodes are in two partitions.
 SHOWN = """node02|Duplicate jobid

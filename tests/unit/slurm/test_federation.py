@@ -8,8 +8,8 @@ lab has a federation.
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import jobs, parse, states
+from tests.unit.run.test_launches import KEY, NOW, row
 from tests.unit.slurm.recorded import FakeSlurm, said
-from tests.unit.slurm.test_launches import KEY, NOW, row
 
 #: A job that was submitted to cluster alpha and runs on beta, as `scontrol show job` on alpha shows it.
 REVOKED = f"""JobId=67108871 JobName=gpt.{KEY}.1

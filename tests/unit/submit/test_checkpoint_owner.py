@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.checks import Checked
-from tests.unit.submit.test_submit import Bench
+from tests.unit.submit.test_launch import Bench
 
 
 class Two:

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
-from tests.unit.launch.containers import planned
+from tests.unit.plan.containers import planned
 
 ONE, TWO = "1" * 64, "2" * 64
 BY_NAME = "/store/datasets/by-name/text"

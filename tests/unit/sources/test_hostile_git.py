@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
-from tests.unit.snapshot.trap import FILES, Trap, git
+from tests.unit.sources.trap import FILES, Trap, git
 
 HOOKS = ("post-index-change", "fsmonitor-watchman", "pre-auto-gc", "post-checkout", "reference-transaction")
 ATTRIBUTES = """\

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree, users
-from tests.unit.store.test_prune import DAY, NOW, Place, gone
+from tests.unit.prune.test_prune import DAY, NOW, Place, gone
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 

@@ -33,8 +33,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import (
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
 from tests.repository import ROOT
-from tests.unit.controller.test_report import LAUNCH, RESULT
-from tests.unit.controller.test_sweep_table import result, row
+from tests.unit.screen.test_card import LAUNCH, RESULT
+from tests.unit.screen.test_sweep_table import result, row
 
 #: Each attack, and what it would do to the person who reads.
 HOSTILE = {

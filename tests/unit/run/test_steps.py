@@ -26,8 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Target, parse_poll, poll_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from tests.unit.run.test_launches import KEY, NOW, entry, make_run, started
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
-from tests.unit.slurm.test_launches import KEY, NOW, entry, make_run, started
 
 NAME = f"gpt.{KEY}.1"
 

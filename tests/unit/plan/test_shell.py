@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     session,
     values_of,
 )
-from tests.unit.launch.test_attach import planned
+from tests.unit.plan.test_inside_job import planned
 
 FOLDER = "/state/shells/job/"
 GPUS = {"gpus_per_node": 2}

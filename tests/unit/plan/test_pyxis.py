@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import LEAKING
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
-from tests.unit.launch.containers import APPTAINER, PYXIS, planned, problems, step
+from tests.unit.plan.containers import APPTAINER, PYXIS, planned, problems, step
 
 
 def test_trap_1_mounts_are_one_flag_and_a_bad_one_is_an_error() -> None:

@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import 
 from tests import images
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
 from tests.stand_ins import apptainer
-from tests.unit.launch.test_attach import planned
+from tests.unit.plan.test_inside_job import planned
 from tests.unit.runtime.harness import sealed_environment
 from tests.unit.runtime.test_oci import why_not
 

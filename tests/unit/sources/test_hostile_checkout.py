@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
-from tests.unit.snapshot.trap import FILES, Trap, git
+from tests.unit.sources.trap import FILES, Trap, git
 
 
 def _renamed_in_index(folder: Path, old: bytes, new: bytes) -> None:

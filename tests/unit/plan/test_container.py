@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import su
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import Mount, mount
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
-from tests.unit.launch.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
+from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
 
 # --- rules
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.snapshot.trap import Trap
+from tests.unit.sources.trap import Trap
 
 
 @pytest.fixture
