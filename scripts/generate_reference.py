@@ -38,8 +38,13 @@ what YAML would turn into something else (`time: "04:00:00"`). A path in a job f
 path to the directory where the command was given.
 
 Values *in the launch key* determine the result: changing one makes another launch. The others can change under the
-same launch. The column `-e` names the short name for the command line.
+same launch. The column `-e` names the short name for the command line, the column `sbatch` the option as which Slurm is
+given the value, and the column *inside a running job* what becomes of it with `launcher.attach`.
 """
+
+
+# What becomes of a field that Slurm knows as an option, inside a job that is running already (fields.Sbatch.inside).
+INSIDE = {"ignored": "left aside", "step": "asked of each step", "given": "compared with the job's own"}
 
 
 def yaml_value(value: Any) -> str:
@@ -85,19 +90,22 @@ def schema() -> str:
 
 
 def rows(table: type, prefix: str = "") -> list[str]:
+    own = [info for info in fields_of(table) if info.path.rpartition(".")[0] == prefix]
+    slurm = any(info.meta["sbatch"] for info in own)
     lines = ["| key | value | default | in the launch key | `-e` |", "| --- | --- | --- | --- | --- |"]
-    for info in fields_of(table):
-        if info.path.rpartition(".")[0] != prefix:
-            continue
+    if slurm:
+        lines = [lines[0] + " `sbatch` | inside a running job |", lines[1] + " --- | --- |"]
+    for info in own:
         meta = info.meta
         title = meta["type"].title.replace("|", "\\|")
         short = f"`{meta['short']}`" if meta.get("short") else ""
         default = "(required)" if meta["required"] else shown_default(info.default)
         lines.append(f"| `{info.path}` | {title} | {default} | {'yes' if meta['key'] else 'no'} | {short} |")
+        if slurm:
+            declared = meta["sbatch"]
+            lines[-1] += f" `--{declared.name}` | {INSIDE.get(declared.inside, 'refused')} |" if declared else "  |  |"
     lines.append("")
-    for info in fields_of(table):
-        if info.path.rpartition(".")[0] != prefix:
-            continue
+    for info in own:
         example = info.meta["example"]
         shown = f" Example: `{info.path.rpartition('.')[2]}: {yaml_value(example)}`." if example is not None else ""
         lines.append(f"- **`{info.path}`**: {info.meta['doc']}{shown}")

@@ -14,21 +14,24 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import generic_resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, PLAIN, SCHEDULING
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_minutes
 
 Options = tuple[tuple[str, "str | bool"], ...]
 
-# sbatch options that decide when or how often a job runs: inside another job nobody would do so.
-_SCHEDULING = ("begin", "deadline", "hold", "no-requeue", "requeue", "signal")
+# A step that does not say so gets all generic resources of its job.
+NO_GRES = "none"
 # srun options that choose nodes, which launcher.attach_nodes does.
 _PLACING = ("exclude", "nodefile", "nodelist", "relative")
 # srun options that say how steps of one job share it.
 _SHARING = ("exact", "exclusive", "overlap")
-_HEADER_ONLY = ("partition", "account", "qos", "constraint", "reservation", "exclusive")
+# What becomes of a field that is no further option of its own (fields.Sbatch.inside); else it is refused.
+IGNORED, STEP, GIVEN = "ignored", "step", "given"
 
 
 def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """What cannot hold inside an allocation, as checks.Finding."""
+    """What cannot hold inside an allocation, as validate.Finding."""
     here = spec.launcher.attach
     if here is None:
         if spec.launcher.attach_nodes:
@@ -43,27 +46,10 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             ["launcher.attach_nodes", "resources.nodes"],
             f"launcher.attach_nodes: {len(set(names))} different nodes for resources.nodes {nodes}; name {nodes}",
         )
-    for field, given in (
-        ("checkpoint.requeue", spec.checkpoint.requeue),
-        ("checkpoint.signal_before_end", spec.checkpoint.signal_before_end),
-    ):
-        if given:
-            why = "that job" if field.endswith("requeue") else "the time limit of that job"
-            yield (
-                [field, "launcher.attach"],
-                (
-                    f"{field}: {_text(given)} has no meaning inside job {here}: {why} is not the launch's own; set it "
-                    "to null, or launch without launcher.attach"
-                ),
-            )
-    if spec.resources.spares:
-        yield (
-            ["resources.spares", "launcher.attach"],
-            (
-                f"resources.spares: {spec.resources.spares} spare nodes cannot be asked for inside job {here}, whose "
-                "nodes are given; leave it out, and choose nodes by launcher.attach_nodes"
-            ),
-        )
+    for row in DECLARED:
+        if row.sbatch.inside not in (IGNORED, STEP, GIVEN) and row.given(spec):
+            why = row.sbatch.inside.format(value=_text(row.given(spec)), job=here)
+            yield [row.path, "launcher.attach"], f"{row.path}: {why}"
     if spec.preflight.on_failure == "requeue":
         yield (
             ["preflight.on_failure", "launcher.attach"],
@@ -72,16 +58,8 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 "queue; make it stop, or launch without launcher.attach"
             ),
         )
-    if spec.resources.dependency:
-        yield (
-            ["resources.dependency", "launcher.attach"],
-            (
-                f"resources.dependency: {spec.resources.dependency} is not waited for inside job {here}, which is "
-                "running already; leave it out"
-            ),
-        )
     for where, options, instead in (
-        ("resources.sbatch", spec.resources.sbatch, _SCHEDULING),
+        ("resources.sbatch", spec.resources.sbatch, SCHEDULING),
         ("launcher.srun", spec.launcher.srun, _PLACING),
     ):
         for name in instead:
@@ -99,11 +77,9 @@ def _text(value: object) -> str:
 
 def ignored(spec: LaunchSpec) -> list[str]:
     """What of the spec only sbatch could ask for, as `resources.partition batch`; nothing is done about it."""
-    found = []
-    for name in _HEADER_ONLY:
-        value = getattr(spec.resources, name)
-        if value:
-            found.append(f"resources.{name} {_text(value)}")
+    found = [
+        f"{row.path} {_text(row.given(spec))}" for row in DECLARED if row.sbatch.inside == IGNORED and row.given(spec)
+    ]
     return found + [
         f"resources.sbatch.{name} {_text(value)}"
         for name, value in sorted(spec.resources.sbatch.items())
@@ -111,16 +87,13 @@ def ignored(spec: LaunchSpec) -> list[str]:
     ]
 
 
-def gres(spec: LaunchSpec) -> str | None:
-    """What each node is asked for besides CPUs, as --gres takes it."""
-    ask = spec.resources
-    gpus = [":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))] if ask.gpus_per_node else []
-    return ",".join([*gpus, *ask.gres]) or None
-
-
 def probe(spec: LaunchSpec) -> Options:
     """Further options of the preflight's step."""
-    return () if spec.launcher.attach is None else (("overlap", True), ("gres", gres(spec) or "none"))
+    return (
+        ()
+        if spec.launcher.attach is None
+        else (("overlap", True), ("gres", generic_resources(spec.resources) or NO_GRES))
+    )
 
 
 def step(spec: LaunchSpec) -> Options:
@@ -132,8 +105,11 @@ def step(spec: LaunchSpec) -> Options:
     if not any(name in own for name in _SHARING):
         # The shell that somebody has open in the allocation, and a second launch, would block it otherwise.
         options.append(("overlap", True))
-    for name, value in (("gres", gres(spec) or "none"), ("mem", spec.resources.memory)):
-        if value and name not in own:
+    for row in PLAIN:
+        name, value = row.sbatch.name, row.line(spec)
+        if name == "gres":
+            value = value or NO_GRES
+        if row.sbatch.inside == STEP and value and name not in own:
             options.append((name, value))
     return tuple(options)
 

@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import checkpoint, data, preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import PLAIN
 
 Options = tuple[tuple[str, "str | bool"], ...]
 
@@ -223,27 +224,8 @@ def plan(
 def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> Options:
     """The #SBATCH lines, in the order a person reads them (sbatch(1))."""
     ask = spec.resources
-    options: list[tuple[str, str | bool]] = [
-        ("job-name", job_name),
-        ("nodes", str(shape.nodes + ask.spares)),
-        ("ntasks-per-node", str(shape.tasks_per_node)),
-        ("cpus-per-task", str(shape.cpus_per_task)),
-        ("time", ask.time),
-    ]
-    for name, value in (
-        ("gres", inside_job.gres(spec)),
-        ("mem", ask.memory),
-        ("partition", ask.partition),
-        ("account", ask.account),
-        ("qos", ask.qos),
-        ("constraint", ask.constraint),
-        ("reservation", ask.reservation),
-        ("exclude", ",".join(ask.exclude)),
-        ("exclusive", ask.exclusive),
-        ("dependency", _dependency(ask.dependency)),
-    ):
-        if value:
-            options.append((name, value))
+    options: list[tuple[str, str | bool]] = [("job-name", job_name), *_size(shape, shape.nodes + ask.spares)]
+    options += [(row.sbatch.name, value) for row in PLAIN if (value := row.line(spec))]
     if "comment" not in ask.sbatch:
         options.append(("comment", f"rankzero.slurm {job_name}"))
     options += [
@@ -260,11 +242,13 @@ def _header(spec: LaunchSpec, shape: Topology, job_name: str, run_dir: str) -> O
     return tuple(options)
 
 
-def _dependency(own: str | None) -> str | None:
-    """`singleton` makes a duplicate wait behind the original; it cannot be added where any one of several may hold."""
-    if own is None:
-        return "singleton"
-    return own if "?" in own or "singleton" in own.split(",") else f"{own},singleton"
+def _size(shape: Topology, nodes: int) -> Options:
+    """What each job and each step says of its size on some nodes."""
+    return (
+        ("nodes", str(nodes)),
+        ("ntasks-per-node", str(shape.tasks_per_node)),
+        ("cpus-per-task", str(shape.cpus_per_task)),
+    )
 
 
 def _step(spec: LaunchSpec, shape: Topology) -> Options:

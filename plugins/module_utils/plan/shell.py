@@ -21,12 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import BATCH_ONLY, PLAIN
 
-# Lines of the header that the collection adds for the batch script, and options that sbatch alone knows (salloc(1)).
-_BATCH_ONLY = (
-    "batch", "chdir", "dependency", "export", "export-file", "ignore-pbs", "job-name", "no-requeue",
-    "open-mode", "output", "propagate", "requeue", "signal",
-)  # fmt: skip
 SCRIPT = "shell.sh"
 
 
@@ -101,11 +97,11 @@ def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
 def _allocate(plan: Plan) -> tuple[str, ...]:
     spec = plan.spec
     words = ["salloc", f"--job-name={plan.name}.shell"]
-    for name, value in plan.header:
-        if name not in _BATCH_ONLY and (name != "comment" or name in spec.resources.sbatch):
+    own = {row.sbatch.name: row.for_salloc(spec) for row in PLAIN}
+    for name, line in plan.header:
+        value = own.get(name, line)
+        if value and name not in BATCH_ONLY and (name != "comment" or name in spec.resources.sbatch):
             words.append(_option(name, value))
-    if spec.resources.dependency:
-        words.append(_option("dependency", spec.resources.dependency))
     return tuple(words)
 
 

@@ -53,7 +53,7 @@ def _findings(spec: LaunchSpec) -> Iterator[Finding]:
     yield from _environment(spec)
     yield from _artifact(spec)
     yield from parallelism.findings(spec)
-    yield from checkpoint.findings(spec.checkpoint, spec.resources.time, spec.resources.sbatch, spec.resources.spares)
+    yield from checkpoint.findings(spec.checkpoint, spec.resources.time, spec.resources.spares)
     yield from preflight.findings(spec.preflight, spec.resources, spec.checkpoint)
     yield from container.findings(spec)
     yield from inside_job.findings(spec)

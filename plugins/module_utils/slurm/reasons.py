@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import path_of
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -61,26 +63,29 @@ _HOPELESS = frozenset(
     }
 )
 
+# A remedy names an option as sbatch does, such as {mem}; the job spec says where a job sets it.
+_OPTION = re.compile(r"\{([a-z-]+)\}")
+
 REASONS: dict[str, tuple[str, str, bool]] = {
     "None": ("Slurm has not looked at it yet", "wait a minute and look again", False),
     "Resources": (
         "waiting for enough free nodes",
-        "fewer resources.nodes or a shorter resources.time may start sooner",
+        "fewer {nodes} or a shorter {time} may start sooner",
         False,
     ),
     "Priority": (
         "jobs with a higher priority are ahead in this partition",
-        "a shorter resources.time lets Slurm fit it into gaps; another resources.qos may go before",
+        "a shorter {time} lets Slurm fit it into gaps; another {qos} may go before",
         False,
     ),
     "Dependency": (
         "waiting for another job to end",
-        "look at that job (squeue); resources.dependency names it",
+        "look at that job (squeue); {dependency} names it",
         False,
     ),
     "DependencyNeverSatisfied": (
         "the job it depends on ended in a way that can never satisfy the dependency",
-        "cancel it and launch again without that resources.dependency",
+        "cancel it and launch again without that {dependency}",
         True,
     ),
     "BeginTime": ("its earliest start time has not come", "a requeued job waits for up to two minutes", False),
@@ -115,10 +120,10 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "ReqNodeNotAvail": (
         "a node that it needs is down, drained or reserved",
-        "take it out of resources.sbatch.nodelist, or wait; before a maintenance a shorter resources.time may fit",
+        "take it out of {nodelist}, or wait; before a maintenance a shorter {time} may fit",
         False,
     ),
-    "NodeDown": ("a node that it needs is down", "wait for the node or name it in resources.exclude", False),
+    "NodeDown": ("a node that it needs is down", "wait for the node or name it in {exclude}", False),
     "BadConstraints": (
         "no node that is up satisfies its constraints",
         "compare resources.* (constraint, GPUs, memory, CPUs) with what rankzero.slurm.cluster_info says",
@@ -126,42 +131,42 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "PartitionNodeLimit": (
         "it asks for more nodes than the partition allows or has up",
-        "lower resources.nodes, choose another resources.partition, or wait for nodes that are down",
+        "lower {nodes}, choose another {partition}, or wait for nodes that are down",
         False,
     ),
     "PartitionTimeLimit": (
         "its time limit is above the limit of the partition",
-        "lower resources.time or choose another resources.partition",
+        "lower {time} or choose another {partition}",
         True,
     ),
-    "PartitionDown": ("the partition is down", "choose another resources.partition, or wait", False),
-    "PartitionInactive": ("the partition accepts no starts", "choose another resources.partition, or wait", False),
+    "PartitionDown": ("the partition is down", "choose another {partition}, or wait", False),
+    "PartitionInactive": ("the partition accepts no starts", "choose another {partition}, or wait", False),
     "PartitionConfig": (
         "the partition does not accept this request",
-        "choose another resources.partition; rankzero.slurm.cluster_info lists their limits",
+        "choose another {partition}; rankzero.slurm.cluster_info lists their limits",
         True,
     ),
-    "Licenses": ("waiting for a licence to be free", "wait, or ask for fewer in resources.sbatch.licenses", False),
+    "Licenses": ("waiting for a licence to be free", "wait, or ask for fewer in {licenses}", False),
     "Reservation": (
         "waiting for its reservation to begin",
-        "wait, or launch without resources.reservation",
+        "wait, or launch without {reservation}",
         False,
     ),
     "ReservationDeleted": (
         "its reservation was deleted",
-        "launch it without resources.reservation",
+        "launch it without {reservation}",
         True,
     ),
-    "InvalidAccount": ("its account is not valid", "set resources.account to one of yours", True),
-    "InvalidQOS": ("its QOS is not valid", "set resources.qos to one of yours", True),
+    "InvalidAccount": ("its account is not valid", "set {account} to one of yours", True),
+    "InvalidQOS": ("its QOS is not valid", "set {qos} to one of yours", True),
     "AccountNotAllowed": (
         "its account may not use this partition",
-        "choose another resources.partition or resources.account",
+        "choose another {partition} or {account}",
         True,
     ),
     "QOSNotAllowed": (
         "its QOS may not be used in this partition",
-        "choose another resources.partition or resources.qos",
+        "choose another {partition} or {qos}",
         True,
     ),
     "AssociationJobLimit": ("the account reached its number of running jobs", "it starts when one of them ends", False),
@@ -188,11 +193,11 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "NonZeroExitCode": ("the program ended with a non-zero exit code", "the logs say why", False),
     "OutOfMemory": (
         "the job used more memory than it was given",
-        "raise resources.memory or lower the batch size",
+        "raise {mem} or lower the batch size",
         False,
     ),
     "RaisedSignal": ("the program was ended by a signal", "the logs say why", False),
-    "TimeLimit": ("the job reached its time limit", "raise resources.time or resume from a checkpoint", False),
+    "TimeLimit": ("the job reached its time limit", "raise {time} or resume from a checkpoint", False),
     "SystemFailure": ("a failure of Slurm, a file system or a network", "try again; ask the administrators", False),
     "BurstBufferResources": ("waiting for burst buffer space", "wait, or ask for less of it", False),
     "BurstBufferStageIn": ("its data is being staged in", "wait", False),
@@ -204,8 +209,8 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "SchedDefer": ("Slurm defers to start it until its next full look at the queue", "wait", False),
     "BlockMaxError": ("the blocks that it needs had too many errors", "ask the administrators of the cluster", False),
     "BlockFreeAction": ("the blocks that it needs are being freed", "wait", False),
-    "PowerNotAvail": ("there is no power left for more nodes", "wait, or ask for fewer resources.nodes", False),
-    "PowerReserved": ("power is reserved for others", "wait, or ask for fewer resources.nodes", False),
+    "PowerNotAvail": ("there is no power left for more nodes", "wait, or ask for fewer {nodes}", False),
+    "PowerReserved": ("power is reserved for others", "wait, or ask for fewer {nodes}", False),
     "MaxPoweredUpNodes": (
         "as many nodes as the site allows are powered up",
         "wait for one of them to end its job",
@@ -218,18 +223,18 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "MaxMemPerLimit": (
         "it asks for more memory a node or CPU than the partition allows",
-        "lower resources.memory, or spread it over more CPUs or nodes",
+        "lower {mem}, or spread it over more CPUs or nodes",
         True,
     ),
     "InvalidReason": ("Slurm gives no valid reason", "ask the administrators of the cluster", False),
     "ReservationInvalid": (
         "its reservation is not valid for it",
-        "correct or remove resources.reservation",
+        "correct or remove {reservation}",
         True,
     ),
     "Constraints": (
         "no node satisfies its constraints",
-        "correct resources.constraint; rankzero.slurm.cluster_info lists the features of nodes",
+        "correct {constraint}; rankzero.slurm.cluster_info lists the features of nodes",
         False,
     ),
     "MpiPortsBusy": ("the ports that srun reserves for MPI are taken", "it starts when another job frees them", False),
@@ -242,18 +247,18 @@ REASONS: dict[str, tuple[str, str, bool]] = {
 
 # The parts of a code that name a limited thing: what it is, and where a job asks for it.
 _LIMITED = (
-    ("cpu", "cores", "resources.cpus_per_rank or resources.nodes"),
-    ("gres", "GPUs or other devices", "resources.gpus_per_node, resources.gres or resources.nodes"),
-    ("node", "nodes", "resources.nodes"),
-    ("mem", "memory", "resources.memory"),
-    ("wall", "wall time", "resources.time"),
-    ("time", "time", "resources.time"),
+    ("cpu", "cores", "{cpus-per-task} or {nodes}"),
+    ("gres", "GPUs or other devices", "{gpus}, {gres} or {nodes}"),
+    ("node", "nodes", "{nodes}"),
+    ("mem", "memory", "{mem}"),
+    ("wall", "wall time", "{time}"),
+    ("time", "time", "{time}"),
     ("submitjob", "submitted jobs", ""),
     ("job", "jobs", ""),
     ("bb", "burst buffer space", ""),
     ("energy", "energy", ""),
-    ("billing", "billing units", "resources.nodes or resources.gpus_per_node"),
-    ("license", "licences", "resources.sbatch.licenses"),
+    ("billing", "billing units", "{nodes} or {gpus}"),
+    ("license", "licences", "{licenses}"),
 )
 # How codes begin that name a limit, and whose it is. Codes of QOS limits by account or user have no QOS before them.
 _OWNERS = (("QOS", "the QOS"), ("Assoc", "the account"), ("Max", "the QOS"))
@@ -274,19 +279,19 @@ def _limit_reason(code: str) -> Reason | None:
                 f"it asks for fewer {thing} than {owner} demands",
                 f"ask for more ({asked or 'resources'})",
             )
-            return Reason(code, meaning, f"{remedy}, or use another resources.qos", True)
+            return Reason(code, meaning, f"{remedy}, or use another {{qos}}", True)
         if "minutes" in rest or "runmins" in rest:
             if "perjob" in rest:
                 meaning = f"it asks for more {thing} times minutes than {owner} allows one job"
-                return Reason(code, meaning, f"{ask}, or resources.time", True)
+                return Reason(code, meaning, f"{ask}, or {{time}}", True)
             meaning = f"{owner} used up its budget of {thing} times minutes"
-            remedy = "a shorter resources.time may fit; else another resources.account or resources.qos"
+            remedy = "a shorter {time} may fit; else another {account} or {qos}"
             return Reason(code, meaning, remedy)
         if scope and scope[1] in ("job", "node"):
             meaning = f"it asks for more {thing} than {owner} allows one {scope[1]}"
-            return Reason(code, meaning, f"{ask}, or use another resources.qos or resources.account", True)
+            return Reason(code, meaning, f"{ask}, or use another {{qos}} or {{account}}", True)
         if "usagethreshold" in rest:
-            remedy = "use another resources.qos or resources.account"
+            remedy = "use another {qos} or {account}"
             return Reason(code, f"the usage factor of {owner} is below its threshold", remedy)
         whose = {"user": "your jobs", "account": "the jobs of your account"}.get(scope[1] if scope else "", "")
         meaning = f"{whose or f'the jobs of {owner}'} already use all the {thing} that {owner} allows"
@@ -298,6 +303,11 @@ def _limit_reason(code: str) -> Reason | None:
 
 def explain(reason: str) -> Reason:
     """What Slurm's pending (or end) reason means. Unknown words come back as they are."""
+    found = _explain(reason)
+    return replace(found, remedy=_OPTION.sub(lambda match: path_of(match[1]), found.remedy))
+
+
+def _explain(reason: str) -> Reason:
     text = reason.strip().strip("()")
     if text.lower().startswith("nodes required for job are down"):
         return Reason("Resources", "nodes that it needs are down, drained or reserved", "wait or exclude them")

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, option
 
 # TERM already has a meaning to the batch script: scancel, the time limit itself and preemption send it, and after those
 # the job must not put itself back into the queue. USR1 is the artifact watcher's. USR2 means the early signal alone.
@@ -32,6 +31,12 @@ class Checkpoint:
         "early. None are told where it is not given.",
         key=False,
         example=120,
+        sbatch=Sbatch(
+            "signal",
+            either=True,
+            inside="{value} has no meaning inside job {job}: the time limit of that job is not the launch's own; set "
+            "it to null, or launch without launcher.attach",
+        ),
     )
     signal: str = option(
         t.choice("TERM", "INT", "HUP", "USR1", "USR2"), "The signal that the ranks get.", "TERM", key=False
@@ -43,6 +48,13 @@ class Checkpoint:
         "decides. With `true`, where the site forbids requeues another job goes on in its place.",
         key=False,
         example=True,
+        sbatch=Sbatch(
+            "requeue",
+            either=True,
+            inside="{value} has no meaning inside job {job}: that job is not the launch's own; set it to null, or "
+            "launch without launcher.attach",
+        ),
+        instead_of=("no-requeue",),
     )
     max_restarts: int = option(
         t.whole(0), "How often the job may have been restarted, by anyone, and still requeue itself.", 5, key=False
@@ -123,10 +135,8 @@ def exports(checkpoint: Checkpoint, monitor: Monitor, logs: Logs, spares: int) -
     return found
 
 
-def findings(
-    asked: Checkpoint, time: str, sbatch: Mapping[str, Any], spares: int
-) -> Iterator[tuple[Sequence[str], str]]:
-    """What does not fit together, as checks.Finding. `time`: the time limit; `sbatch`: the job's further options."""
+def findings(asked: Checkpoint, time: str, spares: int) -> Iterator[tuple[Sequence[str], str]]:
+    """What does not fit together, as validate.Finding. `time`: the time limit."""
     early = asked.signal_before_end
     if early and t.time_minutes(time) * 60 <= early:
         yield (
@@ -156,12 +166,3 @@ def findings(
                     "checkpoint.signal_before_end is given, or there are resources.spares"
                 ),
             )
-    for name, given, field in (
-        ("signal", early is not None, "checkpoint.signal_before_end"),
-        ("requeue", asked.requeue is not None, "checkpoint.requeue"),
-        ("no-requeue", asked.requeue is not None, "checkpoint.requeue"),
-        ("no-kill", spares > 0, "resources.spares"),
-    ):
-        if name in sbatch and given:
-            path = f"resources.sbatch.{name}"
-            yield [path, field], f"{path}: {field} says it already; keep one"

@@ -6,11 +6,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+
+
+@dataclass(frozen=True)
+class Sbatch:
+    """The option of sbatch(1) as which a field reaches Slurm. Whoever has to know of it reads this declaration.
+
+    `name`: its long name. `value`: what the line says, from the field's section, where that is not the field's own
+    value; `salloc`: what an interactive session says in its place.
+    `size`: the plan decides the value, and each step repeats it.
+    `either`: resources.sbatch may give it where the field does not; an aspect of the plan writes the line.
+    `inside`: what becomes of it in a job that is running already. `ignored`: it is named as left aside; `step`: each
+    step asks for it; `given`: the running job has its own. Else the end of a sentence that refuses it, with {value}
+    and {job}.
+    """
+
+    name: str
+    value: Callable[[Any], str | bool | None] | None = None
+    salloc: Callable[[Any], str | bool | None] | None = None
+    size: bool = False
+    either: bool = False
+    inside: str = "ignored"
 
 
 def option(
@@ -22,9 +43,15 @@ def option(
     short: str | None = None,
     example: Any = None,
     required: bool = False,
+    sbatch: Sbatch | None = None,
+    instead_of: tuple[str, ...] = (),
 ) -> Any:
-    """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`."""
+    """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`.
+
+    `sbatch`: how it reaches Slurm. `instead_of`: further options of sbatch in whose place the field stands.
+    """
     metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
+    metadata |= {"sbatch": sbatch, "instead_of": instead_of}
     # Called in the bodies of the table's dataclasses, which pylint does not see.
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # pylint: disable=invalid-field-call

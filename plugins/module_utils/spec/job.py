@@ -53,6 +53,7 @@ class Setup:
         "Shell lines of the batch script before the launch.",
         (),
         example=["ulimit -l unlimited"],
+        instead_of=("get-user-env",),
     )
 
 
@@ -171,6 +172,7 @@ class LaunchSpec:
         key=False,
         required=True,
         example="gpt-small",
+        instead_of=("job-name",),
     )
     command: tuple[str, ...] = option(
         t.listed(t.text(), filled=True),
@@ -178,6 +180,7 @@ class LaunchSpec:
         "`.py` is run by the environment's Python.",
         (),
         example=["train.py", "--steps", "1000"],
+        instead_of=("wrap",),
     )
     shell: str | None = option(
         t.text(r"(?s).+", "a shell line"),
@@ -219,6 +222,7 @@ class LaunchSpec:
         "Environment variables of every rank.",
         {},
         example={"HF_HUB_OFFLINE": "1"},
+        instead_of=("export", "export-file"),
     )
     secrets: dict[str, SecretSource] = option(
         SECRETS,

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, option
 
 # What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
 SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
@@ -20,9 +21,24 @@ GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 
 
+def generic_resources(ask: Resources) -> str | None:
+    """What each node is asked for besides CPUs, as --gres takes it."""
+    gpus = [":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))] if ask.gpus_per_node else []
+    return ",".join([*gpus, *ask.gres]) or None
+
+
+def _with_singleton(own: str | None) -> str | None:
+    """`singleton` makes a duplicate wait behind the original; it cannot be added where any one of several may hold."""
+    if own is None:
+        return "singleton"
+    return own if "?" in own or "singleton" in own.split(",") else f"{own},singleton"
+
+
 @dataclass(frozen=True)
 class Resources:
-    nodes: int = option(t.whole(1), "Number of nodes.", 1, short="nodes", example=8)
+    nodes: int = option(
+        t.whole(1), "Number of nodes.", 1, short="nodes", example=8, sbatch=Sbatch("nodes", size=True, inside="step")
+    )
     spares: int = option(
         t.whole(0),
         "Nodes asked for besides `nodes`. They take the place of nodes that are not fit, and of nodes that fail while "
@@ -31,8 +47,30 @@ class Resources:
         key=False,
         short="spares",
         example=1,
+        sbatch=Sbatch(
+            "no-kill",
+            either=True,
+            inside="{value} spare nodes cannot be asked for inside job {job}, whose nodes are given; leave it out, and "
+            "choose nodes by launcher.attach_nodes",
+        ),
     )
-    gpus_per_node: int = option(t.whole(0), "GPUs of each node.", 0, short="gpus_per_node", example=8)
+    time: str = option(
+        t.TIME,
+        "Time limit.",
+        "01:00:00",
+        key=False,
+        short="time",
+        example="04:00:00",
+        sbatch=Sbatch("time", inside="given"),
+    )
+    gpus_per_node: int = option(
+        t.whole(0),
+        "GPUs of each node.",
+        0,
+        short="gpus_per_node",
+        example=8,
+        instead_of=("gpus", "gpus-per-node", "gpus-per-socket"),
+    )
     gpu_type: str | None = option(
         t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
         "Type of the GPUs, as the site names it.",
@@ -45,6 +83,7 @@ class Resources:
         (),
         key=False,
         example=["lscratch:500"],
+        sbatch=Sbatch("gres", value=generic_resources, inside="step"),
     )
     cpus_per_rank: int = option(
         t.whole(1),
@@ -54,6 +93,7 @@ class Resources:
         key=False,
         short="cpus_per_rank",
         example=12,
+        sbatch=Sbatch("cpus-per-task", size=True, inside="step"),
     )
     memory: str | None = option(
         t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
@@ -61,24 +101,27 @@ class Resources:
         key=False,
         short="memory",
         example="0",
+        sbatch=Sbatch("mem", inside="step"),
     )
-    time: str = option(t.TIME, "Time limit.", "01:00:00", key=False, short="time", example="04:00:00")
     partition: str | None = option(
         _slurm_name,
         "Partition; the cluster's default where it is not given.",
         key=False,
         short="partition",
         example="batch",
+        sbatch=Sbatch("partition"),
     )
-    account: str | None = option(_slurm_name, "Account to charge.", key=False, short="account", example="ml")
-    qos: str | None = option(_slurm_name, "Quality of service.", key=False, short="qos", example="high")
-    constraint: str | None = option(_slurm_name, "Node features to ask for.", key=False, example="ib")
-    reservation: str | None = option(_slurm_name, "Reservation to run in.", key=False, example="course")
-    dependency: str | None = option(
-        t.text(r"[A-Za-z0-9_:,?+-]+", "a Slurm dependency such as afterok:123"),
-        "Dependency on other jobs. `singleton` is added where all of it must hold.",
-        key=False,
-        example="afterok:123",
+    account: str | None = option(
+        _slurm_name, "Account to charge.", key=False, short="account", example="ml", sbatch=Sbatch("account")
+    )
+    qos: str | None = option(
+        _slurm_name, "Quality of service.", key=False, short="qos", example="high", sbatch=Sbatch("qos")
+    )
+    constraint: str | None = option(
+        _slurm_name, "Node features to ask for.", key=False, example="ib", sbatch=Sbatch("constraint")
+    )
+    reservation: str | None = option(
+        _slurm_name, "Reservation to run in.", key=False, example="course", sbatch=Sbatch("reservation")
     )
     exclude: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9_.,\[\]-]+", "a host name or host list")),
@@ -86,8 +129,28 @@ class Resources:
         (),
         key=False,
         example=["node07"],
+        sbatch=Sbatch("exclude", value=lambda ask: ",".join(ask.exclude), inside="given"),
     )
-    exclusive: bool = option(t.BOOLEAN, "Whole nodes, shared with no other job.", False, key=False, example=True)
+    exclusive: bool = option(
+        t.BOOLEAN,
+        "Whole nodes, shared with no other job.",
+        False,
+        key=False,
+        example=True,
+        sbatch=Sbatch("exclusive"),
+    )
+    dependency: str | None = option(
+        t.text(r"[A-Za-z0-9_:,?+-]+", "a Slurm dependency such as afterok:123"),
+        "Dependency on other jobs. `singleton` is added where all of it must hold.",
+        key=False,
+        example="afterok:123",
+        sbatch=Sbatch(
+            "dependency",
+            value=lambda ask: _with_singleton(ask.dependency),
+            salloc=lambda ask: ask.dependency,
+            inside="{value} is not waited for inside job {job}, which is running already; leave it out",
+        ),
+    )
     sbatch: dict[str, Any] = option(
         t.mapped(OPTION_NAME, "a long option of sbatch without its dashes", t.OPTION),
         "Any further sbatch option by its long name.",
@@ -95,6 +158,15 @@ class Resources:
         key=False,
         example={"mail-type": "END"},
     )
+
+
+def path_of(name: str) -> str:
+    """Where a job says what sbatch takes as --NAME: its field, or resources.sbatch where it has none."""
+    for attribute in dataclasses.fields(Resources):
+        declared = attribute.metadata["sbatch"]
+        if (declared and declared.name == name) or name in attribute.metadata["instead_of"]:
+            return f"resources.{attribute.name}"
+    return f"resources.sbatch.{name}"
 
 
 @dataclass(frozen=True)
@@ -112,6 +184,8 @@ class Launcher:
         "Ranks on each node. `auto` is one a GPU, or one where no GPUs are asked for.",
         short="ranks_per_node",
         example=2,
+        sbatch=Sbatch("ntasks-per-node", size=True, inside="step"),
+        instead_of=("ntasks", "tasks-per-node"),
     )
     rendezvous: str = option(
         t.choice("static", "c10d"),

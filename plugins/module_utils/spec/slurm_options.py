@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which options of sbatch and srun a job may give itself (resources.sbatch, launcher.srun), and which not. Pure.
+"""The options of sbatch and srun: which fields stand for them, and which a job may give itself. Pure.
+
+A field declares its option in its metadata (fields.Sbatch). All that is said of these options is derived from there.
 
 Slurm reads its options with getopt_long(3), which takes any beginning of a long option that is not ambiguous:
 `--job-nam=x` renames the job. So a name has to be written out, or every rule about an option could be passed by.
@@ -10,88 +12,88 @@ Slurm reads its options with getopt_long(3), which takes any beginning of a long
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 
+
+@dataclass(frozen=True)
+class Declared:
+    """A field of the job spec that Slurm is given as an option: its path, its default, and how it gets there."""
+
+    path: str
+    default: Any
+    sbatch: Sbatch
+    instead_of: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.sbatch.name, *self.instead_of)
+
+    def given(self, spec: LaunchSpec) -> Any:
+        """The field's own value."""
+        return getattr(self._section(spec), self.path.rpartition(".")[2])
+
+    def line(self, spec: LaunchSpec) -> str | bool | None:
+        """What the job's header says; nothing where there is no such line."""
+        value: str | bool | None = self.sbatch.value(self._section(spec)) if self.sbatch.value else self.given(spec)
+        return value
+
+    def for_salloc(self, spec: LaunchSpec) -> str | bool | None:
+        """What an interactive session is asked for."""
+        return self.sbatch.salloc(self._section(spec)) if self.sbatch.salloc else self.line(spec)
+
+    def _section(self, spec: LaunchSpec) -> Any:
+        section: Any = spec
+        for part in self.path.split(".")[:-1]:
+            section = getattr(section, part)
+        return section
+
+
+DECLARED = tuple(
+    Declared(info.path, info.default, info.meta["sbatch"], info.meta["instead_of"])
+    for info in fields_of(LaunchSpec)
+    if info.meta["sbatch"]
+)
+# Those of which the header has a line as the field says it, in the order of the table.
+PLAIN = tuple(row for row in DECLARED if not row.sbatch.size and not row.sbatch.either)
+
+
+def _owned_by_fields() -> Iterator[tuple[str, str]]:
+    """The options of sbatch that a field always decides, and that field."""
+    for info in fields_of(LaunchSpec):
+        declared: Sbatch | None = info.meta["sbatch"]
+        if declared is None or not declared.either:
+            for name in (*([declared.name] if declared else []), *info.meta["instead_of"]):
+                yield name, info.path
+
+
+_OURS = (
+    "output error input open-mode cluster clusters uid gid external parsable test-only help usage version autocomplete"
+)
+_OURS_SBATCH = f"{_OURS} chdir array wait quiet"
+_OURS_SRUN = (
+    f"{_OURS} kill-on-bad-exit jobid multi-prog pty interactive async external-launcher no-allocate debugger-test"
+)
 # Options that a field or the collection itself decides, and the field.
 OWNED_SBATCH = {
-    "job-name": "name",
-    "nodes": "resources.nodes",
-    "ntasks": "launcher.ranks_per_node",
-    "ntasks-per-node": "launcher.ranks_per_node",
-    "tasks-per-node": "launcher.ranks_per_node",
-    "cpus-per-task": "resources.cpus_per_rank",
-    "mem": "resources.memory",
-    "time": "resources.time",
-    "partition": "resources.partition",
-    "account": "resources.account",
-    "qos": "resources.qos",
-    "constraint": "resources.constraint",
-    "reservation": "resources.reservation",
-    "dependency": "resources.dependency",
-    "exclude": "resources.exclude",
-    "exclusive": "resources.exclusive",
-    "gres": "resources.gres",
-    "gpus": "resources.gpus_per_node",
-    "gpus-per-node": "resources.gpus_per_node",
-    "gpus-per-socket": "resources.gpus_per_node",
-    "output": "",
-    "error": "",
-    "input": "",
-    "open-mode": "",
-    "chdir": "",
-    "export": "env",
-    "export-file": "env",
-    "get-user-env": "setup.commands",
-    "wrap": "command",
-    "array": "",
-    "cluster": "",
-    "clusters": "",
-    "uid": "",
-    "gid": "",
-    "external": "",
-    "parsable": "",
-    "test-only": "",
-    "wait": "",
-    "help": "",
-    "usage": "",
-    "version": "",
-    "autocomplete": "",
-    "quiet": "",
+    **dict(_owned_by_fields()),
+    **dict.fromkeys(_OURS_SBATCH.split(), ""),
 }
 OWNED_SRUN = {
-    "nodes": "resources.nodes",
-    "ntasks": "launcher.ranks_per_node",
-    "ntasks-per-node": "launcher.ranks_per_node",
-    "tasks-per-node": "launcher.ranks_per_node",
-    "cpus-per-task": "resources.cpus_per_rank",
-    "output": "",
-    "error": "",
-    "input": "",
-    "open-mode": "",
-    "export": "env",
-    "kill-on-bad-exit": "",
-    "jobid": "",
-    "cluster": "",
-    "clusters": "",
-    "multi-prog": "",
-    "pty": "",
-    "interactive": "",
-    "async": "",
-    "external": "",
-    "external-launcher": "",
-    "no-allocate": "",
-    "uid": "",
-    "gid": "",
-    "parsable": "",
-    "test-only": "",
-    "help": "",
-    "usage": "",
-    "version": "",
-    "autocomplete": "",
-    "debugger-test": "",
+    **{name: row.path for row in DECLARED if row.sbatch.size for name in row.names},
+    "export": OWNED_SBATCH["export"],
+    **dict.fromkeys(_OURS_SRUN.split(), ""),
 }
+# Lines that only a batch script has a use for, and options that sbatch alone knows (salloc(1)).
+BATCH_ONLY = (
+    "batch", "chdir", "export", "export-file", "ignore-pbs", "job-name", "no-requeue", "open-mode", "output",
+    "propagate", "requeue", "signal",
+)  # fmt: skip
+# Options that decide when or how often a job runs: inside another job nobody would do so.
+SCHEDULING = ("begin", "deadline", "hold", "no-requeue", "requeue", "signal")
 STEP_ONLY = (
     "mpi",
     "kill-on-bad-exit",
@@ -142,10 +144,15 @@ def abbreviated(name: str, known: frozenset[str]) -> list[str]:
 
 
 def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """What a job may not say in its further options, as checks.Finding."""
+    """What a job may not say in its further options, as validate.Finding."""
     unbound = spec.launcher.srun.get("gpu-bind") == "none"
     yield from _of("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH, SBATCH, unbound)
     yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
+    for row in DECLARED:
+        for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
+            if name in spec.resources.sbatch:
+                path = f"resources.sbatch.{name}"
+                yield [path, row.path], f"{path}: {row.path} says it already; keep one"
 
 
 def _of(
