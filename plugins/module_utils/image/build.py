@@ -25,10 +25,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashf
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import canonical, layers
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import Builder
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import IMAGE, SIDECAR
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import (
-    IMAGE,
-    SIDECAR,
     Recipe,
     image_folder,
     inputs,

@@ -22,9 +22,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.contents import content_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import IMAGE, SIF
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import choose, probe
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import (
-    IMAGE,
     changes,
     check_name,
     image_folder,
@@ -134,14 +134,14 @@ def _has(folder: str, wanted: Sequence[str]) -> bool:
 
 def _derived(folder: str, kind: str) -> str | None:
     """The path of what was made of the image as `kind`, if it is there."""
-    path = os.path.join(folder, formats.SIF if kind == "sif" else formats.BUNDLE)
+    path = os.path.join(folder, SIF if kind == "sif" else formats.BUNDLE)
     return path if os.path.exists(path) else None
 
 
 def _derive(folder: str, kind: str, sidecar: Mapping[str, Any]) -> None:
     if _derived(folder, kind):
         return
-    target = os.path.join(folder, formats.SIF if kind == "sif" else formats.BUNDLE)
+    target = os.path.join(folder, SIF if kind == "sif" else formats.BUNDLE)
     with fresh_folder(target) as fresh:
         made = os.path.join(fresh, "made")
         if kind == "sif":
@@ -152,7 +152,7 @@ def _derive(folder: str, kind: str, sidecar: Mapping[str, Any]) -> None:
 
 
 def _files(folder: str, wanted: Sequence[str]) -> dict[str, str]:
-    names = {"sif": formats.SIF, "oci": formats.BUNDLE}
+    names = {"sif": SIF, "oci": formats.BUNDLE}
     return {"sqsh": os.path.join(folder, IMAGE), **{one: os.path.join(folder, names[one]) for one in wanted}}
 
 

@@ -18,9 +18,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import SIF_DATA_AT
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
-SIF = "image.sif"
 BUNDLE = "bundle"
 FORMATS = ("sqsh", "sif", "oci")
 
@@ -29,7 +29,7 @@ _LAUNCH = b"#!/usr/bin/env run-singularity\n"
 _HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 _DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 _DESCRIPTORS = 48
-_DESCRIPTORS_AT, _DATA_AT = 4096, 32768
+_DESCRIPTORS_AT = 4096
 _PARTITION, _DEFAULT_GROUP = 0x4004, 0xF0000001
 _SQUASHFS, _PRIMARY_SYSTEM = 1, 2
 _ARCHITECTURES = {"x86_64": b"02", "aarch64": b"04"}
@@ -42,18 +42,18 @@ def write_sif(image: str, target: str, digest: str) -> None:
     architecture = _ARCHITECTURES.get(platform.machine(), b"00") + b"\0"
     extra = struct.pack("<ii3s", _SQUASHFS, _PRIMARY_SYSTEM, architecture)
     descriptor = _DESCRIPTOR.pack(
-        _PARTITION, True, 1, _DEFAULT_GROUP, 0, _DATA_AT, size, size, EPOCH, EPOCH, 0, 0, b"image.sqsh", extra
+        _PARTITION, True, 1, _DEFAULT_GROUP, 0, SIF_DATA_AT, size, size, EPOCH, EPOCH, 0, 0, b"image.sqsh", extra
     )
     table = _DESCRIPTOR.size * _DESCRIPTORS
     header = _HEADER.pack(
         _LAUNCH, b"SIF_MAGIC", b"01", architecture, uuid.UUID(hex=digest[:32]).bytes, EPOCH, EPOCH,
-        _DESCRIPTORS - 1, _DESCRIPTORS, _DESCRIPTORS_AT, table, _DATA_AT, size,
+        _DESCRIPTORS - 1, _DESCRIPTORS, _DESCRIPTORS_AT, table, SIF_DATA_AT, size,
     )  # fmt: skip
     with open(target, "wb") as out, open(image, "rb") as source:
         out.write(header)
         out.seek(_DESCRIPTORS_AT)
         out.write(descriptor)
-        out.seek(_DATA_AT)
+        out.seek(SIF_DATA_AT)
         shutil.copyfileobj(source, out, _BLOCK)
         out.flush()
         os.fsync(out.fileno())

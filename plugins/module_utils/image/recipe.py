@@ -21,8 +21,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile
 FORMAT = 1
 SOURCES = ("suite", "rootfs", "reference", "squashfs")
 COMPRESSIONS = ("zstd", "lz4", "gzip")
-IMAGE = "image.sqsh"
-SIDECAR = "image.json"
 
 _SUITE = re.compile(r"[a-z][a-z0-9.-]*")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.:-]*(=[A-Za-z0-9.+:~-]+)?")

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownersh
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES, STATE_ROOTS, USED
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
@@ -56,6 +56,14 @@ class Store:
 
     def place(self, kind: str, key: str) -> str:
         return os.path.join(self.path, PLACE[kind], key)
+
+
+@dataclass(frozen=True)
+class Content:
+    """How the content of a thing in another's store is judged: `complaint` reads the files `names` of a path."""
+
+    names: tuple[str, ...]
+    complaint: Callable[[str], str]
 
 
 def stores_of(options: Mapping[str, Any]) -> list[Store]:
@@ -192,10 +200,12 @@ def borrowed(
     return None
 
 
-def check(store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True) -> None:
+def check(
+    store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True, content: Content | None = None
+) -> None:
     """Raise Untrusted unless everything on the way to a thing, and the thing itself, is by a trusted owner and can be
-    written by nobody else; a code tree besides holds what its name says. Not `deep`: of the thing only its folder is
-    looked at. Raises OSError.
+    written by nobody else; a code tree besides holds what its name says, and in another's store `content` has no
+    complaint. Not `deep`: of the thing only its folder is looked at. Raises OSError.
     """
     real = os.path.realpath(store.path)
     above = "" if store.own else ownership.exposed_above(real)
@@ -212,7 +222,9 @@ def check(store: Store, kind: str, path: str, memory: Memory, *, deep: bool = Tr
         raise Untrusted(f"{path} {complaint}")
     if not deep:
         return
-    identity = memory.identity(path, whole=kind == "code") if not store.trust.group_writes else ""
+    content = None if store.own else content
+    read = walk(path) if kind == "code" else content.names if content else ()
+    identity = memory.identity(path, read) if not store.trust.group_writes else ""
     if identity and memory.knows(path, identity):
         return
     complaint = ownership.tree_flaw(path, store.trust, links=not store.own and kind != "code")
@@ -222,6 +234,9 @@ def check(store: Store, kind: str, path: str, memory: Memory, *, deep: bool = Tr
         found = digest(read_tree(path))
         if found != os.path.basename(path):
             raise Untrusted(f"{path} holds another tree than its name says: its digest is {found[:16]}")
+    complaint = content.complaint(path) if content else ""
+    if complaint:
+        raise Untrusted(complaint)
     if identity:
         memory.learn(path, identity)
 
@@ -233,6 +248,7 @@ def locate(
     whole: Callable[[str], bool],
     *,
     memory: Memory | None = None,
+    content: Content | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> tuple[Store, str] | None:
     """The first store that has a thing, and its path there. What does not count in another's store is said and passed
@@ -243,7 +259,7 @@ def locate(
         try:
             if not os.path.lexists(path):
                 continue
-            check(store, kind, path, memory or Memory(None))
+            check(store, kind, path, memory or Memory(None), content=content)
             if whole(path):
                 return store, path
         except FileNotFoundError:  # it is being made, or removed, in this moment

@@ -38,10 +38,11 @@ def digest(entries: Iterable[Entry]) -> str:
     return total.hexdigest()
 
 
-def file_sha256(path: str) -> str:
-    """sha256 of a file's content, in hex. Raises OSError."""
+def file_sha256(path: str, *, start: int = 0) -> str:
+    """sha256 of a file's content from the byte `start` on, in hex. Raises OSError."""
     total = hashlib.sha256()
     with open(path, "rb") as stream:
+        stream.seek(start)
         for block in iter(lambda: stream.read(_BLOCK), b""):
             total.update(block)
     return total.hexdigest()

@@ -4,7 +4,8 @@
 """What of a store was found to be sound already, so that the next launch reads it no more.
 
 A thing is known by what the file system alone says of it: inode numbers, owners, modes, sizes, and times of change,
-which no user can set. Of a code tree each file is looked at. Of anything else the folder is: where the walk has found
+which no user can set. Of a code tree each file is looked at, of an image the file that a launch uses. Of anything else
+the folder is: where the walk has found
 that only trusted owners can write below it, only they can have changed it since. The memory lies in the user's own
 state_root; a memory that another user could have written is none.
 """
@@ -15,11 +16,11 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, place
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
 # A file that was changed in the very moment in which it was read may bear the same time before and after.
 SETTLED_SECONDS = 10.0
@@ -31,12 +32,14 @@ class Memory:
 
     folder: str | None
 
-    def identity(self, path: str, *, whole: bool) -> str:
-        """What a thing is known by; empty where it is not to be remembered, or changes too young. Raises OSError."""
+    def identity(self, path: str, names: Iterable[str] = ()) -> str:
+        """What a thing is known by: its folder and the files `names` in it. Empty where it is not to be remembered, or
+        where a change is too young. Raises OSError.
+        """
         if self.folder is None:
             return ""
         total, newest = hashlib.sha256(), 0.0
-        for name in ["", *(sorted(walk(path)) if whole else [])]:
+        for name in ["", *sorted(names)]:
             status = os.lstat(os.path.join(path, name))
             facts = (status.st_ino, status.st_uid, status.st_gid, status.st_mode, status.st_size)
             times = (status.st_mtime_ns, status.st_ctime_ns)

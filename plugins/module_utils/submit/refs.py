@@ -19,11 +19,13 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import PLAIN, digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import damage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, read_bundle
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import (
     PLACE,
+    Content,
     Store,
     check,
     keep_own,
@@ -74,11 +76,12 @@ def settle(
     for ref in refs:
         if ref["kind"] not in PLACE:
             continue
+        content = _content(ref)
         if ref["path"] != own.place(ref["kind"], ref["key"]):
             # A dataset that the job file names: in one of the stores, or elsewhere, as the user has chosen.
             for store in stores[:-1]:
                 if ref["path"] == store.place(ref["kind"], ref["key"]) and os.path.lexists(ref["path"]):
-                    check(store, ref["kind"], ref["path"], memory)
+                    check(store, ref["kind"], ref["path"], memory, content=content)
             texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], ref["path"])
             continue
         found = locate(
@@ -87,6 +90,7 @@ def settle(
             ref["key"],
             lambda path, ref=ref: is_present({**ref, "path": path}),  # type: ignore[misc]
             memory=memory,
+            content=content,
             note=note,
         )
         if found is None:
@@ -98,6 +102,13 @@ def settle(
             texts[ref["path"]] = path
         texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], path)
     return text_replaced(request, texts), sources
+
+
+def _content(ref: Mapping[str, str]) -> Content | None:
+    """What has a digest and is not compared by the nodes."""
+    if ref["kind"] != "image":
+        return None
+    return Content((ref["file"],), lambda path: damage(path, ref["file"]))
 
 
 def _check_plain(own: Store, path: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import files
 
 Ensure = Callable[..., dict[str, Any]]
 
@@ -92,7 +92,7 @@ def test_what_was_asked_for_later_is_made_of_what_is_there(ensure: Ensure, rootf
         "usr/bin"
     )
     sif, squashfs = Path(more["files"]["sif"]).read_bytes(), Path(more["files"]["sqsh"]).read_bytes()
-    assert sif[32:41] == b"SIF_MAGIC" and sif.endswith(squashfs) and sif[formats._DATA_AT :][:4] == b"hsqs"
+    assert sif[32:41] == b"SIF_MAGIC" and sif.endswith(squashfs) and sif[files.SIF_DATA_AT :][:4] == b"hsqs"
     assert not ensure(rootfs=str(rootfs), env={"A": "b"}, formats=["oci"])["changed"]
     assert ensure(state="absent", key=first["ref"]["key"])["changed"]
     assert not Path(first["ref"]["path"]).exists()

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import files
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import verified
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, is_present, settle
 
@@ -92,6 +96,33 @@ def test_what_a_trusted_store_has_takes_the_place_of_ones_own(tmp_path: Path) ->
     assert request["files"]["job.sbatch"] == f"rankzero_seal '{ref['path']}' {'5' * 64}"
     assert [one["store"] for one in sources] == [str(own)]
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("name", ["image.sqsh", "image.sif"])
+def test_an_image_of_another_store_is_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "platform" / "images" / ("a" * 32)
+    folder.mkdir(parents=True)
+    content = b"layers" if name == "image.sqsh" else b"header".ljust(files.SIF_DATA_AT) + b"layers"
+    (folder / name).write_bytes(content)
+    record = {"digest": hashlib.sha256(b"layers").hexdigest(), "bytes": 6}
+    (folder / "image.json").write_text(json.dumps(record), encoding="utf-8")
+    for path in (folder.parents[1], folder.parent, folder, *folder.iterdir()):
+        path.chmod(0o755)
+    ref = {"kind": "image", "key": "a" * 32, "path": f"{tmp_path}/own/images/{'a' * 32}", "file": name}
+    read: list[str] = []
+    real = files.file_sha256
+    monkeypatch.setattr(files, "file_sha256", lambda path, **given: (read.append(path), real(path, **given))[1])
+    now = time.time()
+    monkeypatch.setattr(verified.time, "time", lambda: now + verified.SETTLED_SECONDS + 5)
+    for _launch in range(3):
+        _request, sources, said = settled(tmp_path, ref, folder.parents[1])
+        assert ([one["store"] for one in sources], said) == ([str(folder.parents[1])], [])
+    assert read == [str(folder / name)]
+    (folder / name).write_bytes(content[:-1] + b"z")  # by its owner, in place: the folder is the same
+    _request, sources, said = settled(tmp_path, ref, folder.parents[1])
+    assert sources == []
+    assert "has another digest" in said[0]
 
 
 def test_what_is_nowhere_stays_where_it_will_be_made(tmp_path: Path) -> None:
