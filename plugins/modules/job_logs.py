@@ -174,7 +174,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     run = one_run(module.params)
     request = module.params["_request"] or LOOK
     # Asked before the logs are looked at: what is written until the end is then still fetched.
-    over = is_over(run, Slurm() if request.get("ask") else None)
+    over = is_over(run, Slurm(), ask=bool(request.get("ask")), often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN
     found = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
     return {"changed": False, "run_dir": run.path, "origin": origin_of(run.path), "over": over, **found}

@@ -21,14 +21,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import MOST, of_run, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
-    MAY_FOLLOW,
     SWEEP_PREFIX,
     RunDirectory,
     generations,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import ask_slurm, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    LOST,
+    QUEUE,
+    SILENT,
+    JobAnswer,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step, job_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -172,17 +180,16 @@ def run_directories(state_root: str) -> list[RunDirectory]:
 def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: float, days: float) -> list[Run]:
     """Each launch: over since when, or why not. What neither says of itself nor Slurm knows to be over is not over."""
     names = {record.name: record for record in known.jobs}
-    ids = {base_id(record.job_id): record for record in known.jobs}
+    ids = {each: record for record in known.jobs for each in (base_id(record.job_id), record.job_id)}
     found, open_ones = [], []
     for directory in directories:
-        record = names.get(identity(directory.path).job_name) or ids.get(directory.job_id() or "")
-        outcome = directory.outcome()
+        facts = RunFacts.read(directory)
+        record = names.get(identity(directory.path).job_name) or ids.get(facts.job_id or "")
+        status = status_of(facts, JobAnswer(record, SILENT if known.silent else QUEUE))
         if record is not None:
             found.append(_run(directory, None, f"job {record.job_id} is {record.state.lower()}"))
-        elif directory.rejected() is not None:
-            found.append(_run(directory, "refused by Slurm"))
-        elif outcome and outcome.get("ended_by") not in MAY_FOLLOW:
-            found.append(_run(directory, "succeeded" if outcome.get("success") else "failed"))
+        elif status.over:
+            found.append(_run(directory, status.state if status.job_id or status.outcome else "refused by Slurm"))
         else:
             open_ones.append(directory)
     if open_ones:
@@ -204,14 +211,15 @@ def _asked(
         if claim and here and claim.cluster not in ("cluster", here):  # "cluster": the job was not told its name
             yield _run(directory, None, f"it has no outcome, and its job is cluster {claim.cluster}'s")
             continue
-        told = report(slurm, directory, answer)
-        job_id = told["job_id"]
-        if told["completed"] and job_id is not None:
-            if is_step(job_id) and job_of(job_id) in ids and directory.outcome() is None:
+        status = answer.status(directory)
+        told = described(slurm, status, answer)
+        job_id = status.job_id
+        if status.over and job_id is not None:
+            if is_step(job_id) and job_of(job_id) in ids and status.outcome is None:
                 yield _run(directory, None, f"job {job_of(job_id)} around it goes on")
             else:
                 yield _run(directory, f"ended ({told['state'].lower()})")
-        elif job_id is None and slurm.accounting != "silent" and _last(directory) < horizon:
+        elif status.state == LOST and not answer.queue_only and _last(directory) < horizon:
             yield _run(directory, "never submitted")
         else:
             yield _run(directory, None, told["message"] or "its end is not known")

@@ -20,13 +20,21 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import re
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, make_plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Found, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps as slurm_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
     SWEEP_PREFIX,
     RunDirectory,
     generations,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import ask_slurm, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity, keys_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    ACTIVE,
+    SUCCEEDED,
+    LaunchStatus,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # A cancelled job has this many seconds to leave its nodes before its successor is launched.
@@ -46,7 +54,7 @@ def look(
     for name in sorted({*names, *(name for name, _key in registered)}):
         for key in keys_of(state_root, name):
             runs += generations(os.path.join(state_root, "runs", name, key))[-1:]
-    proven = {run.path: outcome for run in runs if (outcome := run.outcome()) and outcome.get("success")}
+    proven = {run.path: status for run in runs if (status := status_of(RunFacts.read(run))).state == SUCCEEDED}
     answer = ask_slurm(slurm, [run for run in runs if run.path not in proven])
     if answer.silent:
         raise SlurmUnavailable(f"{answer.silent} Nothing is planned and nothing is done; try again later.")
@@ -56,25 +64,21 @@ def look(
         at = (who.name, who.key)
         sweep = "" if at in registered else sweeps.get(at, "")
         ours = at in registered or bool(sweep)
-        one = Found(who.name, who.key, who.generation, "succeeded", run.path, ours=ours, sweep=sweep)
+        status = proven.get(run.path) or answer.status(run)
+        one = Found(who.name, who.key, who.generation, _state(status), run.path, ours=ours, sweep=sweep)
+        one = replace(one, job_id=status.job_id, message=status.message)
         if who.name in related:
             one = replace(one, since=_since(run))
-        if run.path in proven:
-            said = proven[run.path]
-            one = replace(one, job_id=said.get("job_id") and str(said["job_id"]), message=str(said.get("message", "")))
-        else:
-            one = _standing(one, run, report(slurm, run, answer))
+        if run.path not in proven:
+            begun = run.claim() is not None or status.facts.started is not None
+            one = replace(one, message=described(slurm, status, answer)["message"], begun=begun)
         found.append(one)
     return found
 
 
-def _standing(one: Found, run: RunDirectory, seen: Mapping[str, Any]) -> Found:
-    """What a launch's report says of it."""
-    state = "active" if seen["active"] else "succeeded" if seen["success"] else "failed"
-    if not seen["active"] and not seen["completed"]:
-        state = "unknown"
-    begun = run.claim() is not None or run.started() is not None
-    return replace(one, state=state, job_id=seen["job_id"], message=seen["message"], begun=begun)
+def _state(status: LaunchStatus) -> str:
+    """The state for a plan: a job of which nobody knows the end is not launched anew."""
+    return ACTIVE if status.may_run else status.standing
 
 
 def _since(run: RunDirectory) -> float:
@@ -163,7 +167,8 @@ def gone(
     until, pause, left = clock() + GONE_SECONDS, 0.5, list(runs)
     while left:
         answer = ask_slurm(slurm, left)
-        left = [run for run in left if answer.silent or report(slurm, run, answer)["active"]]
+        found = [answer.status(run) for run in left]
+        left = [status.run for status in found if answer.silent or status.may_run or status.in_queue]
         if not left or clock() + pause > until:
             break
         sleep(pause)

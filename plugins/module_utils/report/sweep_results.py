@@ -15,14 +15,23 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import SWEEP_RECORD, json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
-    MAY_FOLLOW,
     SWEEP_PREFIX,
     RunDirectory,
     generations,
     names_of_key,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, KEY_LENGTH
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    ACTIVE,
+    FAILED,
+    SILENT,
+    SUCCEEDED,
+    UNDECIDED,
+    JobAnswer,
+    LaunchStatus,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, Elements
@@ -82,17 +91,18 @@ def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]
     silent = ""
     try:
-        standings = Elements(slurm, runs, check_mode=True).standings(elements)
+        statuses = Elements(slurm, runs, check_mode=True).statuses(elements)
+        silent = next((one.message for one in statuses.values() if one and one.state == UNDECIDED), "")
     except SlurmUnavailable as error:
         silent = error.message
-        standings = {element.number: _own_word(runs, element) for element in elements}
+        statuses = {element.number: _own_word(runs, element) for element in elements}
     metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
-    rows = [_row(element, standings[element.number], record["artifact"], metric) for element in elements]
+    rows = [_row(element, statuses[element.number], record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["standing"]] = counts.get(row["standing"], 0) + 1
-    over = not any(row["standing"] == "active" or (silent and row["standing"] == "unknown") for row in rows)
-    failed = [row for row in rows if row["standing"] == "failed"]
+    over = not any(one.state in (ACTIVE, UNDECIDED) for one in statuses.values() if one)
+    failed = [row for row in rows if row["standing"] == FAILED]
     return {
         "name": record["name"],
         "key": record["key"],
@@ -102,31 +112,25 @@ def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
         "elements": rows,
         "counts": counts,
         "completed": over,
-        "success": over and counts.get("succeeded", 0) == len(rows),
+        "success": over and counts.get(SUCCEEDED, 0) == len(rows),
         "best": best(rows, metric, goal),
         "first_failed": min(failed, key=lambda row: (row["finished_at"] or math.inf, row["number"]), default=None),
         "silent": silent,
     }
 
 
-def _own_word(runs: str, element: Element) -> Standing | None:
-    """Where an element stands by what it wrote itself, while Slurm says nothing."""
+def _own_word(runs: str, element: Element) -> LaunchStatus | None:
+    """What became of an element, as far as it says so itself, while Slurm says nothing."""
     known = generations(os.path.join(runs, element.short))
-    if not known:
-        return None
-    outcome = known[-1].outcome() or {}
-    if outcome.get("ended_by") in (None, *MAY_FOLLOW) and not outcome.get("success"):
-        return Standing("unknown", known[-1], known[-1].job_id())
-    state = "succeeded" if outcome.get("success") else "failed"
-    return Standing(state, known[-1], str(outcome.get("job_id")), message=str(outcome.get("message", "")))
+    return status_of(RunFacts.read(known[-1]), JobAnswer(heard=SILENT)) if known else None
 
 
-def _row(element: Element, standing: Standing | None, artifact: str | None, metric: str | None) -> dict[str, Any]:
+def _row(element: Element, status: LaunchStatus | None, artifact: str | None, metric: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "number": element.number,
         "key": element.key,
         "parameters": dict(element.point),
-        "standing": standing.state if standing else "missing",
+        "standing": status.standing if status else "missing",
         "state": None,
         "metric": None,
         "values": {},
@@ -137,12 +141,12 @@ def _row(element: Element, standing: Standing | None, artifact: str | None, metr
         "wall_time": None,
         "finished_at": None,
     }
-    if standing is None:
+    if status is None:
         return row
-    run, record = standing.run, standing.record
-    row.update(job_id=standing.job_id, generation=run.generation, run_dir=run.path, message=standing.message)
+    run, record = status.run, status.record
+    row.update(job_id=status.job_id, generation=run.generation, run_dir=run.path, message=status.message)
     row["state"] = record.state if record else None
-    outcome = run.outcome() if standing.state in ("succeeded", "failed") else None
+    outcome = status.outcome if status.over else None
     if outcome:
         row["finished_at"] = outcome.get("time")
         if outcome.get("time") is not None and outcome.get("started") is not None:
@@ -150,7 +154,7 @@ def _row(element: Element, standing: Standing | None, artifact: str | None, metr
         row["values"] = dict((outcome.get("artifact") or {}).get("values") or {})
     elif record is not None:
         row["finished_at"] = record.end
-    if metric and standing.state == "succeeded":
+    if metric and status.state == SUCCEEDED:
         row["metric"] = _metric(run, row["values"], artifact, metric)
     return row
 
@@ -182,7 +186,7 @@ def best(rows: Sequence[Mapping[str, Any]], metric: str | None, goal: str) -> di
 
     Raises `RankzeroError` where elements have succeeded and none of their artifacts has such a number.
     """
-    proven = [row for row in rows if row["standing"] == "succeeded"]
+    proven = [row for row in rows if row["standing"] == SUCCEEDED]
     if not metric or not proven:
         return None
     measured = [row for row in proven if row["metric"] is not None]

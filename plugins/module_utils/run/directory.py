@@ -29,8 +29,6 @@ BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
 # Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
 SWEEP_PREFIX = ".sweep-"
 _SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,9}}")
-# How an attempt ended (`ended_by` of its outcome) after which another one of the same job may follow.
-MAY_FOLLOW = ("signal", "requeue")
 # A journal of more events is not ours: it has a few, and a few more where a launch is cancelled again and again.
 MOST_EVENTS = 10_000
 # A claim is one line.

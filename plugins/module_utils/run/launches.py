@@ -12,26 +12,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmMissing
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts, steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import MAY_FOLLOW, RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own, without_namesakes
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import SlurmAnswer, ask_slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    SUCCEEDED,
+    UNDECIDED,
+    LaunchStatus,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
-    CLOCK_SLACK,
-    DEFAULT_REACH,
-    JobRecord,
-    find_by_id,
-    find_by_name,
-    launch_id,
-    query_sacct,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id, launch_id
 
 # Of a run directory that another user could have written nothing is reported.
 UNTRUSTED = "UNTRUSTED"
@@ -39,61 +37,12 @@ UNTRUSTED = "UNTRUSTED"
 UNKNOWN = "UNKNOWN"
 
 
-@dataclass
-class SlurmAnswer:
-    """What Slurm said of some jobs. `silent`: the complaint of a Slurm that did not answer, else empty."""
-
-    records: dict[str, JobRecord] = field(default_factory=dict)
-    by_name: dict[str, JobRecord] = field(default_factory=dict)
-    silent: str = ""
-
-
-def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
-    """One lookup for all runs, one more for those whose job id was never recorded. Silence is an answer here."""
-    answer = SlurmAnswer()
-    ids = {run.path: run.job_id() for run in runs}
-    intents = [_first_time(run) for run in runs]
-    nameless = {identity(run.path).job_name: run for run in runs if ids[run.path] is None and run.rejected() is None}
-    since = min((moment for moment in intents if moment), default=None)
-    try:
-        known = {job_id: identity(path).job_name for path, job_id in ids.items() if job_id}
-        answer.records = steps.find(slurm, known, since=since)
-        _add_history(slurm, answer, since)
-        inside = {name: run for name, run in nameless.items() if steps.host_job(run)}
-        for name, run in inside.items():
-            answer.by_name.update({record.name: record for record in steps.named(slurm, run, name)})
-            del nameless[name]
-        # Oldest first: of two submissions of one name the newest one counts.
-        for record in find_by_name(slurm, nameless, since=since or 0):
-            if without_namesakes([record], nameless[record.name].path):
-                answer.by_name[record.name] = record
-    except SlurmUnavailable as error:
-        answer.silent = error.message
-    return answer
-
-
-def _add_history(slurm: Slurm, answer: SlurmAnswer, since: float | None) -> None:
-    """The attempts before a requeue, which only accounting remembers: one question for all jobs that had one."""
-    wanted = [
-        job_id
-        for job_id, record in answer.records.items()
-        if record.restarts and not record.earlier and not steps.is_step(job_id)
-    ]
-    if not wanted:
-        return
-    begun = (since or time.time() - DEFAULT_REACH) - CLOCK_SLACK
-    for row in query_sacct(slurm, [f"--jobs={','.join(wanted)}"], begun):
-        known = answer.records.get(row.job_id)
-        if known is not None and row.name == known.name:
-            answer.records[row.job_id] = replace(known, earlier=row.earlier)
-
-
 def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
     """(those to look at, path -> why not of those that another user could have written): one bad run costs one row."""
     good, bad = [], {}
     for run in runs:
         try:
-            run.events(), run.job_id(), run.outcome(), run.before()
+            RunFacts.read(run), run.events(), run.before()
         except Untrusted as error:
             bad[run.path] = error.message
         else:
@@ -101,35 +50,25 @@ def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, s
     return good, bad
 
 
-def _first_time(run: RunDirectory) -> float | None:
-    return next((float(event["time"]) for event in run.events() if "time" in event), None)
-
-
 def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, Any]:
     """One launch as job_info and job_wait return it."""
+    return described(slurm, answer.status(run), answer)
+
+
+def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> dict[str, Any]:
+    """A status as job_info and job_wait return it. `answer`: that of Slurm, from which it follows."""
+    run, record, outcome, started = status.run, status.record, status.outcome, status.facts.started
     who = identity(run.path)
-    job_id = run.job_id()
-    record = steps.judged(_record_of(answer, run, who.job_name), run.outcome())
-    if record is not None:
-        job_id = launch_id(record.job_id)
-    started, outcome = run.started(), run.outcome()
-    attempt = _attempt(run, record)
-    success = bool(outcome and outcome.get("success"))
-    # A proof is final: a job that Slurm starts again after it ends at once.
-    if outcome is not None and not success and int(outcome.get("attempt") or 0) < attempt:
-        outcome = None
-    ended = record.final if record is not None else _gone(slurm, answer, job_id, outcome)
-    completed = run.rejected() is not None or success or ended
-    state = _state(run, record, outcome)
-    begun, finished = _times(record, started, outcome, completed)
+    state = _state(status)
+    begun, finished = _times(status)
     nodes = _nodes(slurm, record, started)
     lost = drained.of(slurm, record, verdict=outcome is not None)
     names = [node.node for node in lost]
-    message = _message(slurm, run, answer, record, outcome, completed, names)
-    told = drained.sentences(lost, commands=completed)
+    message = _message(status, answer, names)
+    told = drained.sentences(lost, commands=status.over)
     newest = {
-        "attempt": attempt,
-        "job_id": job_id,
+        "attempt": status.attempt,
+        "job_id": status.job_id,
         "state": state,
         "started_at": begun,
         "finished_at": finished,
@@ -142,19 +81,19 @@ def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, An
         "name": who.name,
         "key": who.key,
         "generation": who.generation,
-        "job_id": job_id,
+        "job_id": status.job_id,
         "state": state,
-        "active": job_id is not None and not completed,
-        "completed": completed,
-        "success": success,
+        "active": status.may_run,
+        "completed": status.over,
+        "success": status.state == SUCCEEDED,
         "exit_code": _exit_code(record, outcome),
         "reason": _reason(record, names),
         "reason_code": record.reason if record is not None else "",
         "message": f"{message}; {told}" if told else message,
         "drained": [node.as_dict() for node in lost],
         "nodes": nodes,
-        "attempt": attempt,
-        "attempts": [*attempts.earlier(attempt, run.before(), record), newest],
+        "attempt": status.attempt,
+        "attempts": [*attempts.earlier(status.attempt, run.before(), record), newest],
         "started_at": begun,
         "finished_at": finished,
         "wall_time": None if begun is None or finished is None else max(0.0, finished - begun),
@@ -192,41 +131,13 @@ def untrusted(run: RunDirectory, why: str) -> dict[str, Any]:
     }
 
 
-def _record_of(answer: SlurmAnswer, run: RunDirectory, job_name: str) -> JobRecord | None:
-    job_id = run.job_id()
-    if job_id is None:
-        return answer.by_name.get(job_name)
-    return own(answer.records.get(job_id), run.path)
-
-
-def _attempt(run: RunDirectory, record: JobRecord | None) -> int:
-    """The newest attempt that anyone knows of (0 is the first). A requeued job that still waits has not begun it."""
-    started = run.started() or {}
-    seen = [int(started.get("attempt") or 0), int((run.outcome() or {}).get("attempt") or 0)]
-    if record is not None and record.restarts:
-        seen.append(record.restarts)
-    return max(seen)
-
-
-def _gone(slurm: Slurm, answer: SlurmAnswer, job_id: str | None, outcome: Mapping[str, Any] | None) -> bool:
-    """Whether a job that Slurm shows nowhere has ended. A Slurm that is silent, in whole or in part, says nothing."""
-    if job_id is None:
-        return False
-    if answer.silent or slurm.accounting == "silent":
-        # A verdict that no requeue can follow is an end even so.
-        return outcome is not None and outcome.get("ended_by") not in MAY_FOLLOW
-    return True
-
-
-def _state(run: RunDirectory, record: JobRecord | None, outcome: Mapping[str, Any] | None) -> str:
-    if record is not None:
-        return record.state
-    if run.rejected() is not None:
-        return "REJECTED"
-    if run.job_id() is None:
-        return "UNSUBMITTED"
+def _state(status: LaunchStatus) -> str:
+    if status.record is not None:
+        return status.record.state
+    if status.job_id is None:
+        return "UNSUBMITTED" if status.facts.refusal is None else "REJECTED"
     # The batch script's exit code is what Slurm would have made its state of.
-    return UNKNOWN if outcome is None else ("COMPLETED" if outcome.get("success") else "FAILED")
+    return UNKNOWN if status.outcome is None else ("COMPLETED" if status.outcome.get("success") else "FAILED")
 
 
 def _exit_code(record: JobRecord | None, outcome: Mapping[str, Any] | None) -> int | None:
@@ -245,34 +156,27 @@ def _reason(record: JobRecord | None, nodes: Sequence[str] = ()) -> str:
     return ""
 
 
-def _message(
-    slurm: Slurm,
-    run: RunDirectory,
-    answer: SlurmAnswer,
-    record: JobRecord | None,
-    outcome: Mapping[str, Any] | None,
-    completed: bool,
-    nodes: Sequence[str],
-) -> str:
+def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) -> str:
     """What became of the launch, in a sentence for people. `nodes`: those that Slurm has drained."""
-    if run.rejected() is not None:
-        return f"Slurm refused the job: {run.rejected()}"
+    record, outcome = status.record, status.outcome
     said = str(outcome.get("message") or "") if outcome else ""
-    if outcome and outcome.get("success"):
+    if status.state == SUCCEEDED:
         return (said or "the artifact is proven") + _left_in_queue(record)
-    job = f"{'step' if steps.is_step(run.job_id()) else 'job'} {run.job_id()}"
+    if status.job_id is None and status.facts.refusal is not None:
+        return f"Slurm refused the job: {status.facts.refusal}"
+    job = f"{'step' if steps.is_step(status.job_id) else 'job'} {status.job_id}"
     if outcome:
         end = _reason(record) if record is not None and record.final else ""
         return "; ".join(filter(None, [said or "the job ended without success", end]))
     if answer.silent:
         return f"{answer.silent} The run directory holds no outcome."
-    if record is None and run.job_id() is None:
+    if status.job_id is None:
         return "an intent to submit is recorded, but no job id, and Slurm knows no such job; the next launch settles it"
-    if record is None and slurm.accounting == "silent":
+    if record is None and answer.queue_only:
         return f"{job} left the queue, accounting does not answer, and the run directory holds no outcome"
     if record is None:
         return f"{job} is gone from Slurm and left no outcome: it failed, or its run directory was changed"
-    if completed:
+    if status.over:
         return f"{job} ended without writing its outcome: {_reason(record)}"
     if record.pending:
         return f"pending: {_reason(record, nodes)}"
@@ -298,21 +202,18 @@ def _nodes(slurm: Slurm, record: JobRecord | None, started: Mapping[str, Any] | 
     return expand_nodes(slurm, record.node_list) if record is not None else []
 
 
-def _times(
-    record: JobRecord | None,
-    started: Mapping[str, Any] | None,
-    outcome: Mapping[str, Any] | None,
-    completed: bool,
-) -> tuple[float | None, float | None]:
+def _times(status: LaunchStatus) -> tuple[float | None, float | None]:
     """Start and end of the newest attempt, epoch seconds: Slurm's where it has ended, else the job's own."""
-    began = record.start if record is not None and not record.pending else None
+    record, started, outcome = status.record, status.facts.started, status.outcome
+    pending = record is not None and record.pending
+    began = record.start if record is not None and not pending else None
     ended = record.end if record is not None and record.final else None
     if outcome is not None:
         began = began or outcome.get("started")
         ended = ended or outcome.get("time")
-    if began is None and started is not None and not (record is not None and record.pending):
+    if began is None and started is not None and not pending:
         began = started.get("time")
-    return began, ended if completed else None
+    return began, ended if status.over else None
 
 
 def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -380,11 +281,23 @@ def final_reports(
         step *= 1.5
 
 
-def is_over(run: RunDirectory, slurm: Slurm | None = None) -> bool:
-    """Whether nothing more is to come from a launch. Without `slurm` only its own word counts, which costs nothing."""
-    outcome = run.outcome()
-    if run.rejected() is not None or (
-        outcome and (outcome.get("success") or outcome.get("ended_by") not in MAY_FOLLOW)
-    ):
-        return True
-    return slurm is not None and bool(final_report(slurm, run)["completed"])
+# For how long after its outcome was written, in seconds, a failure is fresh.
+FRESH_OUTCOME = 60.0
+
+
+def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool, clock: Callable[[], float] = time.time) -> bool:
+    """Whether nothing more is to come from a launch. A proof is the end, and Slurm is not asked. Whether a job that has
+    failed was put back into the queue only Slurm knows.
+
+    `ask`: ask Slurm also where there is no outcome yet. `often`: this is called again and again, so that Slurm is asked
+    about a failure only while it is fresh.
+    """
+    status = status_of(RunFacts.read(run))
+    failed = status.outcome is not None
+    fresh = status.outcome is not None and clock() - float(status.outcome.get("time") or 0) < FRESH_OUTCOME
+    if status.state == UNDECIDED and (ask or fresh or (failed and not often)):
+        try:
+            status = ask_slurm(slurm, [run]).status(run)
+        except SlurmMissing as error:
+            status = SlurmAnswer(silent=error.message).status(run)
+    return status.over

@@ -39,7 +39,8 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
     if directory is None:
         return
     # Imported here: most launches name no folder, and a launch pays for each module that is compiled.
-    from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import ask_slurm, report, sound
+    from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
+    from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, sound
     from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 
     others = {}

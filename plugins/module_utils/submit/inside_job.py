@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation, container_support
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import checks, storage
@@ -89,23 +89,23 @@ class Inside:
         hard = bool(asked) and self.clock() - asked[0] > CANCEL_SECONDS
         steps.cancel(self.slurm, steps.job_of(step_id), self.request.name_of(run.generation), hard=hard)
 
-    def end_leftovers(self, standing: Standing) -> list[str]:
+    def end_leftovers(self, status: LaunchStatus) -> list[str]:
         """End the ranks whose script was killed: nobody else will. The ids of their steps."""
-        if standing.job_id is None or not steps.is_step(standing.job_id):
+        if status.job_id is None or not steps.is_step(status.job_id):
             return []
-        name = self.request.name_of(standing.run.generation)
-        return steps.cancel(self.slurm, steps.job_of(standing.job_id), name, hard=True)
+        name = self.request.name_of(status.run.generation)
+        return steps.cancel(self.slurm, steps.job_of(status.job_id), name, hard=True)
 
-    def make_way(self, standing: Standing) -> None:
+    def make_way(self, status: LaunchStatus) -> None:
         """End what is left of a generation, and wait until it is gone: two of one launch never run at once."""
-        left: Sequence[str] = self.end_leftovers(standing)
+        left: Sequence[str] = self.end_leftovers(status)
         until = self.clock() + CANCEL_SECONDS
         while left:
             job_id = steps.job_of(left[0])
             left = [one.job_id for one in steps.running(self.slurm, [job_id]) if one.job_id in left]
             if left and self.clock() > until:
                 raise SlurmError(
-                    f"the steps {', '.join(left)} of generation {standing.run.generation} were cancelled and still "
+                    f"the steps {', '.join(left)} of generation {status.run.generation} were cancelled and still "
                     "run; try again once they are gone (squeue --steps)"
                 )
             if left:

@@ -27,7 +27,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing, settled, wants_new
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    ACTIVE,
+    EVERYTHING,
+    FAILED,
+    LOST,
+    QUEUE,
+    UNDECIDED,
+    JobAnswer,
+    LaunchStatus,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
@@ -84,15 +95,15 @@ class Launcher:
         state_files.own(self.request.state_root)
         while True:
             newest = self._newest()
-            standing = self.standing(newest) if newest else None
-            if standing and standing.job_id and superseded(self.request, standing):
+            status = self.status(newest) if newest else None
+            if status and status.job_id and superseded(self.request, status):
                 if not self.check_mode:
-                    self.slurm.call("scancel", standing.job_id)
-                standing = self._final(replace(standing, state="failed", message=SUPERSEDED))
-            if standing and not wants_new(standing, self.request.relaunch):
-                return self._kept(standing)
+                    self.slurm.call("scancel", status.job_id)
+                status = self._final(replace(status, state=FAILED, message=SUPERSEDED))
+            if status and not status.wants_new(self.request.relaunch):
+                return self._kept(status)
             # The same generation once more: its name and its claim are those of the lost submission.
-            again = standing is not None and standing.state == "unknown"
+            again = status is not None and status.state == LOST
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
@@ -108,8 +119,8 @@ class Launcher:
             if self.check_mode or missing:
                 result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
                 return {**result, **({"checks": checked.result()} if checked else {})}
-            if standing:
-                self.inside.make_way(standing)
+            if status:
+                self.inside.make_way(status)
             node_archives.keep(self.request)
             known = os.path.isdir(self.request.runs_dir)
             if again:
@@ -124,54 +135,49 @@ class Launcher:
         """End the newest generation's job where it is active."""
         state_files.own(self.request.state_root)
         newest = self._newest()
-        standing = self.standing(newest) if newest else None
-        if newest is None or standing is None or standing.state != "active" or standing.job_id is None:
-            left = self.inside.end_leftovers(standing) if standing and not self.check_mode else []
+        status = self.status(newest) if newest else None
+        if newest is None or status is None or status.state != ACTIVE or status.job_id is None:
+            left = self.inside.end_leftovers(status) if status and not self.check_mode else []
             return {**self._identity(newest), "changed": bool(left), "launch_state": "absent", "missing": []}
         if not self.check_mode:
-            if steps.is_step(standing.job_id):
-                self.inside.cancel(newest, standing.job_id)
+            if steps.is_step(status.job_id):
+                self.inside.cancel(newest, status.job_id)
             else:
-                self.slurm.call("scancel", standing.job_id)
-                self._final(standing)  # no script may run any more that would do it
-            self._record(newest, "cancelled", standing.job_id)
-        done = {"changed": True, "launch_state": "absent", "job_id": standing.job_id, "missing": []}
+                self.slurm.call("scancel", status.job_id)
+                self._final(status)  # no script may run any more that would do it
+            self._record(newest, "cancelled", status.job_id)
+        done = {"changed": True, "launch_state": "absent", "job_id": status.job_id, "missing": []}
         return {**self._identity(newest), **done}
 
-    def standing(self, run: RunDirectory) -> Standing:
-        """What has become of a generation, asking Slurm only where the run directory does not say it."""
-        outcome = run.outcome()
-        job_id = run.job_id()
-        if outcome and outcome.get("success"):
-            return self._final(Standing("succeeded", run, job_id, message=str(outcome.get("message", ""))))
-        if run.rejected() is not None:
-            return self._refused(run)
-        intent = next((event["time"] for event in run.events()), 0.0)
-        if job_id is None:
-            record = self._find_lost(run, intent)
-            if record is None:
-                return Standing("unknown", run) if run.rejected() is None else self._refused(run)
-            job_id = record.job_id
-            if not self.check_mode:
-                self._record(run, "adopted", job_id)
-        else:
-            record = self._known(run, job_id, intent)
-        outcome = self._seen_outcome(run, record, outcome)
-        silent = self.slurm.accounting == "silent"
-        found = settled(run, job_id, record, outcome, silent=silent, **self._identity(run))
-        return found if found.state == "active" else self._final(found)
-
-    def _refused(self, run: RunDirectory) -> Standing:
-        return self._final(Standing("failed", run, message=f"Slurm refused it: {run.rejected()}"))
+    def status(self, run: RunDirectory) -> LaunchStatus:
+        """What has become of a generation, asking Slurm only where the run directory does not say it. Raises
+        `SlurmUnavailable` where nobody can tell.
+        """
+        facts = RunFacts.read(run)
+        status = status_of(facts)
+        while status.state == UNDECIDED:
+            asked = facts.job_id
+            intent = next((event["time"] for event in run.events()), 0.0)
+            record = self._known(run, asked, intent) if asked else self._find_lost(run, intent)
+            if asked is None and record and not self.check_mode:
+                self._record(run, "adopted", record.job_id)
+            self._await_outcome(run, record, facts)
+            facts = RunFacts.read(run)
+            if record is None and facts.job_id != asked:
+                status = status_of(facts)  # Slurm was not asked about this job
+                continue
+            heard = QUEUE if self.slurm.accounting == "silent" else EVERYTHING
+            status = status_of(facts, JobAnswer(record, heard)).decided(**self._identity(run))
+        return self._final(status) if status.over else status
 
     def _newest(self) -> RunDirectory | None:
         found = generations(self.request.runs_dir)
         return found[-1] if found else None
 
-    def _final(self, standing: Standing) -> Standing:
+    def _final(self, status: LaunchStatus) -> LaunchStatus:
         if not self.check_mode:
-            standing.run.forget_secrets()
-        return standing
+            status.run.forget_secrets()
+        return status
 
     def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
         """The job of an intent without an id. A submitter that may still be at work is given time to say."""
@@ -204,7 +210,7 @@ class Launcher:
         for record in jobs_of.in_the_queue(self.slurm, run, self.request.name_of(run.generation)):
             if record.pending:
                 self._record(run, "adopted", record.job_id)
-                return self._kept(Standing("active", run, record.job_id, record))
+                return self._kept(status_of(RunFacts.read(run), JobAnswer(record)))
             shutil.rmtree(run.path, ignore_errors=True)
             raise RankzeroError(
                 f"job {record.job_id} of this launch is {record.state}, but its run directory {run.path} was "
@@ -218,18 +224,16 @@ class Launcher:
         found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
         return jobs_of.own(found.get(job_id), run.path)
 
-    def _seen_outcome(
-        self, run: RunDirectory, record: JobRecord | None, outcome: dict[str, Any] | None
-    ) -> dict[str, Any] | None:
-        """The verdict of a job whose script ended with 0, which it does only after a success: where none is to be seen,
-        a network file system does not show it yet.
+    def _await_outcome(self, run: RunDirectory, record: JobRecord | None, facts: RunFacts) -> None:
+        """Wait for the verdict of a job whose script ended with 0, which it does only after a success: where none is to
+        be seen, a network file system does not show it yet.
         """
-        while outcome is None and record and record.state == "COMPLETED" and record.end and not self.check_mode:
-            outcome = run.outcome()
-            if outcome or self.clock() - record.end > OUTCOME_SECONDS:
+        seen = facts.outcome is not None
+        while not seen and record and record.state == "COMPLETED" and record.end and not self.check_mode:
+            seen = run.outcome() is not None
+            if seen or self.clock() - record.end > OUTCOME_SECONDS:
                 break
             self.sleep(LOOK_SECONDS)
-        return outcome
 
     def check(self, generation: int, building: bool) -> checks.Checked:
         """What can be known before the job is queued. Raises with every problem at once."""
@@ -311,14 +315,13 @@ class Launcher:
                 return records[-1] if records else None
             self.sleep(LOOK_SECONDS)
 
-    def _kept(self, standing: Standing) -> dict[str, Any]:
-        state = "adopted" if standing.state == "active" else "unchanged"
-        result = self._result(state, standing.run, job_id=standing.job_id)
-        result.update(changed=False, standing=standing.state, message=standing.message)
-        if standing.state == "active" and self.request.relaunch == "always":
-            how = "state: absent" if steps.is_step(standing.job_id) else f"scancel {standing.job_id}"
+    def _kept(self, status: LaunchStatus) -> dict[str, Any]:
+        result = self._result("unchanged" if status.over else "adopted", status.run, job_id=status.job_id)
+        result.update(changed=False, standing=status.standing, message=status.message)
+        if status.state == ACTIVE and self.request.relaunch == "always":
+            how = "state: absent" if steps.is_step(status.job_id) else f"scancel {status.job_id}"
             self.slurm.note(
-                f"job {standing.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
+                f"job {status.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
                 "new generation"
             )
         return result
@@ -344,7 +347,7 @@ class Launcher:
             **self._identity(run),
             "changed": state in ("submitted", "planned"),
             "launch_state": state,
-            "standing": "active" if state in ("submitted", "adopted") else None,
+            "standing": ACTIVE if state in ("submitted", "adopted") else None,
             "message": "",
             "job_id": job_id,
             "missing": [dict(ref) for ref in missing],

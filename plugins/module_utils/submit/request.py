@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 
 SUPERSEDED = "it waited for a launch that is over"
 
@@ -56,11 +56,9 @@ class Request:
         return with_generation(self.job_name, self.token, generation)
 
 
-def superseded(request: Request, standing: Standing | None) -> bool:
+def superseded(request: Request, status: LaunchStatus | None) -> bool:
     """Whether an active generation can never start, because it waits for a launch that is over."""
-    if standing is None or standing.state != "active" or not request.supersedes or request.relaunch == "never":
-        return False
-    return standing.record is not None and standing.record.pending
+    return status is not None and status.pending and request.supersedes and request.relaunch != "never"
 
 
 def waiting(request: Request) -> list[str]:

@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing, wants_new
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import ACTIVE, FAILED, LOST, LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
@@ -57,7 +57,7 @@ class _Row:
     """What happens to one element."""
 
     element: Element
-    standing: Standing | None
+    status: LaunchStatus | None
     state: str = ""
     why: str = ""
     job_id: str | None = None
@@ -71,7 +71,7 @@ class _Row:
             "parameters": dict(self.element.point),
             "launch_state": self.state,
             "why": self.why,
-            "standing": "active" if self.state in ("submitted", "adopted") else self.standing and self.standing.state,
+            "standing": ACTIVE if self.state in ("submitted", "adopted") else self.status and self.status.standing,
             "job_id": self.job_id,
             "run_dir": self.run_dir,
             "generation": self.generation,
@@ -95,7 +95,7 @@ class SweepLauncher:
         rows = self._rows()
         asked = named(self.request.elements, self.request.only)
         wanted = [row for row in rows if row.element.number in asked]
-        todo = [row for row in wanted if row.standing is None or wants_new(row.standing, array.relaunch)]
+        todo = [row for row in wanted if row.status is None or row.status.wants_new(array.relaunch)]
         for row in rows:
             self._judge(row, row in todo)
         before = _table(rows, before=True)
@@ -130,59 +130,61 @@ class SweepLauncher:
         asked = named(self.request.elements, self.request.only)
         ends = []
         for row in rows:
-            active = row.standing is not None and row.standing.state == "active"
+            active = row.status is not None and row.status.state == ACTIVE
             row.state = "absent"
-            if row.standing is not None:
-                row.job_id, row.run_dir = row.standing.job_id, row.standing.run.path
+            if row.status is not None:
+                row.job_id, row.run_dir = row.status.job_id, row.status.run.path
             if active and row.element.number in asked:
                 row.state, row.why = "cancelled", "asked for"
                 ends.append(row)
         if ends and not self.check_mode:
             self.slurm.call("scancel", *[str(row.job_id) for row in ends])
             for row in ends:
-                if row.standing:
-                    row.standing.run.record("cancelled", job_id=row.job_id)
-                    row.standing.run.forget_secrets()
+                if row.status:
+                    row.status.run.record("cancelled", job_id=row.job_id)
+                    row.status.run.forget_secrets()
         return self._result(rows, [], before)
 
     def _find_taken(self, rows: Sequence[_Row]) -> None:
         """The jobs of elements that another submitter was first with: whoever follows this sweep waits for them."""
         taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
         looked = Elements(self.slurm, self.request.runs, sleep=self.sleep, clock=self.clock)
-        known = looked.standings([row.element for row in taken]) if taken else {}
+        known = looked.statuses([row.element for row in taken]) if taken else {}
         for row in taken:
-            standing = known[row.element.number]
-            if standing is not None:
-                row.job_id, row.run_dir = standing.job_id, standing.run.path
-                row.generation = standing.run.generation
+            status = known[row.element.number]
+            if status is not None:
+                row.job_id, row.run_dir = status.job_id, status.run.path
+                row.generation = status.run.generation
 
     def _rows(self) -> list[_Row]:
         looked = Elements(self.slurm, self.request.runs, self.check_mode, self.sleep, self.clock)
-        known = looked.standings(self.request.elements)
+        known = looked.statuses(self.request.elements)
         doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
         if doomed and not self.check_mode:
             self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values() if one])
-            for standing in filter(None, doomed.values()):
-                standing.run.forget_secrets()
+            for status in filter(None, doomed.values()):
+                status.run.forget_secrets()
         for number, one in doomed.items():
-            known[number] = replace(one, state="failed", message=SUPERSEDED) if one else None
+            known[number] = replace(one, state=FAILED, message=SUPERSEDED) if one else None
+        for one in filter(None, known.values()):
+            one.decided()
         return [_Row(element, known[element.number]) for element in self.request.elements]
 
     def _judge(self, row: _Row, wanted: bool) -> None:
-        standing = row.standing
-        if standing is not None:
-            row.job_id, row.run_dir, row.generation = standing.job_id, standing.run.path, standing.run.generation
-        if not wanted and (standing is None or standing.state == "unknown"):
+        status = row.status
+        if status is not None:
+            row.job_id, row.run_dir, row.generation = status.job_id, status.run.path, status.run.generation
+        if not wanted and (status is None or status.state == LOST):
             row.state, row.why = "absent", "not asked for"
-        elif not wanted and standing is not None:
-            row.state = "adopted" if standing.state == "active" else "unchanged"
-            row.why = standing.message
-        elif standing is None:
+        elif not wanted and status is not None:
+            row.state = "unchanged" if status.over else "adopted"
+            row.why = status.message
+        elif status is None:
             row.why = "new"
-        elif standing.state == "unknown":
+        elif status.state == LOST:
             row.why = "its submission was lost"
         else:
-            row.why = f"{standing.state}: {standing.message}"
+            row.why = f"{status.state}: {status.message}"
 
     def _launcher(self, array: Request) -> Launcher:
         return Launcher(array, self.slurm, check_mode=self.check_mode, sleep=self.sleep, clock=self.clock)
@@ -279,9 +281,9 @@ class SweepLauncher:
 
     def _take(self, row: _Row, place: str, task: int) -> bool:
         """Make the element's next generation, or point the one whose submission was lost to this array."""
-        request, standing = self._own_request(row.element), row.standing
-        again = standing is not None and standing.state == "unknown"
-        number = standing.run.generation + (0 if again else 1) if standing else 1
+        request, status = self._own_request(row.element), row.status
+        again = status is not None and status.state == LOST
+        number = status.run.generation + (0 if again else 1) if status else 1
         run = RunDirectory(os.path.join(request.runs_dir, str(number)))
 
         def intend(made: RunDirectory) -> None:
@@ -361,9 +363,9 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
     """The elements, one a line, as they stand or as they will."""
     lines = []
     for row in rows:
-        stands = row.standing.state if row.standing else "not there"
+        stands = row.status.standing if row.status else "not there"
         words = stands if before or row.state in ("adopted", "unchanged", "absent") else f"{row.state} ({row.why})"
-        if row.standing is not None or not before:
+        if row.status is not None or not before:
             lines.append(f"{row.element.number}  {shown(row.element.point)}: {words}\n")
     return "".join(lines)
 

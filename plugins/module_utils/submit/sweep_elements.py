@@ -24,7 +24,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, keys_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import Standing, settled
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    EVERYTHING,
+    QUEUE,
+    UNDECIDED,
+    JobAnswer,
+    LaunchStatus,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
     JobRecord,
@@ -75,11 +83,10 @@ def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
 
 @dataclass
 class _Open:
-    """A generation without a successful verdict."""
+    """A generation, and what Slurm is asked about it."""
 
     number: int
-    run: RunDirectory
-    outcome: Mapping[str, Any] | None
+    facts: RunFacts
     name: str
     owner: RunDirectory
     task: int | None
@@ -103,44 +110,33 @@ class Elements:
     clock: Callable[[], float] = time.time
     _journals: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def standings(self, wanted: Sequence[Element]) -> dict[int, Standing | None]:
-        """By number: where the newest generation of each element stands; None where there is none."""
-        found: dict[int, Standing | None] = {element.number: None for element in wanted}
+    def statuses(self, wanted: Sequence[Element]) -> dict[int, LaunchStatus | None]:
+        """By number: what became of the newest generation of each element; None where there is none."""
+        found: dict[int, LaunchStatus | None] = {element.number: None for element in wanted}
         present = set(keys_of(os.path.dirname(os.path.dirname(self.runs)), os.path.basename(self.runs)))
-        unsettled = []
+        undecided = []
         for element in wanted:
             known = generations(os.path.join(self.runs, element.short)) if element.short in present else []
             if not known:
                 continue
-            run = known[-1]
-            outcome = run.outcome()
-            if outcome and outcome.get("success"):
-                job_id, said = str(outcome.get("job_id")), str(outcome.get("message", ""))
-                found[element.number] = Standing("succeeded", run, job_id, message=said)
-                continue
-            one = self._opened(element, run, outcome)
-            refused = [event for event in one.events[-1:] if event["event"] == "rejected"]
-            if refused and one.job_id is None:
-                said = f"Slurm refused it: {refused[0].get('message', '')}"
-                found[element.number] = Standing("failed", run, message=said)
-            else:
-                unsettled.append(one)
-        self._find_lost([one for one in unsettled if one.job_id is None])
-        self._ask([one for one in unsettled if one.job_id is not None])
-        silent = self.slurm.accounting == "silent"
-        for one in unsettled:
-            found[one.number] = (
-                Standing("unknown", one.run)
-                if one.job_id is None
-                else settled(one.run, one.job_id, one.record, one.outcome, silent=silent)
+            one = self._opened(element, known[-1])
+            found[element.number] = status_of(one.facts)
+            if status_of(one.facts).state == UNDECIDED:
+                undecided.append(one)
+        self._find_lost([one for one in undecided if one.job_id is None])
+        self._ask([one for one in undecided if one.job_id is not None])
+        heard = QUEUE if self.slurm.accounting == "silent" else EVERYTHING
+        for one in undecided:
+            found[one.number] = status_of(
+                replace(one.facts.read_again(), job_id=one.job_id), JobAnswer(one.record, heard)
             )
         if not self.check_mode:
-            for standing in found.values():
-                if standing and standing.state in ("succeeded", "failed"):
-                    standing.run.forget_secrets()
+            for status in found.values():
+                if status and status.over:
+                    status.run.forget_secrets()
         return found
 
-    def _opened(self, element: Element, run: RunDirectory, outcome: Mapping[str, Any] | None) -> _Open:
+    def _opened(self, element: Element, run: RunDirectory) -> _Open:
         mine = run.own_events()
         place, claim = array_of(mine), run.claim()
         if place is None:
@@ -153,7 +149,9 @@ class Elements:
             events = mine + as_element(self._journals[owner.path], place.task)
         ids = [str(each["job_id"]) for each in events if each["event"] in ("submitted", "adopted")]
         job_id = claim.job_id if claim else (ids[-1] if ids else None)
-        return _Open(element.number, run, outcome, name, owner, task, events, job_id)
+        refused = next((str(each.get("message", "")) for each in events[-1:] if each["event"] == "rejected"), None)
+        facts = RunFacts(run, job_id, refused, run.outcome(), run.started())
+        return _Open(element.number, facts, name, owner, task, events, job_id)
 
     def _find_lost(self, lost: Sequence[_Open]) -> None:
         """Submissions whose id was never recorded: by name, one question for all. A submitter that may still be at work
@@ -204,4 +202,4 @@ class Elements:
             known.update(find_by_id(self.slurm, forgotten, since=since))
         for job_id, one in ids.items():
             record = known.get(job_id)
-            one.record = record if record and record.name == one.name else own(record, one.run.path)
+            one.record = record if record and record.name == one.name else own(record, one.facts.run.path)

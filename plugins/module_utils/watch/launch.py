@@ -16,8 +16,17 @@ from dataclasses import dataclass, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, moment, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    QUEUE,
+    SUCCEEDED,
+    JobAnswer,
+    LaunchStatus,
+    RunFacts,
+    status_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
@@ -275,9 +284,8 @@ class Watch:
 
     def _decide(self, view: View, poll: Poll, now: float) -> None:
         """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""
-        outcome = view.outcome
-        proven = outcome is not None and bool(outcome.get("success"))
-        current = outcome is not None and (proven or int(outcome.get("attempt") or 0) >= (self._attempt or 0))
+        status = self._status(view)
+        proven = status.state == SUCCEEDED
         milestone = (
             (self.until == "started" and self._attempt is not None)
             or (self.until == "artifact" and self.proven)
@@ -287,19 +295,24 @@ class Watch:
         if self.hopeless is not None or proven or milestone:
             self.done = True
             return
-        self._outcome_since = _since(self._outcome_since, current, now)
+        self._outcome_since = _since(self._outcome_since, status.outcome is not None, now)
         if poll.asked and not poll.silent:
             ended = self.record is not None and self._absent_since is None and states.is_final(self.record.state)
             self._ended_since = _since(self._ended_since, ended, now)
-        self.ended = self.done = self._over(current, now)
+        self.ended = self.done = self._over(status, now)
 
-    def _over(self, current: bool, now: float) -> bool:
+    def _status(self, view: View) -> LaunchStatus:
+        """What became of the launch, for all that the polls have seen: accounting is not among it."""
+        run = RunDirectory(self.run_dir)
+        facts = RunFacts(run, self.job_id, outcome=view.outcome, started={"attempt": self._attempt or 0})
+        return status_of(facts, JobAnswer(self.record if self._absent_since is None else None, QUEUE))
+
+    def _over(self, status: LaunchStatus, now: float) -> bool:
         """True when Slurm's word and the job's own word (or its lasting silence) make the end certain."""
         record, gone = self.record, self._absent_since is not None
         if self._ended_since is None and not gone:
             # The batch script has spoken, but Slurm still shows the job closing down, or does not answer at all.
-            waits = record is not None and record.pending
-            return self._outcome_since is not None and not waits and now - self._outcome_since >= CLOSING
+            return self._outcome_since is not None and status.over and now - self._outcome_since >= CLOSING
         ended_for = now - min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
         settle: float = ABSENT if gone else 0
         if record is not None and not states.is_final(record.state, settled=False):
@@ -309,7 +322,7 @@ class Watch:
         # Ended while it waited in the queue: no script ran, so no outcome will come.
         unborn = self._attempt is None and record is not None and record.start in (None, record.end)
         never_ran = unborn and record is not None and record.state in ("CANCELLED", "DEADLINE")
-        return current or never_ran or ended_for >= self.outcome_grace
+        return status.outcome is not None or never_ran or ended_for >= self.outcome_grace
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:
         """Choose the next times: files every second or faster while it runs, squeue ever more rarely."""
