@@ -96,7 +96,7 @@ class Place:
         events = [{"time": begun, "event": "intent"}, {"time": begun, "event": "submitted", "job_id": "7"}]
         (made / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
         if ended is not None:
-            outcome = {"success": True, "time": ended, "attempt": 0, "ended_by": ended_by}
+            outcome = {"success": ended_by == "program", "time": ended, "attempt": 0, "ended_by": ended_by}
             (made / "outcome.json").write_text(json.dumps(outcome))
         return made
 

@@ -118,7 +118,8 @@ class Cluster:
         end = int(NOW) - 900 if job["state"] not in ("PENDING", "RUNNING", "REQUEUED") else "N/A"
         times = (job["submit"], job["submit"], "N/A", end, "0:00")
         place = ("1", "node01", "batch", "root", "root", "lab", job.get("work_dir", "/x"), job["name"])
-        return FIELD.join(map(str, (number, job["state"], "None", job["exit"] * 256, 0, *times, *place)))
+        said = (number, job["state"], "None", job["exit"] * 256, job.get("restarts", 0))
+        return FIELD.join(map(str, (*said, *times, *place)))
 
     def _scontrol(self, argv: Sequence[str]) -> tuple[int, str, str]:
         if argv[-1] in ("config", "partition"):
