@@ -22,6 +22,7 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names  # noqa: E402
@@ -190,7 +191,22 @@ options:
 '''
 
 
+def table(page: str, name: str, lines: list[str]) -> str:
+    """A page with the lines between its marks `<!-- NAME -->` and `<!-- /NAME -->` written anew."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as stream:
+        before, rest = stream.read().split(f"<!-- {name} -->\n")
+    return "\n".join([f"{before}<!-- {name} -->", *lines, f"<!-- /{name} -->"]) + rest.split(f"<!-- /{name} -->")[1]
+
+
+def containers() -> str:
+    rows = [f"| `{each.name}` | {each.takes} | {each.needs} | {each.each} |" for each in registry.RUNTIMES]
+    heads = ["| `runtime` | image | what the nodes need | one container per |", "| --- | --- | --- | --- |"]
+    return table("docs/containers.md", "runtimes", [*heads, *rows])
+
+
 FILES = {
+    "docs/containers.md": containers,
+    "plugins/runtime/containers.txt": registry.facts,
     "docs/job-spec.md": reference,
     "docs/job-spec.schema.json": schema,
     "plugins/doc_fragments/job_spec.py": fragment,

@@ -22,21 +22,29 @@ rankzero_container_outside() {
     done
 }
 
+# What is declared of runtime $1 under the name $2, a line each.
+rankzero_container_fact() {
+    sed -n "s/^$1 $2 //p" "$RANKZERO_RUNTIME/containers.txt"
+}
+
 # Before the preflight. $1: the runtime; the rest: variables whose value here wins over the image's.
 rankzero_container() {
     # A site's module may set these for everybody, and Slurm hands on what stands in the job's header (the third): they
     # would put the preflight into a container, too.
     # shellcheck disable=SC2086
     unset ${!PYXIS_CONTAINER_@} ${!_SLURM_SPANK_OPTION_pyxis_@} ${!SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_@}
-    if [ "$1" = apptainer ]; then
-        RANKZERO_APPTAINER=$(command -v apptainer || command -v singularity) \
-            || rankzero_refuse setup 78 "neither apptainer nor singularity is in PATH on $(uname -n): name its module in setup.modules"
-        export RANKZERO_APPTAINER
+    local commands scratch
+    mapfile -t commands < <(rankzero_container_fact "$1" command)
+    if [ -n "${commands[*]}" ]; then
+        rankzero_command=$(for name in "${commands[@]}"; do command -v "$name" && break; done)
+        [ -n "$rankzero_command" ] || rankzero_refuse setup 78 \
+            "$(rankzero_container_fact "$1" absent) in PATH on $(uname -n): name its module in setup.modules"
+        export "RANKZERO_${1^^}=$rankzero_command"
     fi
-    if [ "$1" = oci ]; then
-        # What a node makes for its container is mounted here, seen by nobody else.
-        mkdir -p "$RANKZERO_RUN_DIR/.container" || rankzero_refuse setup 73 "cannot create $RANKZERO_RUN_DIR/.container"
-    fi
+    # What a node makes for its container is mounted here, seen by nobody else.
+    scratch=$(rankzero_container_fact "$1" scratch)
+    [ -z "$scratch" ] || mkdir -p "$RANKZERO_RUN_DIR/$scratch" \
+        || rankzero_refuse setup 73 "cannot create $RANKZERO_RUN_DIR/$scratch"
     # The image's values beat those of the job, and hooks of the image set some more: a file survives both.
     export RANKZERO_CONTAINER_ENV="$RANKZERO_RUN_DIR/.container-$RANKZERO_ATTEMPT.env"
     rankzero_container_values "${@:2}" > "$RANKZERO_CONTAINER_ENV" \
@@ -63,14 +71,13 @@ rankzero_count_logs() {
     done
 }
 
-# The line of log $1 that says best why a container did not start: the memory limit of Slurm; what pyxis shows of enroot's
-# own log (it stands four blanks deep), an error first, and not what it did before ([INFO]); else what pyxis, apptainer
-# and our own part say. The nodes' lines come in any order, and those without a reason ("child 7 failed with error code:
+# The line of log $1 that says best why a container did not start: the memory limit of Slurm, then what the runtime has
+# declared of its own words. The nodes' lines come in any order, and those without a reason ("child 7 failed with error code:
 # 1") often first.
 rankzero_container_said() {
-    local pattern
-    for pattern in '[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' 'pyxis:     .*(\[ERROR\]|FATAL)' 'pyxis:     +[^[ ]' \
-        'pyxis: .*(exist|chdir|permission|cannot|invalid)' '\[ERROR\]|FATAL|\[rankzero\]' 'pyxis: .*(fail|error)'; do
+    local pattern patterns
+    mapfile -t patterns < <(rankzero_container_fact "$RANKZERO_CONTAINER" log)
+    for pattern in '[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM' "${patterns[@]}"; do
         grep -m 1 -E "$pattern" "$1" && return 0
     done
 }

@@ -20,7 +20,8 @@ fi
 rankzero_libraries=${LD_LIBRARY_PATH:-}
 # shellcheck disable=SC1090
 . "$RANKZERO_CONTAINER_ENV" || { printf '[rankzero] the run directory %s is not in the container\n' "$RANKZERO_RUN_DIR"; exit 78; }
-for rankzero_folder in /.singularity.d/libs /run/rankzero-nvidia; do
+while read -r _ rankzero_fact rankzero_folder; do
+    [ "$rankzero_fact" = libraries ] || continue
     case ":$rankzero_libraries:" in
         *":$rankzero_folder:"*)
             case ":${LD_LIBRARY_PATH:-}:" in
@@ -28,8 +29,8 @@ for rankzero_folder in /.singularity.d/libs /run/rankzero-nvidia; do
                 *) export LD_LIBRARY_PATH="$rankzero_folder:$LD_LIBRARY_PATH" ;;
             esac ;;
     esac
-done
-unset rankzero_libraries rankzero_folder
+done < "$RANKZERO_RUNTIME/containers.txt"
+unset rankzero_libraries rankzero_fact rankzero_folder
 case $RANKZERO_PYTHON in
     */*)
         # Started once a node: what it says there, it would say to every rank.

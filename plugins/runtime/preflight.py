@@ -87,13 +87,22 @@ def probed(python, imports, path):
     return found, torch, trouble, False
 
 
+def images_of(runtime):
+    """What an image of this runtime can be, as it is declared."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "containers.txt"), encoding="utf-8") as stream:
+        facts = [line.split() for line in stream]
+    return next((words[2:] for words in facts if words[:2] == [runtime, "images"]), [])
+
+
 def image_trouble(path, runtime):
     """What is wrong with an image as this node sees it, or None."""
+    kinds = images_of(runtime)
     if not os.path.exists(path):
         return "is not here"
     if not os.access(path, os.R_OK):
         return "may not be read here"
-    if runtime == "pyxis" or (runtime == "oci" and os.path.isfile(path)):
+    folder = os.path.isdir(path) and bool({"root", "bundle"} & set(kinds))
+    if kinds and "sif" not in kinds and not folder:
         try:
             with open(path, "rb") as stream:
                 return None if stream.read(4) == b"hsqs" else f"is no squashfs, which {runtime} needs"

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers: what a spec may ask for, the flags of the ranks' step, the words that enter the container. Pure.
+"""Containers: the rules between the values of a spec, and how the ranks get into theirs. Pure.
 
-The numbers of the traps are those of spec/pyxis.md; what avoids each is tested by that number.
+What differs between runtimes is declared by each (spec/containers). The numbers of the traps are those of
+docs/containers.md; what avoids each is tested by that number.
 """
 
 from __future__ import annotations
@@ -14,26 +15,19 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation, reserved
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import (
-    IMAGE_FILES,
-    REGISTRY,
-    UNMOUNTABLE,
-    Mount,
-    mount,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import IMAGE_FILES, REGISTRY
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Options, Runtime, Wish
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-
-Options = tuple[tuple[str, "str | bool"], ...]
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import UNMOUNTABLE, Mount, mount
 
 # The node's values of these would be seen by the image's programs, which they do not fit (trap 10).
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
-# enroot hides /tmp behind a file system of its own (trap 14).
+# What some runtimes hide behind a file system of their own.
 HIDDEN = "/tmp"
-# Beginnings of variables from which a runtime takes its options, and ends of those that only say where it keeps things.
-_OVERRIDING = {"pyxis": ("PYXIS_",), "apptainer": ("APPTAINER", "SINGULARITY")}
+# Ends of variables that only say where a runtime keeps things.
 _HARMLESS = ("_CACHEDIR", "_TMPDIR")
-APPTAINER_FLAGS = ("ro", "rw")
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,10 @@ class Entry:
     local: tuple[str, ...] = ()
 
     @property
+    def kind(self) -> Runtime:
+        return registry.runtime_named(self.runtime)
+
+    @property
     def image_file(self) -> str:
         """The image as a path that each node must see; empty where it is a registry's name."""
         return self.image if self.image.startswith("/") else ""
@@ -78,13 +76,14 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 yield (
                     [f"container.{name}", "container.runtime"],
                     (
-                        f"container.{name}: has no effect without a container; set container.runtime to pyxis, "
-                        "apptainer or oci"
+                        f"container.{name}: has no effect without a container; set container.runtime to "
+                        f"{registry.named(registry.RUNTIMES, 'or')}"
                     ),
                 )
         if wanted.level != "step":
             yield _level()
         return
+    kind = registry.runtime_named(wanted.runtime)
     if wanted.image is None and wanted.build is None:
         yield (
             ["container.image", "container.runtime"],
@@ -96,23 +95,25 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             "container.build: makes an image, and container.image names one; give one of them",
         )
     elif wanted.image is not None:
-        yield from _image(wanted.runtime, wanted.image)
-    yield from _mounts(spec)
-    if wanted.runtime == "apptainer" and wanted.remap_root:
+        yield from _image(kind, wanted.image)
+    yield from _mounts(spec, kind)
+    if wanted.remap_root and not kind.remaps:
         yield (
             ["container.remap_root", "container.runtime"],
-            "container.remap_root: is of pyxis and oci; under apptainer a rank is the user that submitted the job",
+            (
+                f"container.remap_root: is of {registry.named(registry.REMAPPING, 'and')}; under {kind.name} a rank is "
+                "the user that submitted the job"
+            ),
         )
-    if wanted.level == "job" and wanted.runtime != "pyxis":
+    if wanted.level == "job" and not kind.step:
         yield _level()
     for name in wanted.env:
         reason = reserved(name)
         if reason:
             yield ["container.env"], f"container.env: {name} may not be named: it {reason}"
-    behind = _OVERRIDING.get(wanted.runtime, ())
     for where, given in (("env", spec.env), ("secrets", spec.secrets)):
         for name in given:
-            if behind and name.startswith(behind) and not name.endswith(_HARMLESS):
+            if name.startswith(kind.overriding) and not name.endswith(_HARMLESS):
                 yield (
                     [f"{where}.{name}"],
                     f"{where}.{name}: decides about the container behind the spec; use container instead",
@@ -126,12 +127,12 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
             ),
         )
-    if spec.preflight.imports and spec.environment.mode == "none" and wanted.runtime == "pyxis":
+    if spec.preflight.imports and spec.environment.mode == "none" and kind.unseen:
         yield (
             ["preflight.imports", "container.runtime"],
             (
-                "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would "
-                "be extracted once more for it; leave it out"
+                f"preflight.imports: under {kind.name} the preflight looks at the nodes and not into the image, "
+                f"{kind.unseen}; leave it out"
             ),
         )
 
@@ -139,7 +140,10 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
 def _level() -> tuple[Sequence[str], str]:
     return (
         ["container.level", "container.runtime"],
-        "container.level: job is of pyxis, whose options Slurm knows; another runtime is a command of the step",
+        (
+            f"container.level: job is of {registry.named(registry.BY_STEP, 'and')}, whose options Slurm knows; another "
+            "runtime is a command of the step"
+        ),
     )
 
 
@@ -154,19 +158,19 @@ def _own_flags(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             yield [f"{where}.{name}"], f"{where}.{name}: may not be given here; {instead}"
 
 
-def _image(runtime: str, image: str) -> Iterator[tuple[Sequence[str], str]]:
+def _image(kind: Runtime, image: str) -> Iterator[tuple[Sequence[str], str]]:
     paths = ["container.image", "container.runtime"]
     if image.startswith("/"):
         if UNMOUNTABLE.search(image):
             yield paths, f"container.image: {image!r} has a blank, comma, colon or backslash; rename the file"
-    elif runtime != "pyxis":
-        yield paths, f"container.image: {image!r} must be an absolute path on the cluster for {runtime}"
+    elif "registry" not in kind.images:
+        yield paths, f"container.image: {image!r} must be an absolute path on the cluster for {kind.name}"
     elif image.startswith((".", "~", "$")) or image.endswith(IMAGE_FILES):
         yield (
             paths,
             (
-                f"container.image: {image!r} is not an absolute path, and pyxis would take it for a registry's name; "
-                "give its absolute path on the cluster"
+                f"container.image: {image!r} is not an absolute path, and {kind.name} would take it for a registry's "
+                "name; give its absolute path on the cluster"
             ),
         )
     elif not REGISTRY.fullmatch(image):
@@ -179,18 +183,19 @@ def _image(runtime: str, image: str) -> Iterator[tuple[Sequence[str], str]]:
         )
 
 
-def _mounts(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
+def _mounts(spec: LaunchSpec, kind: Runtime) -> Iterator[tuple[Sequence[str], str]]:
     seen: dict[str, str] = {}
     for text in spec.container.mounts:
         one = mount(text)
         if one.target in seen:
             yield ["container.mounts"], f"container.mounts: {seen[one.target]} and {text} have one target"
         seen[one.target] = text
-        foreign = [flag for flag in one.flags if flag not in APPTAINER_FLAGS]
-        if spec.container.runtime == "apptainer" and foreign:
+        foreign = [flag for flag in one.flags if kind.flags is not None and flag not in kind.flags]
+        if foreign:
+            known = " and ".join(kind.flags or ()) or "none"
             yield (
                 ["container.mounts", "container.runtime"],
-                f"container.mounts: {text}: apptainer knows the flags ro and rw, not {', '.join(foreign)}",
+                f"container.mounts: {text}: {kind.name} knows the flags {known}, not {', '.join(foreign)}",
             )
 
 
@@ -213,6 +218,7 @@ def entry(
     image = wanted.image or built
     if wanted.runtime == "none" or image is None:
         return None
+    kind = registry.runtime_named(wanted.runtime)
     users = [mount(text) for text in wanted.mounts]
     read_only = [Mount(place, place, ("ro",)) for place in places]
     # Each with what decides where it lies.
@@ -223,26 +229,41 @@ def entry(
         *(("launch_cluster.caches", Mount(place, place)) for place in writable),
         *(("checkpoint.dir", place) for place in _checkpoints(spec, users)),
     ]
-    _check_places(wanted.runtime, ours, users)
+    _check_places(kind, ours, users)
     # The wider first: one that lies in another must come after it.
     mounts = tuple(sorted([*users, *(place for _root, place in ours)], key=lambda one: one.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
-    workdir = wanted.workdir or runs_dir
-    flags = _pyxis(spec, image, mounts, workdir) if wanted.runtime == "pyxis" else ()
-    words = {"apptainer": _apptainer, "oci": _oci}.get(wanted.runtime)
+    wish = Wish(
+        image=image,
+        mounts=mounts,
+        workdir=wanted.workdir or runs_dir,
+        mount_home=wanted.mount_home,
+        remap_root=wanted.remap_root,
+        writable=wanted.writable,
+        env=tuple(wanted.env),
+        gpus=_gpus(spec),
+    )
+    step = kind.step(wish) if kind.step else ()
     return Entry(
         runtime=wanted.runtime,
         image=image,
         mounts=mounts,
-        step=flags,
-        header=flags if wanted.level == "job" else (),
-        words=words(spec, image, mounts, workdir) if words else (),
+        step=step,
+        header=step if wanted.level == "job" else (),
+        words=kind.words(wish) if kind.words else (),
         workdir=wanted.workdir,
         mount_home=wanted.mount_home,
         variables=names,
         cleared=tuple(name for name in LEAKING if name not in names),
-        local=tuple(_local(spec)) if wanted.runtime == "pyxis" else (),
+        local=tuple(_local(spec)) if kind.hides_tmp else (),
     )
+
+
+def _gpus(spec: LaunchSpec) -> str:
+    """Whose libraries the ranks need of the node."""
+    if not spec.resources.gpus_per_node:
+        return ""
+    return "amd" if generation(spec.resources.gpu_type) == "amd" else "nvidia"
 
 
 def _local(spec: LaunchSpec) -> Iterator[str]:
@@ -266,7 +287,7 @@ def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
     return [] if shown else [Mount(folder, folder)]
 
 
-def _check_places(runtime: str, ours: Sequence[tuple[str, Mount]], users: Sequence[Mount]) -> None:
+def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Sequence[Mount]) -> None:
     """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`.
 
     `ours`: mounts with the option that decides about each.
@@ -275,8 +296,8 @@ def _check_places(runtime: str, ours: Sequence[tuple[str, Mount]], users: Sequen
     for root, place in ours:
         if UNMOUNTABLE.search(place.source):
             problems.append(f"{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted")
-        if runtime == "pyxis" and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
-            problems.append(f"{root}: {place.source} lies in {HIDDEN}, which enroot hides; put it elsewhere")
+        if kind.hides_tmp and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
+            problems.append(f"{root}: {place.source} lies in {HIDDEN}, which {kind.used[0]} hides; put it elsewhere")
         for one in users:
             if posixpath.commonpath([one.target, place.target]) == place.target or (
                 one.source != one.target and posixpath.commonpath([one.target, place.target]) == one.target
@@ -286,56 +307,14 @@ def _check_places(runtime: str, ours: Sequence[tuple[str, Mount]], users: Sequen
         raise SpecError(problems)
 
 
-def _pyxis(spec: LaunchSpec, image: str, mounts: Sequence[Mount], workdir: str) -> Options:
-    """Flags of the step, each said outright: a site's PYXIS_CONTAINER_* or defaults decide nothing."""
-    wanted = spec.container
-    options: list[tuple[str, str | bool]] = [
-        ("container-image", image),
-        # Given twice, only the last one would count (trap 1).
-        ("container-mounts", ",".join(map(str, mounts))),
-        ("container-workdir", workdir),
-        ("container-mount-home" if wanted.mount_home else "no-container-mount-home", True),
-        ("container-remap-root" if wanted.remap_root else "no-container-remap-root", True),
-        ("container-writable" if wanted.writable else "container-readonly", True),
-        ("no-container-entrypoint", True),
-    ]
-    if wanted.env:
-        options.append(("container-env", ",".join(wanted.env)))
-    return tuple(options)
-
-
-def _apptainer(spec: LaunchSpec, image: str, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
-    """The words after `apptainer` and before the command (apptainer exec --help)."""
-    wanted = spec.container
-    words = ["exec", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
-    words += ["--no-mount=cwd"] if wanted.mount_home else ["--no-mount=home", "--no-mount=cwd"]
-    if wanted.writable:
-        words.append("--writable-tmpfs")
-    if spec.resources.gpus_per_node:
-        words.append("--rocm" if generation(spec.resources.gpu_type) == "amd" else "--nv")
-    return (*words, image)
-
-
-def _oci(spec: LaunchSpec, image: str, mounts: Sequence[Mount], workdir: str) -> tuple[str, ...]:
-    """The words after runtime/oci.py and before the command."""
-    wanted = spec.container
-    words = [f"--image={image}", *(f"--bind={one}" for one in mounts), f"--pwd={workdir}"]
-    for option, given in (
-        ("home", wanted.mount_home),
-        ("writable", wanted.writable),
-        ("remap-root", wanted.remap_root),
-    ):
-        if given:
-            words.append(f"--{option}")
-    # AMD's libraries are the image's own; its devices are there as all of the node's are.
-    if spec.resources.gpus_per_node and generation(spec.resources.gpu_type) != "amd":
-        words.append("--nvidia")
-    return (*words, "--")
-
-
 def built_file(runtime: str) -> str:
     """Which file of an image that we built a runtime starts from."""
-    return "image.sif" if runtime == "apptainer" else "image.sqsh"
+    return registry.runtime_named(runtime).built
+
+
+def image_formats(runtime: str) -> list[str]:
+    """What the module image makes for a runtime: a squashfs file always, and the file that it starts from."""
+    return list(dict.fromkeys(["sqsh", built_file(runtime).rpartition(".")[2]]))
 
 
 def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> Mapping[str, object] | None:

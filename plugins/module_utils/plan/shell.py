@@ -82,7 +82,7 @@ def values_of(plan: Plan) -> list[tuple[str, str]]:
 
 def programs(plan: Plan) -> tuple[str, ...]:
     """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
-    enter = ("oci.py", "rootfs.py", "squashfs.py") if plan.container and plan.container.runtime == "oci" else ()
+    enter = plan.container.kind.programs if plan.container else ()
     if plan.sealed:
         return (*enter, *sealed_environment.PROGRAMS)
     return (*enter, "adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
@@ -114,10 +114,9 @@ def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
     # Whatever else is started in the allocation meanwhile does not wait for the shell's end.
     words += ["--overlap", "--nodes=1", "--ntasks=1", f"--cpus-per-task={plan.topology.cpus_per_node}"]
     words += [_option(name, value) for name, value in inside_job.step(spec) if name != "overlap"]
-    # What enroot's configuration says is often below the home.
-    seen = "TERM,LANG,HOME" if spec.container.runtime == "pyxis" else "TERM,LANG"
-    words += ["--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work"]
     container = container_of(plan)
+    seen = "TERM,LANG,HOME" if container and container.kind.home else "TERM,LANG"
+    words += ["--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work"]
     if container:
         words += [_option(name, value) for name, value in container.step]
     return (*words, "/bin/bash", f"{folder}/{SCRIPT}")
@@ -134,9 +133,11 @@ def notes(plan: Plan) -> list[str]:
     hidden = [name for name, source in sorted(spec.secrets.items()) if source.kind != "from_file" or plan.container]
     if hidden:
         said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
-    if spec.container.runtime == "pyxis" and (spec.setup.modules or spec.setup.commands):
+    # Such a runtime is entered before any line of a script.
+    entered = plan.container is not None and not plan.container.words
+    if entered and (spec.setup.modules or spec.setup.commands):
         said.append("not in the shell: setup, which is done on the node before the container is entered")
-    if spec.container.runtime == "pyxis" and plan.sealed:
+    if entered and plan.sealed:
         said.append("not in the shell: the environment, which a job mounts before it enters the container")
     if spec.environment.mode in ON_NODES:
         said.append(

@@ -12,18 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Command, Runtime
 
 VERSION_SECONDS = 15.0
-# Which of pyxis' options came with which release: no command tells the release itself.
-SINCE = (("container-unshare", "0.24"), ("container-env", "0.15"), ("container-writable", "0.11"))
-# A command's own words for its version.
-ASKED = {
-    "enroot": ["version"],
-    "apptainer": ["--version"],
-    "singularity": ["--version"],
-    "crun": ["--version"],
-    "runc": ["--version"],
-}
+COMMANDS = tuple(command for runtime in registry.RUNTIMES for command in runtime.commands)
 SIF = b"SIF_MAGIC"
 
 
@@ -34,33 +27,37 @@ def _options(slurm: Slurm, command: str) -> frozenset[str]:
     return frozenset(re.findall(r"--((?:no-)?container-[a-z-]+)", slurm.attempt(command, "--help", timeout=15).stdout))
 
 
-def _release(known: frozenset[str]) -> str | None:
+def _release(kind: Runtime, known: frozenset[str]) -> str | None:
+    """What srun's options tell of the plugin's release, by the newest one that it knows."""
     if "container-image" not in known:
         return None
-    return next((f"{release} or newer" for option, release in SINCE if option in known), "older than 0.11")
+    older = f"older than {kind.since[-1][1]}" if kind.since else None
+    return next((f"{release} or newer" for option, release in kind.since if option in known), older)
 
 
-def _version(slurm: Slurm, command: str) -> dict[str, object]:
-    if slurm.find(command) is None:
+def _version(slurm: Slurm, command: Command) -> dict[str, object]:
+    if slurm.find(command.name) is None:
         return {"available": False, "version": None}
-    said = slurm.attempt(command, *ASKED[command], timeout=VERSION_SECONDS)
+    said = slurm.attempt(command.name, *command.version, timeout=VERSION_SECONDS)
     found = re.search(r"[0-9]+(\.[0-9A-Za-z~+_-]+)+", said.stdout) if said.rc == 0 else None
     return {"available": True, "version": found[0] if found else None}
 
 
-def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, dict[str, object]]:
+def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
     """What this host shows; `config` is Slurm's. What the nodes have may differ; a job looks there before its ranks."""
     folder = os.path.dirname(config.get("SLURM_CONF", ""))
     known = _options(slurm, "srun")
-    pyxis: dict[str, object] = {
-        "available": "container-image" in known,
-        "version": _release(known),
-        "job_level": bool(known) and "container-image" in _options(slurm, "sbatch"),
-    }
+    plugins: dict[str, object] = {}
+    for kind in registry.BY_STEP:
+        plugins[kind.name] = {
+            "available": "container-image" in known,
+            "version": _release(kind, known),
+            "job_level": bool(known) and "container-image" in _options(slurm, "sbatch"),
+        }
     own = bool(folder) and os.path.exists(os.path.join(folder, "oci.conf"))
     return {
-        "pyxis": pyxis,
-        **{command: _version(slurm, command) for command in ASKED},
+        **plugins,
+        **{command.name: _version(slurm, command) for command in COMMANDS},
         "slurm_oci": {"available": own, "version": None},
     }
 
@@ -78,11 +75,12 @@ def check(
 ) -> list[str]:
     """A sentence for each reason why this cluster cannot run the job's container.
 
-    pyxis adds its flags to srun everywhere, so its absence is known here. The other runtimes' commands are a matter of
-    the nodes, and of `setup`, which may load their module: what cannot be known here is noted, and each node looks
+    A plugin adds its flags to srun everywhere, so its absence is known here. The other runtimes' commands are a matter
+    of the nodes, and of `setup`, which may load their module: what cannot be known here is noted, and each node looks
     before the ranks. So it is with places that this host does not have, unless they lie where the runs do.
     """
-    problems = _pyxis(slurm, options, level) if runtime == "pyxis" else _command(slurm, runtime, own_setup)
+    kind = registry.runtime_named(runtime)
+    problems = _plugin(slurm, kind, options, level) if kind.step else _command(slurm, kind, own_setup)
     for what, path in [("image", image), *(("mounts", source) for source in sources)]:
         if path and not os.path.lexists(path) and _beside(path, runs_dir):
             problems.append(
@@ -90,30 +88,31 @@ def check(
                 "nodes share)."
             )
     if image and os.path.exists(image):
-        trouble = image_trouble(image, runtime)
+        trouble = image_trouble(image, kind)
         problems += [f"container.image: {image} {trouble}."] if trouble else []
     return problems
 
 
-def _command(slurm: Slurm, runtime: str, own_setup: bool) -> list[str]:
-    commands = {"apptainer": ("apptainer", "singularity"), "oci": ("crun",)}[runtime]
-    if own_setup or any(slurm.find(command) for command in commands):
+def _command(slurm: Slurm, kind: Runtime, own_setup: bool) -> list[str]:
+    if own_setup or any(slurm.find(command) for command in kind.used):
         return []
     slurm.note(
-        f"container.runtime: {commands[0]} is not in PATH on {socket.gethostname()}, so it cannot be checked here: "
+        f"container.runtime: {kind.used[0]} is not in PATH on {socket.gethostname()}, so it cannot be checked here: "
         f"each node looks before the ranks start. Where a module brings it, name that in setup.modules.{_seen(slurm)}"
     )
     return []
 
 
-def _pyxis(slurm: Slurm, options: Sequence[str], level: str) -> list[str]:
+def _plugin(slurm: Slurm, kind: Runtime, options: Sequence[str], level: str) -> list[str]:
     known = _options(slurm, "srun")
     if "container-image" not in known:
+        others = [other for other in registry.RUNTIMES if not other.step]
+        instead = " or ".join(f"{other.name} with a {other.suffix}" for other in others)
         return [
             (
-                f"container.runtime: pyxis is not on this cluster (srun on {socket.gethostname()} has no "
+                f"container.runtime: {kind.name} is not on this cluster (srun on {socket.gethostname()} has no "
                 f"--container-image).{_seen(slurm) or ' No other can be seen from here.'} Use container.runtime "
-                "apptainer with a .sif or oci with a .sqsh where the nodes have apptainer or crun, or none with an "
+                f"{instead} where the nodes have {' or '.join(other.used[0] for other in others)}, or none with an "
                 "environment."
             )
         ]
@@ -121,20 +120,20 @@ def _pyxis(slurm: Slurm, options: Sequence[str], level: str) -> list[str]:
     problems = []
     if lacking:
         problems.append(
-            f"container: the pyxis of this cluster ({_release(known)}) has no --{', no --'.join(lacking)}; leave out "
-            "what asks for it, or use another container.runtime."
+            f"container: the {kind.name} of this cluster ({_release(kind, known)}) has no --{', no --'.join(lacking)}; "
+            "leave out what asks for it, or use another container.runtime."
         )
     if level == "job" and "container-image" not in _options(slurm, "sbatch"):
         problems.append(
-            "container.level: job needs options that sbatch does not know here (pyxis is set up for srun only); set it "
-            "to step."
+            f"container.level: job needs options that sbatch does not know here ({kind.name} is set up for srun "
+            "only); set it to step."
         )
     return problems
 
 
 def _seen(slurm: Slurm) -> str:
     """What this host has, as a sentence."""
-    found = [command for command in ASKED if command != "runc" and slurm.find(command)]
+    found = [command.name for command in COMMANDS if command.used and slurm.find(command.name)]
     return f" It has {', '.join(found)}." if found else ""
 
 
@@ -148,27 +147,20 @@ def _beside(path: str, runs_dir: str) -> bool:
     return places[0] == places[1]
 
 
-def image_trouble(path: str, runtime: str) -> str | None:
+def image_trouble(path: str, kind: Runtime) -> str | None:
     """What is wrong with an image that is here, by its first bytes; None where nothing is."""
     if not os.access(path, os.R_OK):
         return f"may not be read by you on {socket.gethostname()}"
     if os.path.isdir(path):
-        if runtime == "pyxis":
-            return "is a folder; pyxis needs a squashfs file (.sqsh)"
-        if runtime == "oci" and os.path.isfile(os.path.join(path, "config.json")):
+        if not {"root", "bundle"} & set(kind.images):
+            return f"is a folder; {kind.name} needs a {kind.suffix} file"
+        if "bundle" in kind.images and os.path.isfile(os.path.join(path, "config.json")):
             return None
-        if any(os.path.lexists(os.path.join(path, name)) for name in ("bin", "usr")):
+        if "root" in kind.images and any(os.path.lexists(os.path.join(path, name)) for name in ("bin", "usr")):
             return None
         return "has neither bin nor usr (nor config.json, as an OCI bundle): it is no image"
-    if squashfs.is_squashfs(path):
+    if "squashfs" in kind.images and squashfs.is_squashfs(path):
         short = squashfs.cut_off(path)
         return f"is cut off: {short}" if short else None
-    if runtime == "oci":
-        return (
-            "is neither a squashfs file nor a folder (an OCI bundle: config.json and its root; or a root file system)"
-        )
     with open(path, "rb") as stream:
-        head = stream.read(96)
-    if runtime == "apptainer" and SIF in head:
-        return None
-    return "is no squashfs, which pyxis needs" if runtime == "pyxis" else "is neither a SIF file nor a squashfs"
+        return None if "sif" in kind.images and SIF in stream.read(96) else kind.refuses

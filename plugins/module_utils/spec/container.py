@@ -1,72 +1,24 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The section `container` of the job spec, and what its mounts and images look like. Pure; no I/O."""
+"""The section `container` of the job spec, and what the names of its images look like. Pure; no I/O."""
 
 from __future__ import annotations
 
-import posixpath
 import re
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import MOUNTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import VARIABLE
 
-# pyxis takes any word for a flag and says nothing about one that means nothing (spec/pyxis.md, trap 1).
-MOUNT_FLAGS = ("ro", "rw", "rbind", "private", "rprivate", "slave", "rslave", "nosuid", "nodev", "noexec")
-# pyxis splits at commas and colons, and enroot's table of mounts at blanks: there is no way to quote one of them.
-UNMOUNTABLE = re.compile(r"[\s,:\\\0]")
 # A name such as nvcr.io#nvidia/pytorch:24.07-py3, as pyxis hands it to a registry: [USER@][REGISTRY#]IMAGE[:TAG].
 REGISTRY = re.compile(
     r"(docker://)?([A-Za-z0-9._$-]+@)?([A-Za-z0-9.-]+(:[0-9]+)?#)?[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?"
 )
 IMAGE_FILES = (".sqsh", ".squashfs", ".sif", ".simg", ".img", ".tar")
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A folder of the nodes, `source`, seen as `target` in the container; `flags` are of MOUNT_FLAGS."""
-
-    source: str
-    target: str
-    flags: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return ":".join([self.source, self.target, *(["+".join(self.flags)] if self.flags else [])])
-
-
-def mount(text: str) -> Mount:
-    """A mount from `source:target[:flag+flag]`. Raises `types.Invalid`."""
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(parts):
-        raise t.Invalid(f"must be source:target or source:target:flags, not {t.shown(text)}")
-    for what, path in (("source", parts[0]), ("target", parts[1])):
-        if not path.startswith("/"):
-            raise t.Invalid(f"has the {what} {t.shown(path)}, which must be an absolute path (no ~, no $)")
-        if UNMOUNTABLE.search(path):
-            raise t.Invalid(f"has the {what} {t.shown(path)}; no blank, comma, colon or backslash can be in a mount")
-    flags = tuple(parts[2].split("+")) if len(parts) == 3 else ()
-    for flag in flags:
-        if flag not in MOUNT_FLAGS:
-            hint = t.suggestion(flag, MOUNT_FLAGS)
-            raise t.Invalid(f"has the flag {t.shown(flag)}{hint}; known, joined by +: {', '.join(MOUNT_FLAGS)}")
-    if {"ro", "rw"} <= set(flags):
-        raise t.Invalid(f"is both ro and rw: {t.shown(text)}")
-    source, target = (posixpath.normpath(path) for path in parts[:2])
-    if target == "/":
-        raise t.Invalid("has the target /, which is the image itself")
-    return Mount(source, target, flags)
-
-
-# One spelling of one mount, as text: it is part of the launch key.
-MOUNTS = t.listed(
-    t.Type(
-        "mount such as /data:/data:ro",
-        lambda value: str(mount(t.to_text(value))),
-        {"type": "string", "pattern": r"^/[^:,\s]*:/[^:,\s]*(:[a-z+]+)?$"},
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -134,26 +86,27 @@ class Build:
 @dataclass(frozen=True)
 class Container:
     runtime: str = option(
-        t.choice("none", "pyxis", "apptainer", "oci"),
-        "What starts the container on the nodes. `pyxis`: Slurm's plugin for enroot, as flags of the step. "
-        "`apptainer`: its command (or singularity's), once for each of Slurm's tasks. `oci`: crun, once a node, in "
-        "an ordinary step. `none`: no container.",
+        t.choice("none", *registry.NAMES),
+        "What starts the container on the nodes. "
+        + " ".join(f"`{runtime.name}`: {runtime.doc}." for runtime in registry.RUNTIMES)
+        + " `none`: no container.",
         "none",
         example="pyxis",
     )
     level: str = option(
         t.choice("step", "job"),
-        "pyxis: where its options stand. `step`: at the ranks' step. `job`: in the job's header as well, as sites ask "
-        "for whose rules look at the job; the batch script stays on the node.",
+        f"{registry.named(registry.BY_STEP)}: where its options stand. `step`: at the ranks' step. `job`: in the job's "
+        "header as well, as sites ask for whose rules look at the job; the batch script stays on the node.",
         "step",
         key=False,
         example="job",
     )
     image: str | None = option(
         t.text(r"\S[^\0\n]*", "a path or a registry's name"),
-        "The image: an absolute path on the cluster (`.sqsh` for pyxis, `.sif`, `.sqsh` or a folder for apptainer; "
-        "for oci a `.sqsh`, or a folder: a bundle with config.json, or a root file system), or for pyxis a name that a "
-        "registry knows, [USER@][REGISTRY#]IMAGE[:TAG].",
+        "The image: an absolute path on the cluster, or a name that a registry knows, [USER@][REGISTRY#]IMAGE[:TAG]. "
+        "What each runtime takes: "
+        + "; ".join(f"{runtime.name}: {runtime.takes}" for runtime in registry.RUNTIMES)
+        + ".",
         example="/project/images/torch.sqsh",
     )
     build: Build | None = field(
@@ -179,7 +132,12 @@ class Container:
     mount_home: bool = option(
         t.BOOLEAN, "Whether the user's home is there. Without it HOME is a folder of the run.", False, example=True
     )
-    remap_root: bool = option(t.BOOLEAN, "pyxis, oci: to be root inside the container.", False, example=True)
+    remap_root: bool = option(
+        t.BOOLEAN,
+        f"{registry.named(registry.REMAPPING)}: to be root inside the container.",
+        False,
+        example=True,
+    )
     writable: bool = option(
         t.BOOLEAN,
         "Whether the image's own files may be written, for the time of the job. Home, cache and work always may.",

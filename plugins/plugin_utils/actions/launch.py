@@ -17,6 +17,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
@@ -237,7 +238,7 @@ class LaunchAction(Action):
                 "name": job.spec.name,
                 "containerfile": job.containerfile,
                 "context": job.context,
-                "formats": ["sqsh", *(["sif"] if job.spec.container.runtime == "apptainer" else [])],
+                "formats": image_formats(job.spec.container.runtime),
             }
         return {
             "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],

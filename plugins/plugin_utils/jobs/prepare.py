@@ -38,11 +38,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused_images
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Leaving
@@ -66,6 +66,7 @@ RUNTIME_FILES = (
     "claim.sh",
     "clearing.py",
     "container.sh",
+    "containers.txt",
     "data.sh",
     "disk.py",
     "ends.sh",

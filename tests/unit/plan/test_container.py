@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import Mount, mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import Mount, mount
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
 

@@ -93,7 +93,7 @@ def squashfs(path: Path, length: int, size: int) -> str:
         ("pyxis", "text", "is no squashfs, which pyxis needs"),
         ("pyxis", "empty", "is no squashfs, which pyxis needs"),
         ("pyxis", "sif", "is no squashfs, which pyxis needs"),
-        ("pyxis", "root", "is a folder; pyxis needs a squashfs file (.sqsh)"),
+        ("pyxis", "root", "is a folder; pyxis needs a .sqsh file"),
         ("apptainer", "sif", None),
         ("apptainer", "squashfs", None),
         ("apptainer", "root", None),
