@@ -55,7 +55,7 @@ cluster-test: ## Run the tests that need a lab cluster (each boots its own)
 molecule: ## Run the molecule scenarios
 	@scripts/test tests/quality/test_molecule.py $(ARGS)
 
-reference: ## Write what is generated from the job spec's field table
+reference: ## Write what is generated from the job spec's field table and from the code's imports
 	@scripts/bootstrap run
 	@PYTHONPATH=.cache/collections .venv/bin/python scripts/generate_reference.py
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.packages import supply
 
 
 class ActionModule(Producer):

@@ -13,9 +13,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import collect, own_sources, uv_place
 

@@ -25,8 +25,15 @@ from tests.repository import (
 MODULE_UTILS = "plugins.module_utils"
 #: The only file of module_utils that knows Ansible.
 EDGE = "plugins/module_utils/core/ansible.py"
-#: Rooms of module_utils -> the other rooms that each may use (docs/rooms.yml).
-ROOMS = {room["room"]: set(room["imports"]) for room in load_yaml("docs/rooms.yml")}
+#: Folder of plugins/ -> its rooms -> the other rooms of that folder that each may use (docs/rooms.yml).
+ROOMS: dict[str, dict[str, set[str]]] = {
+    folder: {
+        room["room"]: set(room["imports"])
+        for room in load_yaml("docs/rooms.yml")
+        if room.get("of", "module_utils") == folder
+    }
+    for folder in ("module_utils", "plugin_utils")
+}
 #: What starts a process. PURE rooms decide, and others act.
 PURE = {"spec", "plan"}
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
@@ -40,10 +47,17 @@ CLUSTER_SIDE = [*LIBRARY, *files("plugins/modules/", ".py"), *PROGRAMS]
 CONTROLLER_ONLY = ("plugins.plugin_utils", "plugins.action", "plugins.callback", "plugins.filter", "plugins.lookup")
 
 
-def room_of(dotted: str) -> str | None:
-    """The room of a module of module_utils, given as `plugins.module_utils.spec.job`; None for a file outside them."""
-    parts = dotted.split(".")
-    return parts[2] if dotted.startswith(f"{MODULE_UTILS}.") and parts[2] in ROOMS else None
+def room_of(dotted: str) -> tuple[str, str] | None:
+    """Folder and room of a module, given as `plugins.module_utils.spec.job`; None for a file that is in no room."""
+    _plugins, folder, room, *_file = [*dotted.split("."), "", ""]
+    return (folder, room) if room in ROOMS.get(folder, ()) else None
+
+
+def leaves_room(own: tuple[str, str] | None, other: tuple[str, str] | None) -> str | None:
+    """Why a file of one room may not import a file of another; None where it may."""
+    if own is None or other is None or own == other or own[0] != other[0] or other[1] in ROOMS[own[0]][own[1]]:
+        return None
+    return f"the room {own[1]} may use {sorted(ROOMS[own[0]][own[1]]) or 'no other room'}"
 
 
 def forbidden_imports(path: str) -> list[str]:
@@ -63,8 +77,8 @@ def forbidden_imports(path: str) -> list[str]:
             reason = "a module imports module_utils only"
         elif ours and runtime:
             reason = "the runtime runs where the collection is not"
-        elif ours and own_room and room_of(ours) not in (None, own_room, *ROOMS[own_room]):
-            reason = f"the room {own_room} may use {sorted(ROOMS[own_room]) or 'no other room'}"
+        elif ours and (outside := leaves_room(own_room, room_of(ours))):
+            reason = outside
         elif ours == f"{MODULE_UTILS}.core.ansible" and library:
             reason = "the library raises; only modules use the edge"
         elif top == "ansible" and library and path != EDGE:
@@ -83,8 +97,8 @@ def forbidden_imports(path: str) -> list[str]:
             reason = "the collection depends on no other"
         elif top in DYNAMIC and (library or module):
             reason = "Ansible ships only what static imports name"
-        elif top in PROCESSES and own_room in PURE:
-            reason = f"{own_room} decides and starts no process"
+        elif top in PROCESSES and own_room and own_room[1] in PURE:
+            reason = f"{own_room[1]} decides and starts no process"
         if reason:
             problems.append(f"{path}:{line} imports {name}: {reason}")
     return problems
@@ -107,9 +121,10 @@ def test_library_calls_no_dynamic_import() -> None:
 
 
 def test_every_room_is_known_and_every_file_is_in_a_room() -> None:
-    rooms = {path.split("/")[2] for path in LIBRARY if path != "plugins/module_utils/__init__.py"}
-    assert rooms == set(ROOMS), f"docs/rooms.yml and plugins/module_utils differ: {sorted(rooms ^ set(ROOMS))}"
-    assert all(used in ROOMS for uses in ROOMS.values() for used in uses), "docs/rooms.yml names a room that is none"
+    for folder, rooms in ROOMS.items():
+        there = {path.split("/")[2] for path in files(f"plugins/{folder}/", ".py")} - {"__init__.py"}
+        assert there == set(rooms), f"docs/rooms.yml and plugins/{folder} differ: {sorted(there ^ set(rooms))}"
+        assert all(used in rooms for uses in rooms.values() for used in uses), "docs/rooms.yml names a room that is none"
 
 
 def test_no_import_cycle() -> None:
@@ -176,6 +191,8 @@ def test_annotations_are_not_evaluated() -> None:
         ("plugins/module_utils/plan/x.py", "import yaml", "standard library only"),
         ("plugins/module_utils/plan/x.py", "import subprocess", "starts no process"),
         ("plugins/module_utils/plan/x.py", f"import {COLLECTION}.plugins.module_utils.slurm.y", "room plan may use"),
+        ("plugins/plugin_utils/jobs/x.py", f"import {COLLECTION}.plugins.plugin_utils.screen.y", "room jobs may use"),
+        ("plugins/plugin_utils/sources/x.py", f"import {COLLECTION}.plugins.plugin_utils.jobs.y", "no other room"),
         ("plugins/module_utils/slurm/x.py", "from ansible.module_utils.basic import AnsibleModule", "knows Ansible"),
         ("plugins/module_utils/core/x.py", f"import {COLLECTION}.plugins.plugin_utils.y", "nothing above itself"),
         ("plugins/module_utils/core/x.py", "def f():\n    import pkgutil", "static imports"),

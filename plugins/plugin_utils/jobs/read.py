@@ -27,8 +27,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     parse_cluster,
     split_cluster,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.documents import json_document, text_document
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
 
 def parse_job_text(text: str, name: str) -> Layer:

@@ -21,8 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import ca
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.documents import typed_document
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import typed_document
 
 _TEXTS = ("family", "what", "remedy")
 _KEYS = (*_TEXTS, "says", "raises", "examples", "retry", "blames_node")

@@ -16,17 +16,17 @@ import yaml
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import MOST_BYTES, named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import documents
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.documents import (
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import read_folder
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import documents
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import (
     MOST_LEVELS,
     MOST_VALUES,
     json_document,
     text_document,
     typed_document,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import read_folder
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 
