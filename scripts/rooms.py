@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -29,22 +30,23 @@ SITE_PAGE = """..
 Architecture
 ============
 
-For people who want to change the collection. ``docs/architecture.md`` in the repository has the same tables, and follows one
-launch through the code step by step. Everything below ``plugins/module_utils`` and ``plugins/plugin_utils`` is private: before
-version 1.0 it may change in any release.
+For people who want to change the collection. ``docs/architecture.md`` in the repository has the same tables, and
+follows one launch through the code step by step. Everything below ``plugins/module_utils`` and
+``plugins/plugin_utils`` is private: before version 1.0 it may change in any release.
 """
 
 
 @dataclass(frozen=True)
 class Room:
-    """One folder of `plugins/module_utils` or `plugins/plugin_utils`. `imports`: the other rooms that its files import."""
+    """A folder of `plugins/module_utils` or `plugins/plugin_utils`, and the other rooms that its files import."""
 
     name: str
     does: str
     imports: frozenset[str]
 
 
-def rooms(folder: str) -> list[Room]:
+@functools.cache
+def rooms(folder: str) -> tuple[Room, ...]:
     """The rooms of a folder, each after all rooms that it imports."""
     with open(os.path.join(ROOT, "docs", "rooms.yml"), encoding="utf-8") as stream:
         listed = [room for room in yaml.safe_load(stream) if room.get("of", "module_utils") == folder]
@@ -56,7 +58,7 @@ def rooms(folder: str) -> list[Room]:
         following = next((room for room in left if room.imports <= placed), left[0])
         ordered.append(following)
         left.remove(following)
-    return ordered
+    return tuple(ordered)
 
 
 def _imports(folder: str, room: str) -> Iterator[str]:

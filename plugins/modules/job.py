@@ -181,7 +181,7 @@ variables:
       description: Why it is set.
       type: str
     source:
-      description: The rule, the fabric or the requirement that it comes from.
+      description: The subject of the rule that sets it, such as V(threads) or V(caches), or the fabric.
       type: str
     set_by:
       description: Who set it. The policy, a layer (a file with its line), or a part of the job's runtime.

@@ -270,3 +270,20 @@ def test_pages_that_are_named_exist() -> None:
         if not (ROOT / page).exists()
     ]
     assert not named, "no such page:" + bullet_list(named)
+
+
+def test_files_that_the_page_on_architecture_names_exist() -> None:
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+)`", read("docs/architecture.md")))
+    assert len(named) > 30, "the pattern finds no paths: this test would pass on anything"
+    tops = (ROOT, ROOT / "plugins", ROOT / "plugins/module_utils")
+    missing = [path for path in sorted(named) if not any((top / path).exists() for top in tops)]
+    assert not missing, "no such file:" + bullet_list(missing)
+
+
+def test_the_glossary_is_in_order_and_leads_on() -> None:
+    rows = re.findall(r"^\| \*\*(.+?)\*\*.*? \| (.+?) \| (.+?) \|$", read("docs/glossary.md"), re.M)
+    terms = [term for term, _text, _more in rows]
+    assert len(rows) > 30 and terms == sorted(terms) and len(set(terms)) == len(terms)
+    wordy = [term for term, text, _more in rows if len(re.findall(r"[.:] [A-Z]", text)) > 2]
+    assert not wordy, "more than three sentences:" + bullet_list(wordy)
+    assert all("](" in more for _term, _text, more in rows)

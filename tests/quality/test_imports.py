@@ -124,7 +124,8 @@ def test_every_room_is_known_and_every_file_is_in_a_room() -> None:
     for folder, rooms in ROOMS.items():
         there = {path.split("/")[2] for path in files(f"plugins/{folder}/", ".py")} - {"__init__.py"}
         assert there == set(rooms), f"docs/rooms.yml and plugins/{folder} differ: {sorted(there ^ set(rooms))}"
-        assert all(used in rooms for uses in rooms.values() for used in uses), "docs/rooms.yml names a room that is none"
+        unknown = {used for uses in rooms.values() for used in uses} - set(rooms)
+        assert not unknown, f"docs/rooms.yml names rooms that do not exist: {sorted(unknown)}"
 
 
 def test_no_import_cycle() -> None:
