@@ -14,7 +14,7 @@ options:
   job:
     description:
       - >-
-        A job file on the controller (relative to where the command is given), or the spec itself as a map.
+        A job file on the controller (relative to the current directory), or the spec itself as a map.
       - >-
         Its keys are V(name), V(command), V(shell), V(resources), V(launcher), V(setup), V(code), V(environment),
         V(container), V(fabric), V(parallelism), V(data), V(env), V(secrets), V(offline), V(seed), V(debug),
@@ -27,15 +27,15 @@ options:
   cluster:
     description:
       - >-
-        What belongs to the cluster: V(state_root), V(store_root), V(stores), V(store_group_writable),
-        V(store_shared), V(local_dir), V(caches), V(min_free), V(fabrics), V(code_roots), V(secrets_from),
-        V(images_from), V(templates), V(diagnosis_families). Every other key is a layer of the spec below the job.
+        Settings of the cluster: V(state_root), V(store_root), V(stores), V(store_group_writable), V(store_shared),
+        V(local_dir), V(caches), V(min_free), V(fabrics), V(code_roots), V(secrets_from), V(images_from),
+        V(templates), V(diagnosis_families). Every other key is a layer of the spec below the job.
     type: dict
     default: {}
   overrides:
     description:
       - >-
-        Values over the job's, by short name or dotted path (V(resources.nodes)).
+        Values that override the job's, by short name or dotted path (V(resources.nodes)).
       - >-
         Short names: V(account), V(attach), V(cp), V(cpus_per_rank), V(debug), V(ep), V(fabric), V(gbs),
         V(gpus_per_node), V(launcher), V(mbs), V(memory), V(nodes), V(offline), V(parallel), V(partition), V(pp),

@@ -21,14 +21,15 @@ EARLY_SIGNAL = "USR2"
 class Checkpoint:
     dir: str | None = option(
         t.text(r"/[^\0\n]*", "an absolute path on the cluster"),
-        "Folder of the program's checkpoints, RANKZERO_CHECKPOINT_DIR to the ranks, made where it is missing. One live "
-        "job owns it: a second launch that names it is refused while the first one's job is active.",
+        "Folder for the program's checkpoints, passed to the ranks as RANKZERO_CHECKPOINT_DIR and created if "
+        "missing. One live job owns it: a second launch that names it is refused while the first one's job is "
+        "active.",
         example="/scratch/ml/gpt/checkpoints",
     )
     signal_before_end: int | None = option(
         t.whole(1, 65535),
-        "Seconds before the time limit at which the ranks are told to save themselves. Slurm may be up to a minute "
-        "early. None are told where it is not given.",
+        "Seconds before the time limit at which the ranks are signalled to save. Slurm may be up to a minute "
+        "early. Default: no signal.",
         key=False,
         example=120,
         sbatch=Sbatch(
@@ -39,13 +40,13 @@ class Checkpoint:
         ),
     )
     signal: str = option(
-        t.choice("TERM", "INT", "HUP", "USR1", "USR2"), "The signal that the ranks get.", "TERM", key=False
+        t.choice("TERM", "INT", "HUP", "USR1", "USR2"), "The signal sent to the ranks.", "TERM", key=False
     )
     requeue: bool | None = option(
         t.BOOLEAN,
-        "Whether the job goes back into the queue: by itself once its ranks have ended after the early signal without "
-        "a valid artifact, by Slurm after a failed node or a preemption. `false` forbids both; not given, only Slurm "
-        "decides. With `true`, where the site forbids requeues another job goes on in its place.",
+        "Whether the job is requeued: by itself if its ranks have ended after the early signal without a valid "
+        "artifact, by Slurm after a node failure or a preemption. `false` forbids both. By default only Slurm "
+        "decides. With `true`, if the site forbids requeueing, a successor job continues.",
         key=False,
         example=True,
         sbatch=Sbatch(
@@ -57,12 +58,15 @@ class Checkpoint:
         instead_of=("no-requeue",),
     )
     max_restarts: int = option(
-        t.whole(0), "How often the job may have been restarted, by anyone, and still requeue itself.", 5, key=False
+        t.whole(0),
+        "Maximum number of restarts, for any reason, after which the job no longer requeues itself.",
+        5,
+        key=False,
     )
     progress: str | None = option(
         t.text(r"[^\0\n]+", "a path"),
-        "A file, relative to `dir` or, without one, to the ranks' working directory, that changes with every attempt "
-        "that got further. Two attempts that leave it the same end the job.",
+        "A file that changes with every attempt that makes progress, relative to `dir` or, without `dir`, to the "
+        "ranks' working directory. Two attempts that leave it unchanged end the job.",
         key=False,
         example="checkpoint.pt",
     )
@@ -71,13 +75,16 @@ class Checkpoint:
 @dataclass(frozen=True)
 class Monitor:
     host: int = option(
-        t.whole(0, 3600), "Seconds between two looks at a node's load, memory and CPUs; 0 is never.", 15, key=False
+        t.whole(0, 3600),
+        "Seconds between two samples of a node's load, memory and CPUs; 0 disables them.",
+        15,
+        key=False,
     )
     gpu: int = option(
-        t.whole(0, 3600), "Seconds between two looks at a node's GPUs by nvidia-smi; 0 is never.", 15, key=False
+        t.whole(0, 3600), "Seconds between two samples of a node's GPUs by nvidia-smi; 0 disables them.", 15, key=False
     )
     timestamps: int = option(
-        t.whole(0, 86400), "Seconds between two times of day in the job's log; 0 is none.", 0, key=False
+        t.whole(0, 86400), "Seconds between two timestamps in the job's log; 0 disables them.", 0, key=False
     )
 
 
@@ -93,7 +100,7 @@ class Logs:
     )
     follow: str = option(
         t.choice("first", "last"),
-        "The rank whose lines are shown while one waits. Some frameworks print their losses on the last one.",
+        "The rank whose log lines are shown while waiting. Some frameworks print their losses on the last rank.",
         "first",
         key=False,
         example="last",

@@ -27,31 +27,31 @@ class Build:
 
     containerfile: str | None = option(
         t.text(r"[^\0\n]+", "a path"),
-        "Containerfile on the controller, or a folder that has one. `FROM base` in it is what `suite` or `reference` "
-        "name.",
+        "Containerfile on the controller, or a folder that contains one. `FROM base` in it refers to `suite` or "
+        "`reference`.",
         key=False,
         example="Containerfile",
     )
     context: str | None = option(
         t.text(r"[^\0\n]+", "a path"),
-        "Folder that COPY and ADD take files from; that of the Containerfile where it is not given.",
+        "Folder from which COPY and ADD take files. Default: the folder of the Containerfile.",
         key=False,
         example=".",
     )
-    target: str | None = option(t.text(), "Stage of the Containerfile to build; the last by default.", key=False)
+    target: str | None = option(t.text(), "Stage of the Containerfile to build. Default: the last stage.", key=False)
     build_args: dict[str, str] = option(
         t.mapped(VARIABLE, "the name of an ARG", t.text()), "Values for ARG.", {}, key=False, example={"TORCH": "2.5"}
     )
     secrets: dict[str, str] = option(
         t.mapped(r"[A-Za-z0-9][A-Za-z0-9._-]*", "an id of RUN --mount=type=secret", t.text(r"[/~][^\0\n]*", "a path")),
-        "Files on the login node that RUN --mount=type=secret,id=... sees.",
+        "Files on the login node for RUN --mount=type=secret,id=....",
         {},
         key=False,
         example={"pip": "~/.pip-secret.conf"},
     )
     suite: str | None = option(
         t.text(r"[a-z][a-z0-9.-]*", "the name of a release"),
-        "Release of Debian, bootstrapped by mmdebstrap; no registry is needed.",
+        "Debian release, bootstrapped by mmdebstrap without a registry.",
         key=False,
         example="bookworm",
     )
@@ -64,19 +64,19 @@ class Build:
     )
     mirror: str | None = option(
         t.text(r"[a-z]+:\S+", "a URI"),
-        "Debian archive for `suite`; by default that of the login node's own apt.",
+        "Debian archive for `suite`. Default: the one of the login node's apt.",
         key=False,
         example="copy:///project/debian",
     )
     reference: str | None = option(
         t.text(r"[A-Za-z0-9]\S*", "a registry's name"),
-        "An image that a registry knows, REGISTRY/NAME:TAG or, better, REGISTRY/NAME@DIGEST.",
+        "An image in a registry: REGISTRY/NAME:TAG or, better, REGISTRY/NAME@DIGEST.",
         key=False,
         example="nvcr.io/nvidia/pytorch:24.07-py3",
     )
     env: dict[str, str] = option(
         t.mapped(VARIABLE, "the name of an environment variable", t.text()),
-        "Variables of the image, over its own.",
+        "Environment variables of the image; they override its own.",
         {},
         key=False,
         example={"PIP_NO_INDEX": "1"},
@@ -87,7 +87,7 @@ class Build:
 class Container:
     runtime: str = option(
         t.choice("none", *registry.NAMES),
-        "What starts the container on the nodes. "
+        "Runtime that starts the container on the nodes. "
         + " ".join(f"`{runtime.name}`: {runtime.doc}." for runtime in registry.RUNTIMES)
         + " `none`: no container.",
         "none",
@@ -95,16 +95,16 @@ class Container:
     )
     level: str = option(
         t.choice("step", "job"),
-        f"{registry.named(registry.BY_STEP)}: where its options stand. `step`: at the ranks' step. `job`: in the job's "
-        "header as well, as sites ask for whose rules look at the job; the batch script stays on the node.",
+        f"{registry.named(registry.BY_STEP)} only: where its options are set. `step`: on the ranks' step. `job`: in "
+        "the job's header as well, for sites whose policies inspect the job; the batch script still runs on the node.",
         "step",
         key=False,
         example="job",
     )
     image: str | None = option(
         t.text(r"\S[^\0\n]*", "a path or a registry's name"),
-        "The image: an absolute path on the cluster, or a name that a registry knows, [USER@][REGISTRY#]IMAGE[:TAG]. "
-        "What each runtime takes: "
+        "The image: an absolute path on the cluster, or the name of an image in a registry, "
+        "[USER@][REGISTRY#]IMAGE[:TAG]. Accepted by each runtime: "
         + "; ".join(f"{runtime.name}: {runtime.takes}" for runtime in registry.RUNTIMES)
         + ".",
         example="/project/images/torch.sqsh",
@@ -114,39 +114,44 @@ class Container:
         metadata={
             "section": Build,
             "optional": True,
-            "doc": "Instead of `image`: build it on the cluster before the job, once, in the store (module `image`).",
+            "doc": (
+                "Instead of `image`: build the image on the cluster before the job, once, in the store (module "
+                "`image`)."
+            ),
         },
     )
     mounts: tuple[str, ...] = option(
         MOUNTS,
-        "Folders of the nodes to see inside: source:target, or source:target:flags with flags joined by `+`. "
-        "The run, the code, the environment and the job runtime are always there, each at its own path.",
+        "Folders of the nodes to mount: source:target, or source:target:flags with flags joined by `+`. The run, "
+        "the code, the environment and the job runtime are always mounted, each at its own path.",
         (),
         example=["/data:/data:ro"],
     )
     workdir: str | None = option(
         t.text(r"/[^\0\n]*", "an absolute path inside the container"),
-        "Working directory of the ranks inside the container; the run's own where it is not given.",
+        "Working directory of the ranks inside the container. Default: the run's working directory.",
         example="/workspace",
     )
     mount_home: bool = option(
-        t.BOOLEAN, "Whether the user's home is there. Without it HOME is a folder of the run.", False, example=True
+        t.BOOLEAN, "Whether to mount the user's home. Otherwise HOME is a folder of the run.", False, example=True
     )
     remap_root: bool = option(
         t.BOOLEAN,
-        f"{registry.named(registry.REMAPPING)}: to be root inside the container.",
+        f"{registry.named(registry.REMAPPING)}: run as root inside the container.",
         False,
         example=True,
     )
     writable: bool = option(
         t.BOOLEAN,
-        "Whether the image's own files may be written, for the time of the job. Home, cache and work always may.",
+        "Whether the image's own files are writable during the job. Home, cache and working directory are always "
+        "writable.",
         False,
         example=True,
     )
     env: tuple[str, ...] = option(
         t.listed(t.text(VARIABLE, "the name of an environment variable")),
-        "Variables whose value on the node wins over the image's (of `setup`, for example). Those of `env` always do.",
+        "Variables whose value on the node overrides the image's (for example those set by `setup`). Variables in "
+        "`env` always do.",
         (),
         example=["LD_LIBRARY_PATH"],
     )

@@ -18,23 +18,24 @@ ON_NODES = ("cache", "wheelhouse")
 class Environment:
     mode: str = option(
         t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
-        "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one read-only "
-        "file, which every node mounts for the time of the job. `cache`, `wheelhouse`: each node makes it on its own "
-        "disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from `file`. "
-        "`path`: a venv or conda environment that the site has already, see `path`. `none`: what the node has.",
+        "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one "
+        "read-only file, which every node mounts during the job. `cache`, `wheelhouse`: each node builds it on its "
+        "own disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from "
+        "`file`. `path`: an existing venv or conda environment of the site, see `path`. `none`: the node's own "
+        "packages.",
         "none",
         example="venv",
     )
     path: str | None = option(
         t.text(r"/[^\0\n:%\\]*", "an absolute path on the cluster"),
-        "With `mode: path`: the environment's folder on shared storage, with bin/python. What is installed there is "
-        "part of the launch key besides: an environment that was changed is a new launch.",
+        "With `mode: path`: the environment's folder on shared storage, with bin/python. The list of installed "
+        "packages is part of the launch key too: a changed environment makes a new launch.",
         example="/shared/envs/torch",
     )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
     file: str | None = option(
         t.text(r"[^\0]+", "a path"),
-        "With `mode: conda`: what the environment is made from, in the folder `project`: an environment.yml, an "
+        "With `mode: conda`: the source of the environment, in the folder `project`: an environment.yml, an "
         "explicit lock with hashes, or a conda-pack archive.",
         key=False,
         example="environment.yml",
@@ -48,14 +49,14 @@ class Environment:
     )
     platform: str | None = option(
         t.text(r"[a-z0-9_]+-manylinux_2_[0-9]{1,2}", "machine and glibc such as x86_64-manylinux_2_28"),
-        "With `mode: cache` or `wheelhouse`: for which nodes the packages are; those like the host that submits where "
-        "it is not given. Needs `python`.",
+        "With `mode: cache` or `wheelhouse`: the platform of the nodes that use the packages. Default: that of the "
+        "submitting host. Requires `python`.",
         key=False,
         example="x86_64-manylinux_2_28",
     )
     python: str | None = option(
         t.text(r"[0-9]{1,4}\.[0-9]{1,4}", 'a Python version such as "3.11"'),
-        "Python of the environment; the cluster's own where it is not given.",
+        "Python version of the environment. Default: the cluster's own Python.",
         key=False,
         example="3.11",
     )
@@ -64,30 +65,30 @@ class Environment:
             r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}",
             "auto, cpu, xpu, or a build such as cu128 or rocm6.4",
         ),
-        "Which build of torch. `auto`: a wheel in a directory that pip's settings name, else whatever the index gives; "
-        "otherwise a build by uv's name for it.",
+        "Build of torch. `auto`: a wheel in a directory that pip's settings name, otherwise the index's default "
+        "build. Any other value is uv's name of a build.",
         "auto",
         key=False,
         example="cpu",
     )
     compression: str = option(
         t.choice("zstd", "lz4"),
-        "With `mode: sealed`: how the file is compressed. `lz4` is read faster and is larger.",
+        "With `mode: sealed`: compression of the file. `lz4` is faster to read and larger.",
         "zstd",
         key=False,
         example="lz4",
     )
     interpreter: str = option(
         t.choice("auto", "managed", "copied", "node"),
-        "With `mode: sealed`: the Python in the file. `managed`: one of uv's own; `copied`: that of the host that "
-        "builds; `node`: none, every node must have the same one. `auto`: the first of them that can be had.",
+        "With `mode: sealed`: the Python in the file. `managed`: one of uv's own. `copied`: that of the build "
+        "host. `node`: none, every node must have the same one. `auto`: the first of these that is available.",
         "auto",
         key=False,
     )
     local_copy: str = option(
         t.choice("auto", "always", "never"),
-        "With `mode: sealed`: whether each node copies the file to a disk of its own before it mounts it. `auto`: "
-        "where the store is a network file system and a disk of the node has room. Its digest is checked in any case.",
+        "With `mode: sealed`: whether each node copies the file to its own disk before mounting it. `auto`: if the "
+        "store is a network file system and a disk of the node has room. The digest is checked in any case.",
         "auto",
         key=False,
     )

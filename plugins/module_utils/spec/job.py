@@ -50,7 +50,7 @@ class Setup:
     )
     commands: tuple[str, ...] = option(
         t.listed(t.text()),
-        "Shell lines of the batch script before the launch.",
+        "Shell lines to run in the batch script before the launch.",
         (),
         example=["ulimit -l unlimited"],
         instead_of=("get-user-env",),
@@ -61,23 +61,23 @@ class Setup:
 class Code:
     src: str = option(
         t.text(r"[^\0]+", "a path"),
-        "Folder with the program. Its git-tracked files with the uncommitted changes (else all its files) become a "
-        "snapshot on the cluster.",
+        "Folder with the program. Its git-tracked files, including uncommitted changes, become a snapshot on the "
+        "cluster; without git, all its files do.",
         ".",
         key=False,
         example=".",
     )
     exclude: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0]+", "a pattern")),
-        "Patterns of files that are no part of the snapshot.",
+        "Patterns of files to exclude from the snapshot.",
         (),
         key=False,
         example=["*.ipynb"],
     )
     dirty: str = option(
         t.choice("allow", "refuse"),
-        "Uncommitted changes: `refuse` launches only what is exactly a commit (GitOps; in `launch_cluster` for all "
-        "jobs of a cluster), `allow` keeps them as `code.diff` in the run directory.",
+        "Uncommitted changes. `refuse`: launch only an exact commit (for GitOps; set it in `launch_cluster` for "
+        "all jobs of a cluster). `allow`: record the changes as `code.diff` in the run directory.",
         "allow",
         key=False,
         example="refuse",
@@ -88,40 +88,41 @@ class Code:
 class Artifact:
     path: str = option(
         _relative_path,
-        "The file that proves the result, relative to the ranks' working directory.",
+        "The result file, relative to the ranks' working directory.",
         "result.json",
         example="result.json",
     )
     format: str = option(
         t.choice("json", "yaml", "csv", "safetensors", "directory", "any"),
-        "`json`: must be one whole JSON object; `yaml`: one map. `csv`: a header and rows, of which the last one "
-        "counts. `safetensors`: whole to the last byte. `directory`: complete once its file `complete` is there. "
-        "`any`: must exist and not be empty.",
+        "`json`: one complete JSON object. `yaml`: one complete map. `csv`: a header and rows, of which the last "
+        "one counts. `safetensors`: complete to the last byte. `directory`: complete once the file `complete` "
+        "exists in it. `any`: exists and is not empty.",
         "json",
     )
     complete: str | None = option(
         _relative_path,
-        "With `format: directory`, the file in it that is written last, such as `metadata.json`; where it is a JSON "
-        "object, its values are what `require` is about.",
+        "With `format: directory`: the file that is written last in it, such as `metadata.json`. If it is a JSON "
+        "object, `require` refers to its values.",
         None,
         example="metadata.json",
     )
     require: dict[str, Any] = option(
         t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),
-        "What must hold: key -> {lt, le, gt, ge, eq, ne: value}; an empty map asks only that the key is there.",
+        "Requirements: key -> {lt, le, gt, ge, eq, ne: value}. An empty map requires only that the key exists.",
         {},
         example={"loss": {"lt": 4.0}},
     )
     then: str = option(
         t.choice("let_run", "end"),
-        "What happens once it has landed: let the program end by itself, or end the job at once.",
+        "What to do once the artifact is valid: let the program end by itself, or end the job at once.",
         "let_run",
         key=False,
         example="end",
     )
     grace: int = option(
         t.whole(0, 86400),
-        "Seconds between the artifact and the end of the job (`then: end`), for checkpoints still being written.",
+        "With `then: end`: seconds between the artifact and the end of the job, for checkpoints that are still "
+        "being written.",
         0,
         key=False,
         example=30,
@@ -132,7 +133,7 @@ class Artifact:
 class Parallelism:
     strategy: str = option(
         t.choice("ddp", "fsdp", "fsdp2", "megatron_fsdp", "megatron"),
-        "How the model is spread; some variables follow from it.",
+        "How the model is distributed; some variables depend on it.",
         "ddp",
         example="megatron",
     )
@@ -143,31 +144,33 @@ class Parallelism:
     expert_overlap: bool = option(
         t.BOOLEAN, "Whether expert-parallel communication overlaps with computation.", False, example=True
     )
-    attention_heads: int | None = option(t.whole(1), "Attention heads of the model, to check against TP.", example=32)
-    query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, to check against TP.", example=8)
+    attention_heads: int | None = option(t.whole(1), "Attention heads of the model, checked against TP.", example=32)
+    query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, checked against TP.", example=8)
     experts: int | None = option(t.whole(1), "Experts of a mixture-of-experts model.", example=256)
     expert_parameters: int | None = option(
         t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate.", example=900000000
     )
     purpose: str = option(
         t.choice("load", "infer", "train"),
-        "What the memory must suffice for.",
+        "What the GPU memory must suffice for.",
         "train",
         key=False,
         example="infer",
     )
-    gpu_memory: int | None = option(t.whole(1), "GB of one GPU; known for common types.", key=False, example=80)
-    global_batch: int | None = option(
-        t.whole(1), "Samples of one optimizer step, all ranks together.", short="gbs", example=512
+    gpu_memory: int | None = option(
+        t.whole(1), "Memory of one GPU in GB; known for common types.", key=False, example=80
     )
-    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass of one rank.", short="mbs", example=2)
+    global_batch: int | None = option(
+        t.whole(1), "Samples of one optimizer step over all ranks.", short="gbs", example=512
+    )
+    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass on one rank.", short="mbs", example=2)
 
 
 @dataclass(frozen=True)
 class LaunchSpec:
     name: str = option(
         t.text(NAME, "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"),
-        "Name of the job; its runs lie under this name.",
+        "Name of the job. Its run directories are stored under this name.",
         "",
         key=False,
         required=True,
@@ -176,27 +179,27 @@ class LaunchSpec:
     )
     command: tuple[str, ...] = option(
         t.listed(t.text(), filled=True),
-        "The program of every rank as a list of arguments; none of them is seen by a shell. A first word that ends in "
-        "`.py` is run by the environment's Python.",
+        "The program of every rank as a list of arguments, run without a shell. If the first argument ends in "
+        "`.py`, the environment's Python runs it.",
         (),
         example=["train.py", "--steps", "1000"],
         instead_of=("wrap",),
     )
     shell: str | None = option(
         t.text(r"(?s).+", "a shell line"),
-        "Instead of `command`: a line for bash, run by every rank.",
+        "A line for bash, run by every rank, instead of `command`.",
         example="python train.py --out $RANKZERO_RUN_DIR | tee log",
     )
-    resources: Resources = section(Resources, "What the job asks of Slurm.")
-    launcher: Launcher = section(Launcher, "How the ranks start.")
-    setup: Setup = section(Setup, "What the site needs before the launch.")
+    resources: Resources = section(Resources, "Resources that the job requests from Slurm.")
+    launcher: Launcher = section(Launcher, "How the ranks are started.")
+    setup: Setup = section(Setup, "Set-up that the site needs before the launch.")
     code: Code = section(Code, "The program's files.")
     environment: Environment = section(Environment, "The Python environment of the ranks.")
-    container: Container = section(Container, "The container that every rank runs in.")
+    container: Container = section(Container, "The container in which every rank runs.")
     fabric: str = option(
         t.text(r"[a-z][a-z0-9_]*", "the name of a fabric"),
-        "The network between the nodes: a named set of variables. `auto` sets none and picks the interface on the "
-        "nodes.",
+        "The network between the nodes, as a named set of variables. `auto` sets none and chooses the interface on "
+        "the nodes.",
         AUTO,
         key=False,
         short="fabric",
@@ -204,15 +207,15 @@ class LaunchSpec:
     )
     parallelism: Parallelism = section(
         Parallelism,
-        "How the model is spread over the ranks; checked against the world size, and variables follow from it. The "
-        "ranks find the sizes as RANKZERO_TP, _PP, _CP, _EP, _DP, _MBS and _GBS.",
+        "How the model is distributed over the ranks. The sizes are checked against the world size, some variables "
+        "are set accordingly, and the ranks get the sizes as RANKZERO_TP, _PP, _CP, _EP, _DP, _MBS and _GBS.",
     )
     data: dict[str, Dataset] = option(
         DATA,
-        "Staged datasets that the ranks read: name -> a path, a ref of module `dataset`, or a map of path, digest (the "
-        "version), packed (mount its one squashfs file on every node) and local_copy (never, auto, always: whether a "
-        "node copies that file to its own disk). The ranks find each as RANKZERO_DATA_NAME. The digest is part of the "
-        "launch key, and without one the path.",
+        "Staged datasets that the ranks read: name -> a path, a ref of module `dataset`, or a map of path, digest "
+        "(the version), packed (mount its single squashfs file on every node) and local_copy (never, auto, always: "
+        "whether a node copies that file to its own disk). The ranks get each path as RANKZERO_DATA_NAME. The "
+        "digest is part of the launch key; without a digest, the path is.",
         {},
         key=False,
         example={"text": {"path": "/scratch/ml/rankzero/datasets/by-name/text"}},
@@ -226,15 +229,16 @@ class LaunchSpec:
     )
     secrets: dict[str, SecretSource] = option(
         SECRETS,
-        "Environment variables whose values are never written to script, log or diff: name -> where the value is.",
+        "Environment variables whose values are never written to a script, log or diff: name -> the source of the "
+        "value.",
         {},
         key=False,
         example={"HF_TOKEN": {"from_env": "HF_TOKEN"}},
     )
     offline: bool = option(
         t.BOOLEAN,
-        "Tell Hugging Face's libraries to take what is cached and to ask no network. A cluster whose nodes have "
-        "none sets it in `launch_cluster`.",
+        "Make Hugging Face's libraries use cached files only, without network access. Set it in `launch_cluster` "
+        "if the nodes of a cluster have no network.",
         False,
         key=False,
         short="offline",
@@ -252,22 +256,23 @@ class LaunchSpec:
         key=False,
         short="debug",
     )
-    preflight: Preflight = section(Preflight, "What is looked at on each node before the ranks start.")
-    checkpoint: Checkpoint = section(Checkpoint, "What happens before the time limit, and after it.")
-    monitor: Monitor = section(Monitor, "What is written down of the nodes while the job runs.")
-    logs: Logs = section(Logs, "How the ranks' logs are named, and whose lines are shown meanwhile.")
+    preflight: Preflight = section(Preflight, "Checks on each node before the ranks start.")
+    checkpoint: Checkpoint = section(Checkpoint, "Saving before the time limit, and requeueing after it.")
+    monitor: Monitor = section(Monitor, "Samples recorded on the nodes while the job runs.")
+    logs: Logs = section(Logs, "Names of the ranks' logs, and which rank's lines are shown while waiting.")
     artifact: Artifact | None = field(
         default=None,
         metadata={
             "section": Artifact,
             "optional": True,
-            "doc": "The result that proves the job. Without it, exit code 0 of the program is success.",
+            "doc": "The result file that proves success. Without it, exit code 0 of the program counts as success.",
         },
     )
     after: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0\n]+", "the path of a job file")),
-        "Job files, relative to this one, whose launches must have succeeded before this one starts. Their keys are "
-        "part of this one's. The ranks find their run directories as RANKZERO_AFTER_NAME. See rankzero.slurm.pipeline.",
+        "Job files, relative to this one, whose launches must succeed before this job starts. Their keys are part "
+        "of this job's key. The ranks get their run directories as RANKZERO_AFTER_NAME. See "
+        "rankzero.slurm.pipeline.",
         (),
         key=False,
         example=["tokenise.yml"],
@@ -277,7 +282,7 @@ class LaunchSpec:
         metadata={
             "section": Sweep,
             "optional": True,
-            "doc": "The same job with many values, as one job array. See rankzero.slurm.sweep.",
+            "doc": "Run the job with many values, as one job array. See rankzero.slurm.sweep.",
         },
     )
 
@@ -288,16 +293,16 @@ class ClusterSettings:
 
     state_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Small, shared, unpurged storage of the cluster (home or project space): runs with their journals and logs, "
-        "the job runtime.",
+        "Folder on small, shared storage that is never purged (home or project space), for runs with their "
+        "journals and logs and for the job runtime.",
         "~/.rankzero/state",
         key=False,
         example="/project/ml/rankzero",
     )
     store_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),
-        "Storage for what can be made again (scratch): code snapshots, environments. Shared, unless store_shared says "
-        "otherwise.",
+        "Folder for everything that can be rebuilt (scratch): code snapshots, environments. Must be shared, unless "
+        "`store_shared` is false.",
         "~/.rankzero/store",
         key=False,
         example="/scratch/ml/rankzero",
@@ -305,75 +310,76 @@ class ClusterSettings:
     stores: tuple[dict[str, Any], ...] = option(
         STORES,
         "Stores of trusted owners, which are read before store_root and never written: each with its path and the "
-        "owners whose files count there. What anybody else owns or could write is passed over. See docs/stores.md.",
+        "owners whose files are used. Items that anybody else owns or could write are skipped. See docs/stores.md.",
         (),
         key=False,
         example=[{"path": "/shared/platform/rankzero", "owners": ["platform"]}],
     )
     store_group_writable: bool = option(
         t.BOOLEAN,
-        "Share one writable store_root among the members of its group. Each of them can then run code as any other, "
-        "with that one's files and secrets. Without it, a store that others can write is refused, or closed to them "
-        "where it is the user's own.",
+        "Share one writable store_root among the members of its group. Each member can then run code as any other "
+        "member, with that member's files and secrets. Otherwise a store that others can write is refused, or "
+        "closed to them if it is the user's own.",
         False,
         key=False,
         example=True,
     )
     store_shared: bool = option(
         t.BOOLEAN,
-        "Whether the nodes see store_root. `false`: only the host that submits does; code and environment are packed "
-        "into state_root (`archives/`), and each node unpacks them to its own disk for the time of the job.",
+        "Whether the nodes see store_root. With `false` only the submitting host does: code and environment are "
+        "packed into state_root (`archives/`), and each node unpacks them to its own disk for the duration of the "
+        "job.",
         True,
         key=False,
         example=False,
     )
     local_dir: str | None = option(
         t.text(r"/[^\0\n%\\]*", "an absolute path"),
-        "Folder of every node, on its own disk, for what is staged there. Without it the first of $SLURM_TMPDIR, "
-        "$TMPDIR, Slurm's TmpFS, /tmp and /var/tmp that has room; memory counts as room only where no disk has any.",
+        "Folder on each node's own disk for staged files. Default: the first of $SLURM_TMPDIR, $TMPDIR, Slurm's "
+        "TmpFS, /tmp and /var/tmp that has room; memory is used only if no disk has room.",
         key=False,
         example="/local/scratch",
     )
     caches: str | None = option(
         t.text(r"[/~$][^\0\n%\\:,]*", "an absolute path, or one that begins with ~ or $NAME"),
         "Folder on shared storage for the caches of tools: HF_HOME, UV_CACHE_DIR, NEMO_HOME, TORCH_HOME and "
-        "XDG_CACHE_HOME point below it. Not given, each tool decides.",
+        "XDG_CACHE_HOME point below it. By default each tool decides.",
         key=False,
         example="/scratch/ml/caches",
     )
     min_free: str = option(
         t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 500M or 2G"),
-        "What must be free at state_root and store_root (disk and quota) before anything is submitted; 0 is no check.",
+        "Free space (disk and quota) required at state_root and store_root before submission; 0 disables the check.",
         "100M",
         key=False,
         example="2G",
     )
     fabrics: dict[str, tuple[Setting, ...]] = option(
         OWN_FABRICS,
-        "Fabrics of this cluster by name, in place of ours or beside them: variable -> value, or a map of value, "
-        "reason and, for a workaround, version and expires (a date).",
+        "Fabrics of this cluster by name, in addition to the built-in ones or replacing them: variable -> value, "
+        "or a map of value, reason and, for a workaround, version and expires (a date).",
         {},
         key=False,
         example={"roce": {"NCCL_IB_GID_INDEX": {"value": "1", "reason": "measured in May"}}},
     )
     code_roots: tuple[str, ...] | None = option(
         t.listed(t.text(r"[^\0]+", "a path")),
-        "Folders on the controller that jobs may take files from (code, project, Containerfile, context). A link "
-        "counts as what it leads to. Not given: any; in `reconcile` the repository of the job files.",
+        "Folders on the controller from which jobs may take files (code, project, Containerfile, context). Links "
+        "are resolved first. Default: any folder; in `reconcile` the repository of the job files.",
         key=False,
         example=["."],
     )
     secrets_from: dict[str, tuple[str, ...]] | None = option(
         SOURCES,
-        "What jobs may name as the source of a secret: from_env, from_var, from_file -> patterns (`*` is any text). "
-        "Not given: any; in `reconcile` none.",
+        "Permitted sources of secrets: from_env, from_var, from_file -> patterns (`*` matches any text). Default: "
+        "any; in `reconcile` none.",
         key=False,
         example={"from_env": ["HF_TOKEN", "WANDB_*"]},
     )
     images_from: tuple[str, ...] | None = option(
         t.listed(t.text(r"\S[^\0\n]*", "a pattern")),
-        "Patterns of the images that jobs may name, as REGISTRY/NAME:TAG or paths on the cluster; those of a "
-        "Containerfile, too. Not given: any.",
+        "Patterns of permitted images, as REGISTRY/NAME:TAG or paths on the cluster, also for images in a "
+        "Containerfile. Default: any.",
         key=False,
         example=["nvcr.io/nvidia/*", "/project/images/*"],
     )
@@ -385,7 +391,7 @@ class ClusterSettings:
     )
     diagnosis_families: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0]+", "a path")),
-        "YAML files on the controller, or folders of them, with failures that the site's own programs know (see "
+        "YAML files on the controller, or folders of them, with failure families of the site's own programs (see "
         "docs/diagnosis.md).",
         (),
         key=False,

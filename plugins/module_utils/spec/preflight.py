@@ -23,79 +23,80 @@ _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 class Preflight:
     enabled: bool = option(
         t.BOOLEAN,
-        "Look at every node before the ranks start: code, environment, run directory, CPUs, GPUs, network.",
+        "Check every node before the ranks start: code, environment, run directory, CPUs, GPUs, network.",
         True,
         key=False,
         short="preflight",
     )
     imports: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z_][A-Za-z0-9_.]*", "the name of a module")),
-        "Modules that the job's Python must be able to import on every node; their versions are shown.",
+        "Python modules that must be importable on every node; their versions are shown.",
         (),
         key=False,
         example=["torch"],
     )
     budget: int = option(
         t.whole(5, 3600),
-        "Seconds within which every node must have reported; `all_reduce` gets as many once more.",
+        "Seconds within which every node must report; `all_reduce` gets the same time again.",
         60,
         key=False,
     )
     on_failure: str = option(
         t.choice("stop", "replace", "requeue"),
-        "What follows when a node is not fit. `stop`: the job ends with that verdict. `replace`: it goes on without "
-        "the node where `resources.spares` suffice, else it ends. `requeue`: where they do not suffice it goes back "
-        "into the queue with the node excluded, at most `checkpoint.max_restarts` times.",
+        "What to do if a node is not fit. `stop`: end the job with that verdict. `replace`: continue without the "
+        "node if `resources.spares` suffice, otherwise end the job. `requeue`: if they do not suffice, requeue the "
+        "job with the node excluded, at most `checkpoint.max_restarts` times.",
         "replace",
         key=False,
         example="requeue",
     )
     exclude_for: int = option(
         t.whole(0, 31_536_000),
-        "Seconds for which the launches of this cluster leave out a node that was not fit; 0 remembers none.",
+        "Seconds for which launches on this cluster exclude a node that was not fit; 0 disables this.",
         86400,
         key=False,
         example=3600,
     )
     free_run: str = option(
-        _SIZE, "Free space that the run directory's file system must have.", "100M", key=False, example="10G"
+        _SIZE, "Free space required on the run directory's file system.", "100M", key=False, example="10G"
     )
     free_tmp: str = option(
-        _SIZE, "Free space that each node's $TMPDIR, or /tmp, must have.", "100M", key=False, example="10G"
+        _SIZE, "Free space required in each node's $TMPDIR, or /tmp.", "100M", key=False, example="10G"
     )
     gpu_health: str = option(
         t.choice("fail", "warn", "off"),
-        "Where the job has GPUs, what nvidia-smi and the kernel's log say of them: a GPU in trouble makes its node "
-        "unfit, is only shown, or is not looked for.",
+        "How to treat GPU errors reported by nvidia-smi and the kernel's log: the node is unfit, the error is only "
+        "shown, or GPUs are not checked.",
         "fail",
         key=False,
     )
     all_reduce: int = option(
         t.whole(0, 65536),
-        "MB that neighbouring nodes reduce with each other before the ranks start, to find a slow node; 0 is off.",
+        "MB that neighbouring nodes all-reduce with each other before the ranks start, to find slow nodes; 0 "
+        "disables the test.",
         0,
         key=False,
         example=64,
     )
     slow: str = option(
         t.choice("warn", "fail"),
-        "What a node is that works, but holds the others up: it lacks the fast interface that most have, or its "
-        "bandwidth (`all_reduce`) is less than half of the median. Named only, or not fit.",
+        "How to treat a slow node, which lacks the fast interface that most nodes have, or whose bandwidth "
+        "(`all_reduce`) is less than half of the median: only name it, or treat it as not fit.",
         "warn",
         key=False,
         example="fail",
     )
     stage: str = option(
         t.choice("missing", "never", "always"),
-        "Which nodes get code and environment copied to their own disk for the time of the job: those that do not see "
-        "them, none (such a node is then not fit), or all. Not with a container.",
+        "Which nodes get code and environment copied to their own disk for the duration of the job: those that do "
+        "not see them, none (such a node is then not fit), or all. Not used with a container.",
         "missing",
         key=False,
         example="always",
     )
     stage_budget: int = option(
         t.whole(10, 86400),
-        "Seconds within which code and environment must have been copied to the nodes that get them.",
+        "Time limit in seconds for copying code and environment to the nodes.",
         600,
         key=False,
     )

@@ -41,8 +41,8 @@ class Resources:
     )
     spares: int = option(
         t.whole(0),
-        "Nodes asked for besides `nodes`. They take the place of nodes that are not fit, and of nodes that fail while "
-        "the ranks run: these then start again on the spare one, inside the job. Without a fault they idle.",
+        "Nodes requested in addition to `nodes`. They replace nodes that are not fit, and nodes that fail while "
+        "the ranks run: the ranks then restart inside the job. Without a fault they idle.",
         0,
         key=False,
         short="spares",
@@ -78,8 +78,8 @@ class Resources:
     )
     gres: tuple[str, ...] = option(
         t.listed(t.text(GRES, "a generic resource such as lscratch:500 or nic:cx7:2")),
-        "Further generic resources of each node besides its GPUs, as `name:count` or `name:type:count`, such as local "
-        "scratch space that the site counts.",
+        "Generic resources of each node other than GPUs, as `name:count` or `name:type:count`, for example local "
+        "scratch space that the site accounts for.",
         (),
         key=False,
         example=["lscratch:500"],
@@ -87,8 +87,8 @@ class Resources:
     )
     cpus_per_rank: int = option(
         t.whole(1),
-        "CPUs of each rank. Under srun this is the step's cpus-per-task; under torchrun the one task of a node gets "
-        "cpus_per_rank times ranks_per_node.",
+        "CPUs of each rank. Under srun this is the step's cpus-per-task; under torchrun the single task of a node "
+        "gets cpus_per_rank times ranks_per_node.",
         1,
         key=False,
         short="cpus_per_rank",
@@ -97,7 +97,7 @@ class Resources:
     )
     memory: str | None = option(
         t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
-        "Memory of each node; 0 is all of it. The partition's default where it is not given.",
+        "Memory of each node; 0 means all of it. Default: the partition's default.",
         key=False,
         short="memory",
         example="0",
@@ -105,7 +105,7 @@ class Resources:
     )
     partition: str | None = option(
         _slurm_name,
-        "Partition; the cluster's default where it is not given.",
+        "Partition. Default: the cluster's default partition.",
         key=False,
         short="partition",
         example="batch",
@@ -118,7 +118,7 @@ class Resources:
         _slurm_name, "Quality of service.", key=False, short="qos", example="high", sbatch=Sbatch("qos")
     )
     constraint: str | None = option(
-        _slurm_name, "Node features to ask for.", key=False, example="ib", sbatch=Sbatch("constraint")
+        _slurm_name, "Node features to request.", key=False, example="ib", sbatch=Sbatch("constraint")
     )
     reservation: str | None = option(
         _slurm_name, "Reservation to run in.", key=False, example="course", sbatch=Sbatch("reservation")
@@ -133,7 +133,7 @@ class Resources:
     )
     exclusive: bool = option(
         t.BOOLEAN,
-        "Whole nodes, shared with no other job.",
+        "Request whole nodes that are not shared with other jobs.",
         False,
         key=False,
         example=True,
@@ -141,7 +141,7 @@ class Resources:
     )
     dependency: str | None = option(
         t.text(r"[A-Za-z0-9_:,?+-]+", "a Slurm dependency such as afterok:123"),
-        "Dependency on other jobs. `singleton` is added where all of it must hold.",
+        "Dependency on other jobs. `singleton` is added, unless the conditions are alternatives.",
         key=False,
         example="afterok:123",
         sbatch=Sbatch(
@@ -153,7 +153,7 @@ class Resources:
     )
     sbatch: dict[str, Any] = option(
         t.mapped(OPTION_NAME, "a long option of sbatch without its dashes", t.OPTION),
-        "Any further sbatch option by its long name.",
+        "Any other sbatch option, by its long name.",
         {},
         key=False,
         example={"mail-type": "END"},
@@ -173,15 +173,15 @@ def path_of(name: str) -> str:
 class Launcher:
     kind: str = option(
         t.choice("srun", "torchrun", "standalone"),
-        "Who starts the ranks. `srun`: Slurm itself, one task a rank. `torchrun`: torch.distributed.run, one task "
-        "a node. `standalone`: torch.distributed.run on a single node, without rendezvous.",
+        "What starts the ranks. `srun`: Slurm itself, one task per rank. `torchrun`: torch.distributed.run, one "
+        "task per node. `standalone`: torch.distributed.run on a single node, without rendezvous.",
         "srun",
         short="launcher",
         example="torchrun",
     )
     ranks_per_node: int | None = option(
         t.auto_or(t.whole(1)),
-        "Ranks on each node. `auto` is one a GPU, or one where no GPUs are asked for.",
+        "Ranks on each node. `auto` means one per GPU, or one if no GPUs are requested.",
         short="ranks_per_node",
         example=2,
         sbatch=Sbatch("ntasks-per-node", size=True, inside="step"),
@@ -189,44 +189,44 @@ class Launcher:
     )
     rendezvous: str = option(
         t.choice("static", "c10d"),
-        "How torchrun's nodes meet. `static`: node ranks and the first node's address are given. `c10d`: they meet at "
-        "the first node's port and get their ranks there.",
+        "Rendezvous of torchrun's nodes. `static`: node ranks and the first node's address are given. `c10d`: the "
+        "nodes meet at the first node's port and get their ranks there.",
         "static",
         example="c10d",
     )
     port: int | None = option(
         t.auto_or(t.whole(1024, 65535)),
-        "MASTER_PORT. `auto` takes one between 15000 and 20000 that is free on the first node.",
+        "MASTER_PORT. `auto` chooses a port between 15000 and 20000 that is free on the first node.",
         key=False,
         example=29500,
     )
     attach: str | None = option(
         t.text(r"[0-9]{1,18}(_[0-9]{1,18})?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
-        "Run inside this job, which is running already (salloc, or any other of yours), instead of queueing one.",
+        "Run inside this running job of yours (salloc or any other) instead of submitting a new one.",
         key=False,
         short="attach",
         example="1234",
     )
     attach_nodes: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9_.-]+", "a host name")),
-        "Nodes of that job to run on, `resources.nodes` of them; its first ones that have what is asked for where they "
-        "are not given.",
+        "Nodes of that job to run on, `resources.nodes` of them. Default: its first nodes with the requested "
+        "resources.",
         (),
         key=False,
         example=["node02", "node03"],
     )
     wait: int = option(
         t.whole(0, 31_536_000),
-        "Seconds that the other ranks may take once the first one has ended; then the step is ended. A minute is "
-        "enough once rank 0 has ended and the artifact is proven. 0 waits until the time limit, as srun "
-        "does for a rank whose node was restarted.",
+        "Seconds that the other ranks may continue after the first one has ended, before the step is ended. The "
+        "limit is one minute once rank 0 has ended and the artifact is valid. With 0 the job waits until the time "
+        "limit, as srun does for a rank whose node was restarted.",
         3600,
         key=False,
         example=600,
     )
     srun: dict[str, Any] = option(
         t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
-        "Any further srun option of the ranks' step by its long name.",
+        "Any other srun option of the ranks' step, by its long name.",
         {},
         example={"mpi": "pmix"},
     )

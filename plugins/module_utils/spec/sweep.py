@@ -105,46 +105,50 @@ _NAMED = "a name of letters, digits and _"
 class Sweep:
     method: str = option(
         t.choice("grid", "zip", "list", "random"),
-        "`grid`: every combination of `parameters`. `zip`: their first values together, then their second ones. "
-        "`list`: the `points` as they are written. `random`: `samples` of them, drawn by `seed`.",
+        "`grid`: every combination of `parameters`. `zip`: the first values together, then the second ones, and so "
+        "on. `list`: the `points` as written. `random`: `samples` elements, drawn with `seed`.",
         "grid",
         key=False,
         example="random",
     )
     parameters: dict[str, Any] = option(
         t.mapped(NAME, _NAMED, VALUES),
-        "Name -> list of values; with `random` also a range. A value stands for `{name}` in `command`, `env` and "
-        "`checkpoint.dir`; a parameter called seed, gbs or mbs sets that field too.",
+        "Name -> list of values; with `random` also a range. The value replaces `{name}` in `command`, `env` and "
+        "`checkpoint.dir`. A parameter named seed, gbs or mbs also sets that field.",
         {},
         key=False,
         example={"lr": ["1e-3", "3e-4"], "width": ["128", "256"]},
     )
     points: tuple[dict[str, str], ...] = option(
         t.listed(t.mapped(NAME, _NAMED, t.text())),
-        "With `method: list`: one map of values for each element.",
+        "With `method: list`: one map of values per element.",
         (),
         key=False,
         example=[{"lr": "1e-3", "width": "128"}],
     )
     samples: int | None = option(
         t.whole(1, MOST_ELEMENTS),
-        "With `random`: how many. The first ones stay the same when there are to be more.",
+        "With `random`: number of elements. Increasing it keeps the existing elements.",
         key=False,
         short="samples",
         example=20,
     )
-    seed: int = option(t.whole(0, 2**32 - 1), "With `random`: another seed draws other values.", 0, key=False)
+    seed: int = option(t.whole(0, 2**32 - 1), "With `random`: seed of the drawn values.", 0, key=False)
     metric: str | None = option(
         t.text(r".+", "a key of the artifact (dots go down)"),
-        "The number of the artifact by which the elements are compared.",
+        "The number in the artifact by which the elements are compared.",
         key=False,
         example="loss",
     )
     goal: str = option(
-        t.choice("min", "max"), "Whether the best element has the smallest metric or the largest.", "min", key=False
+        t.choice("min", "max"), "Whether the best element has the smallest or the largest metric.", "min", key=False
     )
     parallel: int | None = option(
-        t.whole(1), "At most this many elements of one submission run at once.", key=False, short="parallel", example=8
+        t.whole(1),
+        "Maximum number of elements of one submission that run at once.",
+        key=False,
+        short="parallel",
+        example=8,
     )
 
 
