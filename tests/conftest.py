@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from tests.repository import CACHE, ROOT, run
+
+# pytest rewrites every file of tests: the other workers and the next run read what one has made of it. What tests start
+# does as the environment says.
+sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "pycache")
 
 # On a busy machine an example takes as long as it takes: no test of this repository judges times.
 settings.register_profile("rankzero", deadline=None)

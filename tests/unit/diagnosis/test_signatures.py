@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
-from tests.repository import ROOT
+from tests.repository import ROOT, bullet_list
 from tests.unit.diagnosis import unseen, wordings
 
-EXAMPLES = [(signature, example) for signature in registry.SIGNATURES for example in signature.examples]
+TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n    go()\n{}\n'
 
 
 def diagnosed(text: str) -> cause.Cause:
@@ -24,11 +24,27 @@ def diagnosed(text: str) -> cause.Cause:
     return cause.find_cause([read])
 
 
-@pytest.mark.parametrize(("signature", "example"), EXAMPLES, ids=lambda value: str(getattr(value, "family", ""))[:40])
-def test_a_family_knows_its_examples(signature: Signature, example: str) -> None:
-    raised = f'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    main()\n{example}\n'
-    found = {diagnosed(f"starting\n{example}\n").family, diagnosed(f"starting\n{raised}").family}
-    assert signature.family in found
+def misread(rows: Iterable[tuple[str, str]], log: str, separator: str) -> list[str]:
+    """A list of the rows (families, text) whose text, put into `log`, shows a cause of no family of theirs."""
+    given = list(rows)
+    assert given
+    found = [(families, diagnosed(log.format(text)).family, text) for families, text in given]
+    return [
+        f"{text!r} is taken for {family}, not {families}"
+        for families, family, text in found
+        if family not in families.split(separator)
+    ]
+
+
+def test_a_family_knows_its_examples() -> None:
+    unknown = []
+    for signature in registry.SIGNATURES:
+        for example in signature.examples:
+            raised = TRACEBACK.format(example)
+            found = {diagnosed(f"starting\n{example}\n").family, diagnosed(f"starting\n{raised}").family}
+            if signature.family not in found:
+                unknown.append(f"{signature.family}: {example!r} is taken for {found}")
+    assert not unknown, bullet_list(unknown)
 
 
 def test_the_registry_holds_every_file() -> None:
@@ -38,25 +54,14 @@ def test_the_registry_holds_every_file() -> None:
     assert len(files) >= 37
 
 
-@pytest.mark.parametrize("signature", registry.SIGNATURES, ids=lambda signature: signature.family)
-def test_a_family_says_what_to_do_in_the_words_of_the_job_spec(signature: Signature) -> None:
-    assert signature.examples and signature.matches and signature.what
-    assert len(signature.remedy) > 40
-    wording = [match for match in signature.matches if match.where == events.ANYWHERE]
-    assert all(match.needles for match in wording), "a pattern for any line needs fixed strings for the prefilter"
-
-
-@pytest.mark.parametrize(("families", "text"), wordings.RAISED, ids=lambda value: str(value)[:50])
-def test_the_end_of_a_traceback_is_understood(families: str, text: str) -> None:
-    found = diagnosed(
-        f'start\nTraceback (most recent call last):\n  File "t.py", line 1, in <module>\n    go()\n{text}\n'
-    )
-    assert found.family in families.split("|")
-
-
-@pytest.mark.parametrize(("families", "text"), wordings.PRINTED, ids=lambda value: str(value)[:50])
-def test_a_line_of_its_own_is_understood(families: str, text: str) -> None:
-    assert diagnosed(f"start\n{text}\n").family in families.split("|")
+def test_a_family_says_what_to_do_in_the_words_of_the_job_spec() -> None:
+    for signature in registry.SIGNATURES:
+        assert signature.examples and signature.matches and signature.what, signature.family
+        assert len(signature.remedy) > 40, signature.family
+        wording = [match for match in signature.matches if match.where == events.ANYWHERE]
+        assert all(match.needles for match in wording), (
+            f"{signature.family}: a pattern for any line needs fixed strings for the prefilter"
+        )
 
 
 def rows(block: str) -> list[tuple[str, str]]:
@@ -65,19 +70,21 @@ def rows(block: str) -> list[tuple[str, str]]:
     return [(families, text.replace("#", "\n")) for families, text in parts]
 
 
-@pytest.mark.parametrize(("families", "text"), rows(unseen.RAISED), ids=lambda value: str(value)[:50])
-def test_an_exception_of_the_longer_list_is_understood(families: str, text: str) -> None:
-    found = diagnosed(
-        f'start\nTraceback (most recent call last):\n  File "t.py", line 1, in <module>\n    go()\n{text}\n'
-    )
-    assert found.family in families.split("/")
+LISTS = {
+    "raised": (wordings.RAISED, "start\n" + TRACEBACK, "|"),
+    "printed": (wordings.PRINTED, "start\n{}\n", "|"),
+    "raised-unseen": (rows(unseen.RAISED), "start\n" + TRACEBACK, "/"),
+    "printed-unseen": (rows(unseen.PRINTED), "start\n{}\n", "/"),
+    "only-sounds-bad": (
+        [("healthy", text.replace("#", "\n")) for text in unseen.HEALTHY.strip().splitlines()],
+        "start\n{}\n",
+        "/",
+    ),
+}
 
 
-@pytest.mark.parametrize(("families", "text"), rows(unseen.PRINTED), ids=lambda value: str(value)[:50])
-def test_a_line_of_the_longer_list_is_understood(families: str, text: str) -> None:
-    assert diagnosed(f"start\n{text}\n").family in families.split("/")
-
-
-@pytest.mark.parametrize("text", unseen.HEALTHY.strip().splitlines(), ids=lambda value: str(value)[:50])
-def test_what_only_sounds_bad_is_healthy(text: str) -> None:
-    assert diagnosed("start\n" + text.replace("#", "\n") + "\n").family == "healthy"
+@pytest.mark.parametrize("name", LISTS)
+def test_every_wording_of_a_list_is_understood(name: str) -> None:
+    """The end of a traceback, and a line of its own; of both a longer list; and what only sounds bad."""
+    wrong = misread(*LISTS[name])
+    assert not wrong, bullet_list(wrong)

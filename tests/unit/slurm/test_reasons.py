@@ -18,11 +18,12 @@ CODES = [
 ]
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_every_code_of_every_release_says_what_to_change(code: str) -> None:
-    reason = reasons.explain(code)
-    assert reason.meaning and reason.meaning != "waiting", code
-    assert reason.remedy, code
+def test_every_code_of_every_release_says_what_to_change() -> None:
+    assert len(CODES) > 200
+    for code in CODES:
+        reason = reasons.explain(code)
+        assert reason.meaning and reason.meaning != "waiting", code
+        assert reason.remedy, code
 
 
 def test_a_limit_names_the_option_that_asks_for_it() -> None:
