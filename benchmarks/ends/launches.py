@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import runtime_bundle
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from benchmarks.launch.ground import Ground
+from tests.plans import plan
 
 CODE_KEY, ENVIRONMENT_KEY = "c" * 64, "e" * 32
 #: Proves itself at once, by a rename, and goes on as programs do that hang after their result.

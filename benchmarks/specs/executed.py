@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from tests.plans import plan
 
 CODE = "c" * 64
 #: What the recording runtime does instead of starting ranks.
@@ -120,7 +121,7 @@ class Ground:
         pairs = [os.fsdecode(pair) for pair in (self.seen / "env").read_bytes().split(b"\0")[:-1]]
         found = dict(pair.split("=", 1) for pair in pairs)
         wanted = {variable.name: variable.value for variable in made.variables}
-        wanted |= dict(made.life)
+        wanted |= dict(made.exports)
         if made.spec.artifact:
             wanted["RANKZERO_ARTIFACT_PATH"] = made.spec.artifact.path
         wanted["RANKZERO_RUN_DIR"] = with_generation(made.run_dir, made.token, 1)

@@ -10,7 +10,7 @@ import shlex
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
     Session,

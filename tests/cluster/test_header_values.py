@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from tests.plans import plan
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import LabCluster

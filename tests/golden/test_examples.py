@@ -14,13 +14,14 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse_cluster
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED, UPDATE
+from tests.plans import plan
 from tests.repository import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -97,7 +98,7 @@ def test_every_job_of_every_example_has_its_script() -> None:
 
 
 def values(name: str) -> dict[str, str]:
-    return {variable.name: variable.value for variable in planned(name).variables} | dict(planned(name).life)
+    return {variable.name: variable.value for variable in planned(name).variables} | dict(planned(name).exports)
 
 
 @pytest.mark.parametrize("name", ["megatron_lm", "megatron_bridge", "megatron_bridge-torchrun", "megatron_bridge-uv"])

@@ -15,11 +15,15 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import parallelism, sealed_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import (
+    inside_job,
+    parallelism,
+    sealed_environment,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, mounted
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import BATCH_ONLY, PLAIN
 
@@ -73,10 +77,10 @@ def values_of(plan: Plan) -> list[tuple[str, str]]:
     """What the program is told of its sizes and of its checkpoints' folder, and what sealed.sh needs."""
     folders = [
         (name, value)
-        for name, value in plan.life
+        for name, value in plan.exports
         if name == "RANKZERO_CHECKPOINT_DIR" or name.startswith("RANKZERO_DATA_")
     ]
-    sealed = [one for one in plan.stage if plan.sealed and not one[0].startswith("RANKZERO_STAGE")]
+    sealed = [pair for pair in plan.exports if plan.sealed and pair[0] in sealed_environment.VARIABLES]
     return [*parallelism.exports(plan.spec), *folders, *sealed]
 
 

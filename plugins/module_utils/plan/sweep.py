@@ -19,12 +19,13 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Options, Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
 # Of many broken elements these are shown.
 _PROBLEMS_SHOWN = 10
@@ -135,7 +136,7 @@ def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> P
         spec=spec,
         header=(*header, ("array", tasks_token(key))),
         run_dir=run_dir,
-        life=tuple(pair for pair in first.life if pair[0] not in own),
+        exports=tuple(pair for pair in first.exports if pair[0] not in own),
         variables=tuple(variable for variable in first.variables if variable.name not in own),
         array=True,
     )
@@ -144,10 +145,10 @@ def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> P
 def _own_names(found: Sequence[Element]) -> set[str]:
     """The variables whose values differ between elements."""
     first = found[0].plan
-    life, variables = dict(first.life), {variable.name: variable.value for variable in first.variables}
+    exports, variables = dict(first.exports), {variable.name: variable.value for variable in first.variables}
     names = set()
     for element in found[1:]:
-        names |= {name for name, value in element.plan.life if life.get(name) != value}
+        names |= {name for name, value in element.plan.exports if exports.get(name) != value}
         names |= {each.name for each in element.plan.variables if variables.get(each.name) != each.value}
     return names
 
@@ -158,7 +159,7 @@ def lines(found: Sequence[Element]) -> list[str]:
     result = []
     for element in found:
         plan = element.plan
-        parts = [f"export {name}={one_line(value)}" for name, value in plan.life if name in own]
+        parts = [f"export {name}={one_line(value)}" for name, value in plan.exports if name in own]
         exported = [f"export {each.name}={one_line(each.value)}" for each in plan.variables if each.name in own]
         argv = [one_line(word) for word in plan.argv]
         if plan.argv[0] == plan.python:

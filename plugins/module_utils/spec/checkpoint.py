@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -105,71 +103,3 @@ class Logs:
         key=False,
         example="last",
     )
-
-
-def header(checkpoint: Checkpoint, spares: int) -> list[tuple[str, str | bool]]:
-    """The #SBATCH lines of the early signal, requeues and nodes that fail (sbatch(1)); what is not asked for stays
-    the site's. A job with spare nodes goes on without a node that fails.
-    """
-    options: list[tuple[str, str | bool]] = []
-    if checkpoint.signal_before_end:
-        options.append(("signal", f"B:{EARLY_SIGNAL}@{checkpoint.signal_before_end}"))
-    if checkpoint.requeue is not None:
-        options.append(("requeue" if checkpoint.requeue else "no-requeue", True))
-    if spares:
-        options.append(("no-kill", True))
-    return options
-
-
-def exports(checkpoint: Checkpoint, monitor: Monitor, logs: Logs, spares: int) -> list[tuple[str, str]]:
-    """What the job's runtime must know, as variables of the batch script."""
-    found = [("RANKZERO_MONITOR_HOST", str(monitor.host)), ("RANKZERO_MONITOR_GPU", str(monitor.gpu))]
-    if logs != Logs():
-        found += [("RANKZERO_LOG_STYLE", logs.style), ("RANKZERO_LOG_FOLLOW", logs.follow)]
-    if checkpoint.dir:
-        found.append(("RANKZERO_CHECKPOINT_DIR", posixpath.normpath(checkpoint.dir)))
-    if monitor.timestamps:
-        found.append(("RANKZERO_TIMESTAMPS", str(monitor.timestamps)))
-    if checkpoint.signal_before_end:
-        found.append(("RANKZERO_EARLY_SECONDS", str(checkpoint.signal_before_end)))
-        found.append(("RANKZERO_EARLY_SIGNAL", checkpoint.signal))
-    if checkpoint.requeue:
-        found.append(("RANKZERO_MAX_RESTARTS", str(checkpoint.max_restarts)))
-    if spares:
-        found += [("RANKZERO_SPARES", str(spares)), ("RANKZERO_SPARE_RESTARTS", str(checkpoint.max_restarts))]
-    if checkpoint.progress and (checkpoint.requeue or spares):
-        found.append(("RANKZERO_PROGRESS", posixpath.normpath(checkpoint.progress)))
-    return found
-
-
-def findings(asked: Checkpoint, time: str, spares: int) -> Iterator[tuple[Sequence[str], str]]:
-    """What does not fit together, as validate.Finding. `time`: the time limit."""
-    early = asked.signal_before_end
-    if early and t.time_minutes(time) * 60 <= early:
-        yield (
-            ["checkpoint.signal_before_end", "resources.time"],
-            (
-                f"checkpoint.signal_before_end: {early} s is not less than the time limit {time}; the "
-                "ranks would be told to stop at once"
-            ),
-        )
-    if asked.dir is not None and posixpath.normpath(asked.dir).strip("/") == "":
-        yield ["checkpoint.dir"], "checkpoint.dir: / is no folder of checkpoints; name one of the job's own"
-    if asked.progress is not None:
-        path = posixpath.normpath(asked.progress)
-        if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
-            yield (
-                ["checkpoint.progress"],
-                (
-                    f"checkpoint.progress: {asked.progress!r} is outside the run directory; give a path relative to "
-                    "the ranks' working directory"
-                ),
-            )
-        if not (asked.requeue and early) and not spares:
-            yield (
-                ["checkpoint.progress", "checkpoint.requeue", "checkpoint.signal_before_end"],
-                (
-                    "checkpoint.progress: has no effect unless checkpoint.requeue is true and "
-                    "checkpoint.signal_before_end is given, or there are resources.spares"
-                ),
-            )

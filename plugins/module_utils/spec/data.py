@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -59,12 +59,6 @@ class Dataset:
 def variable(name: str) -> str:
     """Under which the ranks find a dataset."""
     return f"RANKZERO_DATA_{name.upper()}"
-
-
-def exports(data: Mapping[str, Dataset]) -> Iterator[tuple[str, str]]:
-    """Variables of the batch script; those of packed ones are set again once they are mounted."""
-    for name, one in sorted(data.items()):
-        yield variable(name), one.folder
 
 
 def _parse(value: object) -> Dataset:

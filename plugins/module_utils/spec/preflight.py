@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import Checkpoint
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import Resources
 
 _SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
 # As sbatch reads sizes: without a unit they are MiB.
@@ -108,64 +105,3 @@ def size_bytes(value: str) -> int:
     if not match:
         raise ValueError(f"not a size: {value!r}")
     return int(match[1]) << _UNITS[match[2]]
-
-
-def header(preflight: Preflight, checkpoint: Checkpoint) -> list[tuple[str, str | bool]]:
-    """The job must be allowed to requeue itself, whatever the site's JobRequeue says (sbatch(1), slurm.conf(5))."""
-    wanted = preflight.enabled and preflight.on_failure == "requeue" and checkpoint.requeue is None
-    return [("requeue", True)] if wanted else []
-
-
-def exports(preflight: Preflight, checkpoint: Checkpoint, gpus_per_node: int) -> list[tuple[str, str]]:
-    """What the job's runtime must know, as variables of the batch script."""
-    if not preflight.enabled:
-        return []
-    found = [
-        ("RANKZERO_PREFLIGHT_IMPORTS", " ".join(preflight.imports)),
-        ("RANKZERO_PREFLIGHT_POLICY", preflight.on_failure),
-        ("RANKZERO_PREFLIGHT_SLOW", preflight.slow),
-        ("RANKZERO_EXCLUDE_FOR", str(preflight.exclude_for)),
-        ("RANKZERO_FREE_RUN", str(size_bytes(preflight.free_run))),
-        ("RANKZERO_FREE_TMP", str(size_bytes(preflight.free_tmp))),
-    ]
-    if preflight.on_failure == "requeue":
-        found.append(("RANKZERO_PREFLIGHT_RESTARTS", str(checkpoint.max_restarts)))
-    if gpus_per_node:
-        found.append(("RANKZERO_GPU_HEALTH", preflight.gpu_health))
-    if preflight.all_reduce:
-        found.append(("RANKZERO_ALL_REDUCE", str(preflight.all_reduce)))
-    return found
-
-
-def findings(preflight: Preflight, resources: Resources, checkpoint: Checkpoint) -> Iterator[tuple[Sequence[str], str]]:
-    """What does not fit together, as checks.Finding."""
-    if resources.spares and not preflight.enabled:
-        yield (
-            ["resources.spares", "preflight.enabled"],
-            (
-                f"resources.spares: {resources.spares} spare nodes, but nobody looks which ones are needed: "
-                "preflight.enabled is false; drop one of the two"
-            ),
-        )
-    elif resources.spares and preflight.on_failure == "stop":
-        yield (
-            ["resources.spares", "preflight.on_failure"],
-            (
-                f"resources.spares: {resources.spares} spare nodes, but preflight.on_failure is stop, which uses none; "
-                "make it replace or requeue, or ask for no spares"
-            ),
-        )
-    if preflight.on_failure != "requeue":
-        return
-    if checkpoint.requeue is False:
-        yield (
-            ["preflight.on_failure", "checkpoint.requeue"],
-            (
-                "preflight.on_failure: requeue, but checkpoint.requeue: false forbids every requeue; leave one of the "
-                "two out"
-            ),
-        )
-    for name in ("requeue", "no-requeue"):
-        if name in resources.sbatch:
-            path = f"resources.sbatch.{name}"
-            yield [path, "preflight.on_failure"], f"{path}: preflight.on_failure requeue says it already; keep one"

@@ -11,7 +11,7 @@ Slurm reads its options with getopt_long(3), which takes any beginning of a long
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +109,7 @@ STEP_ONLY = (
 # They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see.
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 # Options that give tasks devices where their value names GPUs.
-_TRES = ("tres-per-task",)
+TRES = ("tres-per-task",)
 
 # The other long options of Slurm 22.05 to 26.11 that both commands take (salloc(1), sbatch(1), srun(1)), documented
 # or not. A name that is none of them, nor the beginning of one, is passed on: a site's plugins have options as well.
@@ -141,43 +141,3 @@ SRUN = frozenset(f"{_COMMON} {_SRUN} {_PYXIS}".split()) | set(OWNED_SBATCH) | se
 def abbreviated(name: str, known: frozenset[str]) -> list[str]:
     """The options that getopt_long would take a name for that is none itself; empty for an option's whole name."""
     return [] if name in known else sorted(option for option in known if option.startswith(name))
-
-
-def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """What a job may not say in its further options, as validate.Finding."""
-    unbound = spec.launcher.srun.get("gpu-bind") == "none"
-    yield from _of("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH, SBATCH, unbound)
-    yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
-    for row in DECLARED:
-        for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
-            if name in spec.resources.sbatch:
-                path = f"resources.sbatch.{name}"
-                yield [path, row.path], f"{path}: {row.path} says it already; keep one"
-
-
-def _of(
-    where: str, options: Mapping[str, Any], owned: Mapping[str, str], known: frozenset[str], unbound: bool
-) -> Iterator[tuple[Sequence[str], str]]:
-    for name, value in options.items():
-        path = f"{where}.{name}"
-        meant = abbreviated(name, known)
-        if meant:
-            listed = ", ".join(meant[:5]) + (" and others" if len(meant) > 5 else "")
-            instead = [f"{one} may not be given here, {_instead(one, owned)}" for one in meant if one in owned]
-            yield [path], f"{path}: abbreviates {listed}; " + ("; ".join(instead[:3]) or "write the whole name")
-        elif name in owned:
-            yield [path], f"{path}: may not be given here; {_instead(name, owned)}"
-        elif where == "resources.sbatch" and name in STEP_ONLY:
-            yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun"
-        elif not unbound and (name in BINDS_GPUS or (name in _TRES and "gpu" in str(value))):
-            yield (
-                [path],
-                (
-                    f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
-                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun"
-                ),
-            )
-
-
-def _instead(name: str, owned: Mapping[str, str]) -> str:
-    return f"use {owned[name]}" if owned[name] else "the collection sets it"

@@ -221,7 +221,7 @@ def shown(point: Point) -> str:
 
 
 def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
-    """What does not fit together, as checks.Finding. `spec`: the LaunchSpec; `overrides`: short name -> path."""
+    """What does not fit together, as types.Finding. `spec`: the LaunchSpec; `overrides`: short name -> path."""
     sweep: Sweep | None = spec.sweep
     if sweep is None:
         return

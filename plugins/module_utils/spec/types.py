@@ -15,6 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 Parse = Callable[[Any], Any]
+# What a rule found: the paths of the spec that it looked at, and a sentence.
+Finding = tuple[Sequence[str], str]
+# An option of a command of Slurm: its long name, and its value or True for a switch.
+Option = tuple[str, "str | bool"]
+Options = tuple[Option, ...]
 
 
 class Invalid(ValueError):

@@ -18,7 +18,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import text_replaced
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file

@@ -21,14 +21,14 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain, inside_job
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, node_copies
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request as container_request
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     Plan,
-    Upstream,
     contract,
     manifest,
     plan,
@@ -194,19 +194,18 @@ def prepare(
     runtime_key, runtime = runtime_bundle()
     plan_of = functools.partial(
         plan,
-        code_key=snapshot.digest,
-        environment_key=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
-        packages_key=built.key if isinstance(built, Wanted) else None,
-        runtime_key=runtime_key,
-        state_root=state_root,
-        store_root=store_root,
-        settings=job.settings,
-        caches=caches,
-        adopted_key=adopted.key if adopted else None,
-        conda=wanted.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
-        image_key=image,
+        inputs=Inputs(
+            code=snapshot.digest,
+            runtime=runtime_key,
+            environment=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
+            packages=built.key if isinstance(built, Wanted) else None,
+            adopted=adopted.key if adopted else None,
+            conda=wanted.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
+            image=image,
+            after=tuple(after or ()),
+        ),
+        site=Site(state_root, store_root, job.settings, caches),
         container_places=container_places,
-        after=after or (),
     )
     made = plan_of(spec, job.merged)
     known: dict[str, Any] = {

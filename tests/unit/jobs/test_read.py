@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file, parse_job_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job as read_layers
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import MOST_VALUES
+from tests.plans import plan
 
 JOB = """\
 name: gpt

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import container
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import folder_of, notes, programs, session
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
 from tests import images
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
+from tests.plans import plan
 from tests.stand_ins import apptainer
 from tests.unit.plan.test_inside_job import planned
 from tests.unit.runtime.harness import sealed_environment

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import plan
 
 IMAGE = "/images/torch.sqsh"
 PYXIS = {"runtime": "pyxis", "image": IMAGE}

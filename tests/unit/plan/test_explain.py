@@ -12,9 +12,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain, fabric_report
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import plan
 
 TODAY = date(2026, 11, 21)
 

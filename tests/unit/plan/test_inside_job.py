@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import context, plan
 
 
 def spec(**data: Any) -> LaunchSpec:
@@ -111,7 +112,7 @@ def test_how_steps_share_the_job_may_be_said_by_the_user(own: str) -> None:
 
 def test_a_job_of_its_own_has_none_of_it() -> None:
     made = planned()
-    assert inside_job.step(made.spec) == inside_job.probe(made.spec) == ()
+    assert inside_job.step(made.spec) == tuple(inside_job.InsideJob().probe(context(made.spec))) == ()
     assert inside_job.request(made.spec, made.topology) is None
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import exports, kept
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import NodeCopies, kept
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import context
 
 REFS = [
     {"kind": "code", "key": "c0", "path": "/store/code/c0"},
@@ -28,7 +29,7 @@ def spec(**data: Any) -> LaunchSpec:
 
 
 def told(settings: ClusterSettings | None = None, **data: Any) -> dict[str, str]:
-    return dict(exports(spec(**data), settings or ClusterSettings(), "/state"))
+    return dict(NodeCopies().exports(context(spec(**data), settings)))
 
 
 def test_a_job_copies_what_is_missing_unless_it_is_told_not_to() -> None:
@@ -65,7 +66,8 @@ def test_packages_are_not_packed() -> None:
     with pytest.raises(SpecError, match=r"environment\.mode: cache .*the nodes do not see.*use venv"):
         kept(refs, spec(environment={"mode": "cache"}), ClusterSettings(store_shared=False), "/state")
     # It needs to know the nodes' disk also where nothing is copied.
-    assert dict(exports(wanted, ClusterSettings(local_dir="/local"), "/state")) == {"RANKZERO_LOCAL_DIR": "/local"}
+    local = context(wanted, ClusterSettings(local_dir="/local"))
+    assert dict(NodeCopies().exports(local)) == {"RANKZERO_LOCAL_DIR": "/local"}
 
 
 @pytest.mark.parametrize(

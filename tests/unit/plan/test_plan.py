@@ -11,16 +11,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
-    Plan,
-    Ref,
-    contract,
-    manifest,
-    plan,
-    summary,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import plan
 
 SHELL = {"shell": "a\nb"}
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inside_job
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import session
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons

@@ -16,11 +16,12 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from tests.plans import plan
 
 GRID = {"lr": ["1e-3", "3e-4"], "width": ["1", "2"]}
 JOB: dict[str, Any] = {"name": "lr", "command": ["train.py", "--lr", "{lr}", "--width={width}"]}
@@ -137,7 +138,7 @@ def test_a_fields_parameter_reaches_the_rendered_launch() -> None:
         (2, 16),
     ]
     shared = array.array_plan(found[0].plan.spec, found, "/state")
-    assert "RANKZERO_MBS" in dict(shared.life) and "RANKZERO_GBS" not in dict(shared.life)
+    assert "RANKZERO_MBS" in dict(shared.exports) and "RANKZERO_GBS" not in dict(shared.exports)
     assert "RANKZERO_SEED" not in [variable.name for variable in shared.variables]
     assert "export RANKZERO_GBS=16" in array.lines(found)[1] and "export RANKZERO_SEED=1" in array.lines(found)[1]
     assert ("array", array.tasks_token(shared.key)) in shared.header

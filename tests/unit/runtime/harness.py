@@ -25,7 +25,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token, text_replaced
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import recorded_digest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME, runtime_bundle, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from tests.plans import plan
 
 CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, runtime_bundle()[0]
 

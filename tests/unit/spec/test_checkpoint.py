@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.checkpoint import Checkpoint
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec import checkpoint as life
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import context
 
+CHECKPOINT = Checkpoint()
 RESTARTING = {"signal_before_end": 60, "requeue": True}
 
 
@@ -37,13 +39,12 @@ def spec(**data: Any) -> LaunchSpec:
 def test_only_what_is_asked_for_is_in_the_header(
     checkpoint: dict[str, Any], spares: int, lines: list[tuple[str, object]]
 ) -> None:
-    assert life.header(spec(checkpoint=checkpoint).checkpoint, spares) == lines
+    assert list(CHECKPOINT.header(context(spec(checkpoint=checkpoint, resources={"spares": spares})))) == lines
 
 
 def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
     def known(**data: Any) -> dict[str, str]:
-        asked = spec(**data)
-        return dict(life.exports(asked.checkpoint, asked.monitor, asked.logs, asked.resources.spares))
+        return dict(CHECKPOINT.exports(context(spec(**data))))
 
     assert known() == {"RANKZERO_MONITOR_HOST": "15", "RANKZERO_MONITOR_GPU": "15"}
     assert known(monitor={"host": 0, "gpu": "0", "timestamps": 120}) == {
@@ -106,4 +107,4 @@ def test_what_does_not_fit_is_refused(data: dict[str, Any], said: str) -> None:
 
 def test_the_other_layer_says_it_where_the_section_is_silent() -> None:
     asked = spec(resources={"sbatch": {"signal": "B:TERM@9", "requeue": True}})
-    assert life.header(asked.checkpoint, 0) == []
+    assert list(CHECKPOINT.header(context(asked))) == []

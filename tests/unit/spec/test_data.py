@@ -22,7 +22,7 @@ def plan_of(data: Any, **container: Any) -> Plan:
 
 
 def found(data: Any) -> dict[str, str]:
-    return {name: value for name, value in plan_of(data).life if name.startswith("RANKZERO_DATA_")}
+    return {name: value for name, value in plan_of(data).exports if name.startswith("RANKZERO_DATA_")}
 
 
 def test_a_path_is_read_where_it_is() -> None:

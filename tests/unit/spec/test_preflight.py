@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.preflight import Preflight
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.plans import context, plan
 
 
 def planned(**data: Any) -> Plan:
@@ -42,8 +44,12 @@ def test_one_bad_node_does_not_end_the_look_at_the_others() -> None:
     assert {("kill-on-bad-exit", "0"), ("wait", "0"), ("no-kill", True)} <= set(planned().probe)
 
 
+def told(**data: Any) -> dict[str, str]:
+    return dict(Preflight().exports(context(planned(**data).spec)))
+
+
 def test_the_script_learns_what_the_policy_is() -> None:
-    assert dict(planned().preflight) == {
+    assert told() == {
         "RANKZERO_PREFLIGHT_IMPORTS": "",
         "RANKZERO_PREFLIGHT_POLICY": "replace",
         "RANKZERO_PREFLIGHT_SLOW": "warn",
@@ -52,7 +58,7 @@ def test_the_script_learns_what_the_policy_is() -> None:
         "RANKZERO_FREE_TMP": str(100 << 20),
     }
     asked = {"on_failure": "requeue", "all_reduce": 64, "free_run": "2T", "free_tmp": "0", "imports": ["json", "csv"]}
-    found = dict(planned(preflight=asked, resources={"gpus_per_node": 2}, checkpoint={"max_restarts": 2}).preflight)
+    found = told(preflight=asked, resources={"gpus_per_node": 2}, checkpoint={"max_restarts": 2})
     expected = {
         "RANKZERO_PREFLIGHT_IMPORTS": "json csv",
         "RANKZERO_PREFLIGHT_RESTARTS": "2",
@@ -62,7 +68,7 @@ def test_the_script_learns_what_the_policy_is() -> None:
         "RANKZERO_FREE_TMP": "0",
     }
     assert found.items() >= expected.items()
-    assert planned(preflight={"enabled": False}).preflight == ()
+    assert told(preflight={"enabled": False}) == {}
 
 
 @pytest.mark.parametrize(

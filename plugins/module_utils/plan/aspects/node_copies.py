@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 
 def stages(spec: LaunchSpec) -> bool:
@@ -17,16 +19,34 @@ def stages(spec: LaunchSpec) -> bool:
     return spec.preflight.enabled and spec.preflight.stage != "never" and spec.container.runtime == "none"
 
 
-def exports(spec: LaunchSpec, settings: ClusterSettings, state_root: str) -> Iterator[tuple[str, str]]:
-    """Variables of the batch script."""
-    if settings.local_dir and (stages(spec) or spec.environment.mode in ON_NODES):
-        yield "RANKZERO_LOCAL_DIR", settings.local_dir
-    if not stages(spec):
-        return
-    yield "RANKZERO_STAGE", spec.preflight.stage
-    yield "RANKZERO_STAGE_BUDGET", str(spec.preflight.stage_budget)
-    if not settings.store_shared:
-        yield "RANKZERO_ARCHIVES", archives(state_root)
+class NodeCopies(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        if spec.preflight.stage != "always":
+            return
+        if not spec.preflight.enabled:
+            yield (
+                ["preflight.stage", "preflight.enabled"],
+                "preflight.stage: always needs the preflight, which does the copying; leave preflight.enabled out",
+            )
+        if spec.container.runtime != "none":
+            yield (
+                ["preflight.stage", "container.runtime"],
+                (
+                    f"preflight.stage: always has no effect with container.runtime {spec.container.runtime}, which "
+                    "mounts code and environment from shared storage; leave it out"
+                ),
+            )
+
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        spec, settings = context.spec, context.site.settings
+        if settings.local_dir and (stages(spec) or spec.environment.mode in ON_NODES):
+            yield "RANKZERO_LOCAL_DIR", settings.local_dir
+        if not stages(spec):
+            return
+        yield "RANKZERO_STAGE", spec.preflight.stage
+        yield "RANKZERO_STAGE_BUDGET", str(spec.preflight.stage_budget)
+        if not settings.store_shared:
+            yield "RANKZERO_ARCHIVES", archives(context.site.state_root)
 
 
 def archives(state_root: str) -> str:

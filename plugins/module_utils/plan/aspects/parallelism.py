@@ -8,11 +8,13 @@ A finding names the spec's paths, says the numbers, and what would fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 BF16_BYTES = 2
 # Of an 80 GB GPU: what the experts' weights may take where only they are loaded, where the model also answers, and
@@ -22,8 +24,6 @@ EXPERT_GB = {"load": 60.0, "infer": 40.0, "train": 28.0}
 PURPOSES = tuple(EXPERT_GB)
 # GB of memory by the names that sites give their GPU types.
 GPU_GB = {"v100": 32, "a40": 48, "l40s": 48, "a100": 80, "h100": 80, "gh200": 96, "h200": 141, "b200": 180, "b300": 288}
-
-Finding = tuple[Sequence[str], str]
 
 
 @dataclass(frozen=True)
@@ -77,42 +77,6 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
     return [(f"RANKZERO_{name}", str(size)) for name, size in sizes if size is not None]
 
 
-def findings(spec: LaunchSpec) -> Iterator[Finding]:
-    """Mistakes: sizes that do not divide."""
-    wanted, world = spec.parallelism, topology(spec).world_size
-    model, data = model_parallel_size(wanted), data_parallel_size(spec)
-    sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
-    stage = world // wanted.pipeline
-    if data is None:
-        below, above = world // model * model or model, (world // model + 1) * model
-        sentence = (
-            f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
-            f" does not divide the {world} ranks; the next that fit are {below} and {above} ranks"
-        )
-        yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
-    # Experts are spread over the ranks that hold the same pipeline stage.
-    elif stage % wanted.expert:
-        sentence = (
-            f"parallelism.expert: {wanted.expert} does not divide the {stage} ranks of a pipeline stage"
-            f" (world size {world} / pipeline {wanted.pipeline})"
-        )
-        yield ["parallelism.expert", *sizes], sentence
-    for name, count in (("attention_heads", wanted.attention_heads), ("query_groups", wanted.query_groups)):
-        if count and count % wanted.tensor:
-            fitting = ", ".join(str(size) for size in _divisors(count) if size <= 16)
-            sentence = (
-                f"parallelism.{name}: {count} is not divisible by tensor {wanted.tensor}; tensor may be {fitting}"
-            )
-            yield [f"parallelism.{name}", "parallelism.tensor"], sentence
-    if wanted.experts and wanted.experts % wanted.expert:
-        sentence = f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts"
-        yield ["parallelism.experts", "parallelism.expert"], sentence
-    if wanted.expert > 1 and not wanted.experts:
-        sentence = f"parallelism.expert: {wanted.expert} without parallelism.experts; say how many experts a layer has"
-        yield ["parallelism.expert", "parallelism.experts"], sentence
-    yield from _batch(spec, data)
-
-
 def warnings(spec: LaunchSpec) -> list[str]:
     """What will probably not fit: a warning, because an estimate knows weights only."""
     memory = expert_memory(spec)
@@ -145,3 +109,45 @@ def _batch(spec: LaunchSpec, data: int | None) -> Iterator[Finding]:
 
 def _divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
+
+
+class Sizes(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Mistakes: sizes that do not divide."""
+        wanted, world = spec.parallelism, topology(spec).world_size
+        model, data = model_parallel_size(wanted), data_parallel_size(spec)
+        sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
+        stage = world // wanted.pipeline
+        if data is None:
+            below, above = world // model * model or model, (world // model + 1) * model
+            sentence = (
+                f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
+                f" does not divide the {world} ranks; the next that fit are {below} and {above} ranks"
+            )
+            yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
+        # Experts are spread over the ranks that hold the same pipeline stage.
+        elif stage % wanted.expert:
+            sentence = (
+                f"parallelism.expert: {wanted.expert} does not divide the {stage} ranks of a pipeline stage"
+                f" (world size {world} / pipeline {wanted.pipeline})"
+            )
+            yield ["parallelism.expert", *sizes], sentence
+        for name, count in (("attention_heads", wanted.attention_heads), ("query_groups", wanted.query_groups)):
+            if count and count % wanted.tensor:
+                fitting = ", ".join(str(size) for size in _divisors(count) if size <= 16)
+                sentence = (
+                    f"parallelism.{name}: {count} is not divisible by tensor {wanted.tensor}; tensor may be {fitting}"
+                )
+                yield [f"parallelism.{name}", "parallelism.tensor"], sentence
+        if wanted.experts and wanted.experts % wanted.expert:
+            sentence = f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts"
+            yield ["parallelism.experts", "parallelism.expert"], sentence
+        if wanted.expert > 1 and not wanted.experts:
+            sentence = (
+                f"parallelism.expert: {wanted.expert} without parallelism.experts; say how many experts a layer has"
+            )
+            yield ["parallelism.expert", "parallelism.experts"], sentence
+        yield from _batch(spec, data)
+
+    def exports(self, context: Context) -> list[tuple[str, str]]:
+        return exports(context.spec)

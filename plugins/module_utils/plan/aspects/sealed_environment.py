@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import archives
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 
 # Policy -> what each node does with the file, in words. All read it whole once, for its digest.
 COPIES = {
@@ -15,6 +17,8 @@ COPIES = {
     "always": "each node copies the file to a disk of its own, checks it and mounts the copy",
     "never": "each node checks the file and mounts it from the store",
 }
+# The variables that mount it, also for an interactive session.
+VARIABLES = ("RANKZERO_SEALED_COPY", "RANKZERO_SEALED_BUDGET", "RANKZERO_LOCAL_DIR", "RANKZERO_ARCHIVES")
 # Files of the job's runtime that mount the environment for an interactive session.
 PROGRAMS = (
     "clearing.py",
@@ -32,16 +36,14 @@ PROGRAMS = (
 )
 
 
-def exports(spec: LaunchSpec, settings: ClusterSettings, state_root: str) -> dict[str, str]:
-    """Variables of the batch script; none where the environment is not sealed."""
-    if spec.environment.mode != "sealed":
-        return {}
-    told = {
-        "RANKZERO_SEALED_COPY": spec.environment.local_copy,
-        "RANKZERO_SEALED_BUDGET": str(spec.preflight.stage_budget),
-    }
-    if settings.local_dir:
-        told["RANKZERO_LOCAL_DIR"] = settings.local_dir
-    if not settings.store_shared:
-        told["RANKZERO_ARCHIVES"] = archives(state_root)
-    return told
+class SealedEnvironment(Aspect):
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        spec, settings = context.spec, context.site.settings
+        if spec.environment.mode != "sealed":
+            return
+        yield "RANKZERO_SEALED_COPY", spec.environment.local_copy
+        yield "RANKZERO_SEALED_BUDGET", str(spec.preflight.stage_budget)
+        if settings.local_dir:
+            yield "RANKZERO_LOCAL_DIR", settings.local_dir
+        if not settings.store_shared:
+            yield "RANKZERO_ARCHIVES", archives(context.site.state_root)

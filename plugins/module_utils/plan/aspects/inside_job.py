@@ -9,16 +9,15 @@ else said to be left aside: a cluster's defaults name a partition for every job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import generic_resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, PLAIN, SCHEDULING
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_minutes
-
-Options = tuple[tuple[str, "str | bool"], ...]
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, Options, time_minutes
 
 # A step that does not say so gets all generic resources of its job.
 NO_GRES = "none"
@@ -30,45 +29,56 @@ _SHARING = ("exact", "exclusive", "overlap")
 IGNORED, STEP, GIVEN = "ignored", "step", "given"
 
 
-def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """What cannot hold inside an allocation, as validate.Finding."""
-    here = spec.launcher.attach
-    if here is None:
-        if spec.launcher.attach_nodes:
-            yield (
-                ["launcher.attach_nodes", "launcher.attach"],
-                "launcher.attach_nodes: has no effect without launcher.attach; give the job's id, or leave it out",
-            )
-        return
-    names, nodes = spec.launcher.attach_nodes, spec.resources.nodes
-    if names and len(set(names)) != nodes:
-        yield (
-            ["launcher.attach_nodes", "resources.nodes"],
-            f"launcher.attach_nodes: {len(set(names))} different nodes for resources.nodes {nodes}; name {nodes}",
-        )
-    for row in DECLARED:
-        if row.sbatch.inside not in (IGNORED, STEP, GIVEN) and row.given(spec):
-            why = row.sbatch.inside.format(value=_text(row.given(spec)), job=here)
-            yield [row.path, "launcher.attach"], f"{row.path}: {why}"
-    if spec.preflight.on_failure == "requeue":
-        yield (
-            ["preflight.on_failure", "launcher.attach"],
-            (
-                f"preflight.on_failure: requeue has no meaning inside job {here}: a step cannot go back into the "
-                "queue; make it stop, or launch without launcher.attach"
-            ),
-        )
-    for where, options, instead in (
-        ("resources.sbatch", spec.resources.sbatch, SCHEDULING),
-        ("launcher.srun", spec.launcher.srun, _PLACING),
-    ):
-        for name in instead:
-            if options.get(name, False) is not False:
-                hint = "use launcher.attach_nodes" if where == "launcher.srun" else "no job is submitted; leave it out"
+class InsideJob(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """What cannot hold inside an allocation."""
+        here = spec.launcher.attach
+        if here is None:
+            if spec.launcher.attach_nodes:
                 yield (
-                    [f"{where}.{name}", "launcher.attach"],
-                    f"{where}.{name}: may not be given inside job {here}; {hint}",
+                    ["launcher.attach_nodes", "launcher.attach"],
+                    "launcher.attach_nodes: has no effect without launcher.attach; give the job's id, or leave it out",
                 )
+            return
+        names, nodes = spec.launcher.attach_nodes, spec.resources.nodes
+        if names and len(set(names)) != nodes:
+            yield (
+                ["launcher.attach_nodes", "resources.nodes"],
+                f"launcher.attach_nodes: {len(set(names))} different nodes for resources.nodes {nodes}; name {nodes}",
+            )
+        for row in DECLARED:
+            if row.sbatch.inside not in (IGNORED, STEP, GIVEN) and row.given(spec):
+                why = row.sbatch.inside.format(value=_text(row.given(spec)), job=here)
+                yield [row.path, "launcher.attach"], f"{row.path}: {why}"
+        if spec.preflight.on_failure == "requeue":
+            yield (
+                ["preflight.on_failure", "launcher.attach"],
+                (
+                    f"preflight.on_failure: requeue has no meaning inside job {here}: a step cannot go back into the "
+                    "queue; make it stop, or launch without launcher.attach"
+                ),
+            )
+        for where, options, instead in (
+            ("resources.sbatch", spec.resources.sbatch, SCHEDULING),
+            ("launcher.srun", spec.launcher.srun, _PLACING),
+        ):
+            for name in instead:
+                if options.get(name, False) is not False:
+                    hint = (
+                        "use launcher.attach_nodes" if where == "launcher.srun" else "no job is submitted; leave it out"
+                    )
+                    yield (
+                        [f"{where}.{name}", "launcher.attach"],
+                        f"{where}.{name}: may not be given inside job {here}; {hint}",
+                    )
+
+    def step(self, context: Context) -> Options:
+        return step(context.spec)
+
+    def probe(self, context: Context) -> Iterator[Option]:
+        if context.spec.launcher.attach is not None:
+            yield "overlap", True
+            yield "gres", generic_resources(context.spec.resources) or NO_GRES
 
 
 def _text(value: object) -> str:
@@ -85,15 +95,6 @@ def ignored(spec: LaunchSpec) -> list[str]:
         for name, value in sorted(spec.resources.sbatch.items())
         if value is not False
     ]
-
-
-def probe(spec: LaunchSpec) -> Options:
-    """Further options of the preflight's step."""
-    return (
-        ()
-        if spec.launcher.attach is None
-        else (("overlap", True), ("gres", generic_resources(spec.resources) or NO_GRES))
-    )
 
 
 def step(spec: LaunchSpec) -> Options:

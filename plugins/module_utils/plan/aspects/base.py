@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The protocol of an aspect: one subject of a launch, with its rules and its part of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+
+Fabrics = Mapping[str, "tuple[Setting, ...]"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is decided of a launch before its aspects are asked: its size, its place, what it follows."""
+
+    spec: LaunchSpec
+    site: Site
+    topology: Topology
+    job_name: str
+    run_dir: str
+    after: tuple[Upstream, ...] = ()
+    container: Entry | None = None
+
+
+class Aspect(Protocol):
+    """Each method says nothing where the aspect has nothing to say. The plan is what all of them say, in their order.
+
+    `findings`: rules between the values of a spec (`fabrics`: those of the cluster); `header`: lines of the job;
+    `step`: options of the ranks' step; `probe`: options of the preflight's step; `exports`: variables of the batch
+    script.
+    """
+
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
+        return ()
+
+    def header(self, context: Context) -> Iterable[Option]:
+        return ()
+
+    def step(self, context: Context) -> Iterable[Option]:
+        return ()
+
+    def probe(self, context: Context) -> Iterable[Option]:
+        return ()
+
+    def exports(self, context: Context) -> Iterable[tuple[str, str]]:
+        return ()

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of a job: its early signal, its restarts, and what is watched while it runs."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import EARLY_SIGNAL, Logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, time_minutes
+
+
+class Checkpoint(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        asked, limit = spec.checkpoint, spec.resources.time
+        early = asked.signal_before_end
+        if early and time_minutes(limit) * 60 <= early:
+            yield (
+                ["checkpoint.signal_before_end", "resources.time"],
+                (
+                    f"checkpoint.signal_before_end: {early} s is not less than the time limit {limit}; the "
+                    "ranks would be told to stop at once"
+                ),
+            )
+        if asked.dir is not None and posixpath.normpath(asked.dir).strip("/") == "":
+            yield ["checkpoint.dir"], "checkpoint.dir: / is no folder of checkpoints; name one of the job's own"
+        if asked.progress is not None:
+            path = posixpath.normpath(asked.progress)
+            if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
+                yield (
+                    ["checkpoint.progress"],
+                    (
+                        f"checkpoint.progress: {asked.progress!r} is outside the run directory; give a path relative "
+                        "to the ranks' working directory"
+                    ),
+                )
+            if not (asked.requeue and early) and not spec.resources.spares:
+                yield (
+                    ["checkpoint.progress", "checkpoint.requeue", "checkpoint.signal_before_end"],
+                    (
+                        "checkpoint.progress: has no effect unless checkpoint.requeue is true and "
+                        "checkpoint.signal_before_end is given, or there are resources.spares"
+                    ),
+                )
+
+    def header(self, context: Context) -> Iterator[Option]:
+        """What is not asked for stays the site's. A job with spare nodes goes on without a node that fails."""
+        asked = context.spec.checkpoint
+        if asked.signal_before_end:
+            yield "signal", f"B:{EARLY_SIGNAL}@{asked.signal_before_end}"
+        if asked.requeue is not None:
+            yield "requeue" if asked.requeue else "no-requeue", True
+        if context.spec.resources.spares:
+            yield "no-kill", True
+
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        asked, monitor, logs = context.spec.checkpoint, context.spec.monitor, context.spec.logs
+        spares = context.spec.resources.spares
+        yield "RANKZERO_MONITOR_HOST", str(monitor.host)
+        yield "RANKZERO_MONITOR_GPU", str(monitor.gpu)
+        if logs != Logs():
+            yield "RANKZERO_LOG_STYLE", logs.style
+            yield "RANKZERO_LOG_FOLLOW", logs.follow
+        if asked.dir:
+            yield "RANKZERO_CHECKPOINT_DIR", posixpath.normpath(asked.dir)
+        if monitor.timestamps:
+            yield "RANKZERO_TIMESTAMPS", str(monitor.timestamps)
+        if asked.signal_before_end:
+            yield "RANKZERO_EARLY_SECONDS", str(asked.signal_before_end)
+            yield "RANKZERO_EARLY_SIGNAL", asked.signal
+        if asked.requeue:
+            yield "RANKZERO_MAX_RESTARTS", str(asked.max_restarts)
+        if spares:
+            yield "RANKZERO_SPARES", str(spares)
+            yield "RANKZERO_SPARE_RESTARTS", str(asked.max_restarts)
+        if asked.progress and (asked.requeue or spares):
+            yield "RANKZERO_PROGRESS", posixpath.normpath(asked.progress)

@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranks' container as the plan sees it; plan/container.py decides how they enter it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import container
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Options
+
+
+class Container(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
+        return container.findings(spec)
+
+    def header(self, context: Context) -> Options:
+        return context.container.header if context.container else ()
+
+    def step(self, context: Context) -> Options:
+        return context.container.step if context.container else ()

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Python environment and the variables of a job: rules alone. plan/variables.py decides the variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import conflicts, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
+
+# What a shell would take for a variable, as $NAME or ${NAME}.
+_EXPANDED = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+
+
+class Environment(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        for where, names in (("env", spec.env), ("secrets", spec.secrets)):
+            for name in names:
+                reason = reserved(name)
+                if reason:
+                    yield [f"{where}.{name}"], f"{where}.{name}: may not be set: it {reason}"
+        for name, value in spec.env.items():
+            if any(name in both for both in _EXPANDED.findall(value)):
+                yield (
+                    [f"env.{name}"],
+                    (
+                        f"env.{name}: names itself, but a value is taken as it is written; put "
+                        f"'export {name}=...' into setup.commands instead"
+                    ),
+                )
+        yield from _threads(spec)
+        wanted = spec.environment
+        if (wanted.mode == "path") != (wanted.path is not None):
+            sentence = (
+                "environment.path: is required with environment.mode path: the folder of a venv or conda environment"
+                if wanted.mode == "path"
+                else f"environment.path: has no effect with environment.mode {wanted.mode}; set the mode to path"
+            )
+            yield ["environment.path", "environment.mode"], sentence
+        yield from _packages(spec)
+        for name in sorted(set(spec.env) & set(spec.secrets)):
+            yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"
+
+
+class Variables(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        yield from conflicts(spec, fabrics)
+
+
+def _packages(spec: LaunchSpec) -> Iterator[Finding]:
+    """Environments that each node makes for itself, and those of conda."""
+    wanted = spec.environment
+    if (wanted.mode == "conda") != (wanted.file is not None):
+        yield (
+            ["environment.file", "environment.mode"],
+            "environment.file: is required with environment.mode conda: environment.yml, an explicit lock or an archive"
+            if wanted.mode == "conda"
+            else f"environment.file: has no effect with environment.mode {wanted.mode}; set the mode to conda",
+        )
+    for name, given in (("extras", wanted.extras), ("python", wanted.python), ("torch", wanted.torch != "auto")):
+        if wanted.mode == "conda" and given:
+            yield (
+                [f"environment.{name}", "environment.mode"],
+                f"environment.{name}: has no effect with environment.mode conda; write it into environment.file",
+            )
+    if wanted.mode not in ON_NODES:
+        if wanted.platform:
+            yield (
+                ["environment.platform", "environment.mode"],
+                (
+                    f"environment.platform: has no effect with environment.mode {wanted.mode}; it goes with "
+                    f"{' and '.join(ON_NODES)}"
+                ),
+            )
+        return
+    if wanted.platform and not wanted.python:
+        yield (
+            ["environment.platform", "environment.python"],
+            f"environment.platform: {wanted.platform} needs environment.python as well, the version on the nodes",
+        )
+    if spec.container.runtime != "none":
+        yield (
+            ["environment.mode", "container.runtime"],
+            (
+                f"environment.mode: {wanted.mode} makes an environment for the node, which a container of runtime "
+                f"{spec.container.runtime} does not see; use venv, or the Python of the image (none)"
+            ),
+        )
+
+
+def _threads(spec: LaunchSpec) -> Iterator[Finding]:
+    """Ranks x threads against the CPUs that Slurm is asked for."""
+    shape = topology(spec)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        # Nested levels are given as a list; the first one counts.
+        first = spec.env.get(name, "").split(",")[0].strip()
+        threads = int(first) if first.isdecimal() and len(first) < 10 else 0
+        if threads * shape.ranks_per_node > shape.cpus_per_node:
+            yield (
+                [f"env.{name}", "resources.cpus_per_rank", "launcher.ranks_per_node"],
+                (
+                    f"env.{name}: {shape.ranks_per_node} ranks x {threads} threads = "
+                    f"{shape.ranks_per_node * threads} on {shape.cpus_per_node} CPUs of a node; set "
+                    f"resources.cpus_per_rank to {threads}, or leave the variable out"
+                ),
+            )

@@ -1,0 +1,22 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the ranks read besides code and environment: results of other launches, and datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import variable
+
+
+class After(Aspect):
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        return ((upstream.variable, upstream.path) for upstream in context.after)
+
+
+class Data(Aspect):
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """Those of packed datasets are set again once they are mounted."""
+        return ((variable(name), dataset.folder) for name, dataset in sorted(context.spec.data.items()))

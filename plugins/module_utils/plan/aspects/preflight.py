@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The look at each node before the ranks start: what the job must be allowed, and what its script is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import size_bytes
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+
+
+class Preflight(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        preflight, resources, checkpoint = spec.preflight, spec.resources, spec.checkpoint
+        if resources.spares and not preflight.enabled:
+            yield (
+                ["resources.spares", "preflight.enabled"],
+                (
+                    f"resources.spares: {resources.spares} spare nodes, but nobody looks which ones are needed: "
+                    "preflight.enabled is false; drop one of the two"
+                ),
+            )
+        elif resources.spares and preflight.on_failure == "stop":
+            yield (
+                ["resources.spares", "preflight.on_failure"],
+                (
+                    f"resources.spares: {resources.spares} spare nodes, but preflight.on_failure is stop, which uses "
+                    "none; make it replace or requeue, or ask for no spares"
+                ),
+            )
+        if preflight.on_failure != "requeue":
+            return
+        if checkpoint.requeue is False:
+            yield (
+                ["preflight.on_failure", "checkpoint.requeue"],
+                (
+                    "preflight.on_failure: requeue, but checkpoint.requeue: false forbids every requeue; leave one of "
+                    "the two out"
+                ),
+            )
+        for name in ("requeue", "no-requeue"):
+            if name in resources.sbatch:
+                path = f"resources.sbatch.{name}"
+                yield [path, "preflight.on_failure"], f"{path}: preflight.on_failure requeue says it already; keep one"
+
+    def header(self, context: Context) -> Iterator[Option]:
+        """The job must be allowed to requeue itself, whatever the site's JobRequeue says (sbatch(1), slurm.conf(5))."""
+        asked = context.spec.preflight
+        if asked.enabled and asked.on_failure == "requeue" and context.spec.checkpoint.requeue is None:
+            yield "requeue", True
+
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        asked = context.spec.preflight
+        if not asked.enabled:
+            return
+        yield "RANKZERO_PREFLIGHT_IMPORTS", " ".join(asked.imports)
+        yield "RANKZERO_PREFLIGHT_POLICY", asked.on_failure
+        yield "RANKZERO_PREFLIGHT_SLOW", asked.slow
+        yield "RANKZERO_EXCLUDE_FOR", str(asked.exclude_for)
+        yield "RANKZERO_FREE_RUN", str(size_bytes(asked.free_run))
+        yield "RANKZERO_FREE_TMP", str(size_bytes(asked.free_tmp))
+        if asked.on_failure == "requeue":
+            yield "RANKZERO_PREFLIGHT_RESTARTS", str(context.spec.checkpoint.max_restarts)
+        if context.spec.resources.gpus_per_node:
+            yield "RANKZERO_GPU_HEALTH", asked.gpu_health
+        if asked.all_reduce:
+            yield "RANKZERO_ALL_REDUCE", str(asked.all_reduce)

@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a job runs, what proves its result, and what a sweep varies: rules alone."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
+
+
+class Program(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        if spec.command and spec.shell:
+            yield ["command", "shell"], "command, shell: both are given; keep one"
+        if not spec.command and not spec.shell:
+            yield ["command", "shell"], "command: is required (a list of arguments), or shell (a line for bash)"
+        if spec.command and not spec.command[0].strip():
+            yield ["command"], "command: the program (first item) is empty"
+
+
+class Artifact(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        if spec.artifact is None:
+            return
+        path = spec.artifact.path
+        if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
+            yield (
+                ["artifact.path"],
+                (
+                    f"artifact.path: {path!r} is outside the run directory; give a path relative to the ranks' working "
+                    "directory"
+                ),
+            )
+        if (spec.artifact.format == "directory") != bool(spec.artifact.complete):
+            yield (
+                ["artifact.complete", "artifact.format"],
+                (
+                    "artifact.complete: names the file that is written last into a directory; it goes with "
+                    "artifact.format directory, which needs it"
+                ),
+            )
+        if spec.artifact.complete and spec.artifact.complete.startswith((".." + "/", "/")):
+            yield (
+                ["artifact.complete"],
+                f"artifact.complete: {spec.artifact.complete!r} is outside the directory; give a path in it",
+            )
+        if spec.artifact.require and spec.artifact.format == "any":
+            yield (
+                ["artifact.require", "artifact.format"],
+                (
+                    "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, "
+                    "directory), not any"
+                ),
+            )
+        if spec.artifact.grace and spec.artifact.then != "end":
+            yield (
+                ["artifact.grace", "artifact.then"],
+                f"artifact.grace: {spec.artifact.grace} has no effect unless artifact.then is end",
+            )
+
+
+class Sweep(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        yield from sweep.findings(spec, short_names())

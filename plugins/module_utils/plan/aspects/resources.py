@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the job asks of Slurm: the lines of its header, in the order in which a person reads them (sbatch(1))."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import size
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import PLAIN
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+
+
+class Resources(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        seen: set[str] = set()
+        for text in spec.resources.gres:
+            name = re.sub(r":[0-9].*", "", text)
+            if name.partition(":")[0] == "gpu":
+                sentence = "is of GPUs; use resources.gpus_per_node and resources.gpu_type"
+            elif name in ("none", "help"):
+                sentence = "is no resource, but a word of sbatch; leave it out"
+            elif name in seen:
+                sentence = f"names {name} once more; give its whole count once"
+            else:
+                sentence = ""
+            seen.add(name)
+            if sentence:
+                yield ["resources.gres"], f"resources.gres: {text} {sentence}"
+        if spec.resources.gpu_type and not spec.resources.gpus_per_node:
+            yield (
+                ["resources.gpu_type", "resources.gpus_per_node"],
+                f"resources.gpu_type: {spec.resources.gpu_type} without resources.gpus_per_node; say how many",
+            )
+
+    def header(self, context: Context) -> Iterator[Option]:
+        spec, shape = context.spec, context.topology
+        yield "job-name", context.job_name
+        yield from size(shape, shape.nodes + spec.resources.spares)
+        for row in PLAIN:
+            value = row.line(spec)
+            if value:
+                yield row.sbatch.name, value
+        if "comment" not in spec.resources.sbatch:
+            yield "comment", f"rankzero.slurm {context.job_name}"
+        yield "output", f"{context.run_dir}/logs/job.%j.log"
+        yield "open-mode", "append"
+        yield "chdir", context.run_dir
+        # The job's environment is the plan's, not that of whoever submits. With NONE pyxis
+        # leaves the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
+        yield "export", "NONE" if spec.container.level == "job" else "NIL"

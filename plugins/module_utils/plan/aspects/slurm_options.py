@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The further options that a job gives to sbatch and srun itself (resources.sbatch, launcher.srun)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
+    BINDS_GPUS,
+    DECLARED,
+    OWNED_SBATCH,
+    OWNED_SRUN,
+    SBATCH,
+    SRUN,
+    STEP_ONLY,
+    TRES,
+    abbreviated,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+
+
+class FurtherOptions(Aspect):
+    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """What a job may not say in its further options."""
+        unbound = spec.launcher.srun.get("gpu-bind") == "none"
+        yield from _of("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH, SBATCH, unbound)
+        yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
+        for row in DECLARED:
+            for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
+                if name in spec.resources.sbatch:
+                    path = f"resources.sbatch.{name}"
+                    yield [path, row.path], f"{path}: {row.path} says it already; keep one"
+
+    def header(self, context: Context) -> Iterator[Option]:
+        yield from _given(context.spec.resources.sbatch)
+
+    def step(self, context: Context) -> Iterator[Option]:
+        yield from _given(context.spec.launcher.srun)
+
+
+def _given(options: Mapping[str, str | bool]) -> Iterator[Option]:
+    return ((name, value) for name, value in sorted(options.items()) if value is not False)
+
+
+def _of(
+    where: str, options: Mapping[str, Any], owned: Mapping[str, str], known: frozenset[str], unbound: bool
+) -> Iterator[Finding]:
+    for name, value in options.items():
+        path = f"{where}.{name}"
+        meant = abbreviated(name, known)
+        if meant:
+            listed = ", ".join(meant[:5]) + (" and others" if len(meant) > 5 else "")
+            instead = [f"{one} may not be given here, {_instead(one, owned)}" for one in meant if one in owned]
+            yield [path], f"{path}: abbreviates {listed}; " + ("; ".join(instead[:3]) or "write the whole name")
+        elif name in owned:
+            yield [path], f"{path}: may not be given here; {_instead(name, owned)}"
+        elif where == "resources.sbatch" and name in STEP_ONLY:
+            yield [path], f"{path}: is an option of the step, not of the job; move it to launcher.srun"
+        elif not unbound and (name in BINDS_GPUS or (name in TRES and "gpu" in str(value))):
+            yield (
+                [path],
+                (
+                    f"{path}: binds one GPU to each task, so that LOCAL_RANK names a GPU the rank cannot see; use "
+                    "resources.gpus_per_node, or add gpu-bind: none to launcher.srun"
+                ),
+            )
+
+
+def _instead(name: str, owned: Mapping[str, str]) -> str:
+    return f"use {owned[name]}" if owned[name] else "the collection sets it"
