@@ -21,7 +21,6 @@ import contextlib
 import fcntl
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -33,6 +32,7 @@ import disk  # noqa: E402
 import holding  # noqa: E402
 import pack  # noqa: E402
 import preflight  # noqa: E402
+from clearing import remove_tree  # noqa: E402
 
 POLL_SECONDS = 0.2
 COLUMNS = {"code": "proj", "environment": "env"}
@@ -105,7 +105,8 @@ def plan(stage, arguments):
             continue
         transfers[kind] = {"path": path, "nodes": lack, "source": sources[0], "archive": archive}
     # What an attempt that was cut short has said counts no more.
-    shutil.rmtree(stage.words, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove_tree(stage.words)
     if transfers:
         os.makedirs(stage.words)
         stage.say("plan", **transfers)

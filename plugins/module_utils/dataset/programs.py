@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import posixpath
@@ -17,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
@@ -80,7 +82,8 @@ class Folders(Source):
             if os.path.islink(path) or not os.path.isfile(path):
                 raise RankzeroError(f"src: {item.path} of {self.said} is no file; leave it out (exclude)")
             os.replace(path, parts.growing(item))
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
         return list(items)
 
     @staticmethod

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import checksums
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
@@ -271,7 +272,7 @@ def mend(place: Place, manifest: Manifest, where: Mapping[str, str]) -> None:
             link_or_copy(source, own)
             os.chmod(own, 0o444)
             if os.path.isdir(target) and not os.path.islink(target):
-                shutil.rmtree(target)
+                remove_tree(target)
             os.replace(own, target)
         finally:
             os.chmod(folder, mode)

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import signal
 import threading
 import time
@@ -21,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives, place
@@ -72,7 +72,8 @@ def follow(records: str, asked: Mapping[str, Any], seconds: float, work: Work, *
     until = time.monotonic() + seconds
     while not os.path.exists(desk.result):
         if not _lives(desk) and not os.path.exists(desk.result):
-            shutil.rmtree(desk.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(desk.folder)
             raise RankzeroError(
                 "the process that stages it on the host was ended from outside. What has come is kept: run again "
                 "to go on"
@@ -81,7 +82,8 @@ def follow(records: str, asked: Mapping[str, Any], seconds: float, work: Work, *
             return {"changed": False, "going": _json(desk.progress)}
         time.sleep(_LOOK)
     told = _json(desk.result)
-    shutil.rmtree(desk.folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove_tree(desk.folder)
     if "error" in told:
         raise RankzeroError(told["error"])
     return dict(told["result"])
@@ -133,7 +135,8 @@ def _watch(desk: Desk, meter: Meter) -> None:
         except OSError:  # the desk is gone: whoever asked has what he wanted
             return
         if idle > LEASE:
-            shutil.rmtree(desk.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(desk.folder)
             os.killpg(0, signal.SIGKILL)
         time.sleep(_TICK)
 

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines, prefilter
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import FileEvents, Reader
@@ -51,7 +52,7 @@ def find_logs(path: str) -> list[str]:
     if not os.path.isdir(path):
         return [path]
     found = []
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in bounded_walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [os.path.join(folder, name) for name in sorted(names) if _may_be_a_log(name)]
     return found

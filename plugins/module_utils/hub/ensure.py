@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.borrow import borrowed, not_taken
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
@@ -239,7 +240,8 @@ def _from_hub(
         files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))
         source = Source(commit, files, "hub")
         made = install(where, commit, files, folder, _manifest(where, source, wanted), ours=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
     return _result(where, made, changed=True, before=before, broken=broken)
 
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import subprocess
 from typing import IO, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH, Written, write
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Tree
@@ -61,7 +62,8 @@ def squash(tree: Tree, target: str, tool: str, compression: str, work: str) -> W
         folder = os.path.join(work, "tree")
         written = _unpack(tree, folder)
         _finish(mksquashfs_words(tool, folder, target, compression), work)
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
     trouble = "no squashfs" if not squashfs.is_squashfs(target) else squashfs.cut_off(target)
     if trouble:
         raise RankzeroError(f"image: {tool} ended well and wrote {target}: {trouble}. Is the disk full?")

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
-import shutil
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, profile, roots, slurmconf
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
@@ -28,7 +29,8 @@ def initialise(lab: Lab) -> None:
     directory, building = lab.path("db"), lab.path("db.new")
     if lab.accounting != "slurmdbd" or os.path.isdir(directory):
         return
-    shutil.rmtree(building, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove_tree(building)
     user = "mysql" if lab.realistic else pwd.getpwuid(os.getuid()).pw_name
     os.makedirs(building, 0o700)
     if lab.realistic:

@@ -13,13 +13,13 @@ import contextlib
 import json
 import os
 import pwd
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
@@ -174,7 +174,8 @@ def _fake_devices(lab: Lab) -> None:
 def start_agents(lab: Lab, host: Host) -> processes.Identity:
     """Start the supervisor (it starts the other agents) and wait for it. Node disks are made anew at every start."""
     for name in ("nodes", "head"):
-        shutil.rmtree(lab.path(name), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(lab.path(name))
         os.makedirs(lab.path(name))
     log = lab.path("log", agents.SUPERVISOR, "agent.log")
     with open(log, "ab") as stream:

@@ -19,6 +19,7 @@ import signal
 import stat
 from collections.abc import Iterator
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     agents,
@@ -194,7 +195,7 @@ def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
         return report
     with locked(lab.directory):
         if os.path.isdir(_going(lab)):  # a removal that was killed
-            shutil.rmtree(_going(lab))
+            remove_tree(_going(lab))
         report = _judge(lab, state)
         if report.changed:
             report.repaired = _change(lab, state, report.was)
@@ -269,7 +270,8 @@ def _start(lab: Lab, known: Record | None) -> None:
         # Another way or release means other owners of every file, and Slurm reads no state that is much older, nor any
         # that is newer; only /shared is the user's own.
         for name in ("state", "db", "etc", "log"):
-            shutil.rmtree(lab.path(name), ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(lab.path(name))
     save(Record(lab, host, False))
     boot.write_directory(lab, host)
     library.copy(lab)
@@ -313,9 +315,9 @@ def _remove(lab: Lab, known: Record | None) -> None:
     if os.path.isdir(lab.directory):
         # Renamed first: half of a directory, left by a killed removal, must never be taken for a stopped lab.
         os.rename(lab.directory, _going(lab))
-        shutil.rmtree(_going(lab))
+        remove_tree(_going(lab))
     sockets = known.host.socket_directory if known is not None else lab.socket_directory(os.getuid())
     with contextlib.suppress(FileNotFoundError):
         entry = os.lstat(sockets)
         if stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid():
-            shutil.rmtree(sockets)
+            remove_tree(sockets)

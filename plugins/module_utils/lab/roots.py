@@ -17,13 +17,13 @@ import json
 import os
 import pwd
 import re
-import shutil
 import stat
 import time
 from collections.abc import Iterator
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import debian
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
@@ -126,7 +126,8 @@ def _build(wanted: Release) -> dict[str, Any]:
         os.rename(new, wanted.place)
         return manifest
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(new)
 
 
 def _mirror(wanted: Release) -> str:
@@ -199,7 +200,7 @@ def _discard(path: str) -> None:
     going = f"{release.STORE}/{_NEW}going-{time.time_ns()}"
     if os.path.isdir(path):
         os.rename(path, going)
-        shutil.rmtree(going)
+        remove_tree(going)
 
 
 def _mounted() -> set[str]:

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, sync
@@ -93,7 +94,7 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
     """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
     found: list[tuple[str, int]] = []
     warnings: list[str] = []
-    for folder, folders, names in os.walk(logs_dir) if not os.path.islink(logs_dir) else ():
+    for folder, folders, names in bounded_walk(logs_dir) if not os.path.islink(logs_dir) else ():
         folders.sort()
         for name in sorted(names):
             full = os.path.join(folder, name)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmMissing,
@@ -136,7 +137,7 @@ def sweeps(state_root: str) -> Iterator[Thing]:
 def newest(path: str) -> float:
     """The newest change of anything in a folder."""
     times = [os.lstat(path).st_mtime]
-    for place, folders, files in os.walk(path):
+    for place, folders, files in bounded_walk(path):
         for name in [*folders, *files]:
             try:
                 times.append(os.lstat(os.path.join(place, name)).st_mtime)

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
-from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree, inventory
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import (
     DAY,
     KINDS,
@@ -180,9 +181,9 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
         doomed = _claimed(slot, days) if slot else atomic.set_aside(one.path)
         if doomed is None:
             return False
-        folder = delete_tree.open_folder(os.path.dirname(os.path.realpath(doomed)))
+        folder = clearing.open_folder(os.path.dirname(os.path.realpath(doomed)))
         try:
-            delete_tree.delete_in(folder, os.path.basename(doomed))
+            clearing.remove_in(folder, os.path.basename(doomed))
         finally:
             os.close(folder)
     except (OSError, RankzeroError) as error:

@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed, sources, uv
@@ -280,7 +281,7 @@ def _finish_venv(recipe: Recipe, python: Python, packages: Sequence[Installed], 
 def _finish_sealed(recipe: Recipe, python: Python, packages: Sequence[Installed], folder: str, fresh: str) -> Finished:
     site = os.path.dirname(folder)
     tree, finished = os.path.join(site, "tree"), os.path.join(fresh, "sealed")
-    shutil.rmtree(os.path.join(site, "work"))  # a cache there has second names of the same files
+    remove_tree(os.path.join(site, "work"))  # a cache there has second names of the same files
     os.mkdir(finished)
     origin = sealed.assemble(folder, tree, python, recipe)
     written = sealed.write(tree, finished, recipe.settings["compression"])

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
@@ -64,7 +65,8 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
             )
     if wanted == "node" or problem:
         origin = "node"
-        shutil.rmtree(tree, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(tree)
         os.mkdir(tree)
         for name in ("bin", "lib"):
             os.mkdir(os.path.join(tree, name))

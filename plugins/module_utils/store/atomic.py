@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 # A leftover of another machine may belong to a living process that cannot be seen from here. Nothing takes this long.
@@ -153,14 +153,10 @@ def delete(doomed: str) -> None:
     if not os.path.isdir(doomed) or os.path.islink(doomed):
         os.unlink(doomed)
         return
-    above = os.open(os.path.dirname(doomed), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        while os.path.isdir(doomed):
-            # Two may sweep the same at once.
-            with contextlib.suppress(FileNotFoundError):
-                remove_folder(os.path.basename(doomed), above)
-    finally:
-        os.close(above)
+    while os.path.isdir(doomed):
+        # Two may sweep the same at once.
+        with contextlib.suppress(FileNotFoundError):
+            remove_tree(doomed)
 
 
 def sweep(parent: str) -> list[str]:

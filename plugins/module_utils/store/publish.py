@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import socket
 import time
 from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
@@ -80,7 +80,8 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
         os.chmod(temporary, open_mode(temporary))
         os.rename(temporary, directory)
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(temporary)
         # Somebody was first: over sftp a rename onto a folder fails as if it were forbidden.
         if _holds(directory, files):
             return False

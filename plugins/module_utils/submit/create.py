@@ -10,14 +10,15 @@ leaves a complete generation or none. What a killed one has left half made is re
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
@@ -35,7 +36,8 @@ def create(request: Request, target: RunDirectory, intend: Callable[[RunDirector
         intend(made)
         os.rename(made.path, target.path)
     except OSError as error:
-        shutil.rmtree(made.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(made.path)
         # What a network file system says of a name that it remembers to be missing counts for nothing.
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or is_listed(target.path):
             return False
@@ -54,7 +56,8 @@ def renew(request: Request, target: RunDirectory, intend: Callable[[RunDirectory
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
-        shutil.rmtree(made.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(made.path)
 
 
 def _made(request: Request, target: RunDirectory) -> RunDirectory:
@@ -67,12 +70,14 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
         for name in names_of_key(runs):
             # Secrets may lie in it.
             if name.startswith(".new-") and _age(os.path.join(runs, name)) > LEFTOVER_SECONDS:
-                shutil.rmtree(os.path.join(runs, name), ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    remove_tree(os.path.join(runs, name))
         for name, text in request.files.items():
             state_files.create(made.file(name), with_generation(text, request.token, target.generation))
         _write_secrets(request, made)
     except BaseException as error:
-        shutil.rmtree(made.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(made.path)
         if isinstance(error, OSError):
             raise _unwritable(target, error) from error
         raise

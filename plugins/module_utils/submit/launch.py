@@ -10,8 +10,8 @@ Of two jobs of one generation `singleton` and the job's own claim admit one. Whi
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmError,
@@ -211,7 +212,8 @@ class Launcher:
             if record.pending:
                 self._record(run, "adopted", record.job_id)
                 return self._kept(status_of(RunFacts.read(run), JobAnswer(record)))
-            shutil.rmtree(run.path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(run.path)
             raise RankzeroError(
                 f"job {record.job_id} of this launch is {record.state}, but its run directory {run.path} was "
                 f"removed: it can leave no result. Cancel it (scancel {record.job_id}) and launch again.",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
@@ -104,7 +104,8 @@ def downloaded(options: dict[str, Any], needs: dict[str, Any]) -> Found:
 
 def forget(found: Found) -> None:
     """Remove what was downloaded, once it has arrived."""
-    shutil.rmtree(found.folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove_tree(found.folder)
 
 
 def pack(found: Found, names: Iterable[str], archive: str) -> None:

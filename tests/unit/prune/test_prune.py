@@ -336,13 +336,13 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
 PRUNER = """
 import sys, time
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 if sys.argv[3] == "stop":
     def wait(folder, name):
         print("aside", flush=True)
         time.sleep(600)
-    delete_tree.delete_in = wait
+    clearing.remove_in = wait
 slurm = Slurm(environment={"PATH": "/nowhere"}, extra_path=[])
 print(len(prune(slurm, store_root=sys.argv[1], state_root=sys.argv[2], days=30)["removed"]))
 """

@@ -1,116 +1,21 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies outside of a doomed tree outlives it, whatever lies in the tree; `store_prune` for others and by size."""
+"""`store_prune` for other users, and by size."""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.prune import delete_tree, users
+from ansible_collections.rankzero.slurm.plugins.module_utils.prune import users
 from tests.unit.prune.test_prune import DAY, NOW, Place, gone
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-
-
-@pytest.fixture
-def outside(tmp_path: Path) -> Iterator[Path]:
-    made = tmp_path / "outside"
-    made.mkdir()
-    (made / "precious").write_text("stays")
-    yield made
-    assert (made / "precious").read_text() == "stays"
-
-
-def delete(path: Path) -> None:
-    folder = delete_tree.open_folder(str(path.parent))
-    try:
-        delete_tree.delete_in(folder, path.name)
-    finally:
-        os.close(folder)
-    assert not os.path.lexists(path)
-
-
-def test_links_of_every_kind_go_and_what_they_lead_to_stays(tmp_path: Path, outside: Path) -> None:
-    doomed = tmp_path / "doomed"
-    (doomed / "inner").mkdir(parents=True)
-    (doomed / "inner" / "folder").symlink_to(outside)
-    (doomed / "up").symlink_to("../outside")
-    (doomed / "file").symlink_to(outside / "precious")
-    os.link(outside / "precious", doomed / "hard")
-    os.mkfifo(doomed / "fifo")
-    (doomed / "loop").symlink_to("loop")
-    delete(doomed)
-
-
-def test_a_link_in_the_place_of_the_thing_itself_goes_alone(tmp_path: Path, outside: Path) -> None:
-    (tmp_path / "doomed").symlink_to(outside)
-    delete(tmp_path / "doomed")
-
-
-def test_a_folder_on_the_way_that_has_become_a_link_is_not_entered(tmp_path: Path, outside: Path) -> None:
-    (tmp_path / "store").symlink_to(outside)
-    with pytest.raises(OSError, match=""):
-        delete_tree.open_folder(str(tmp_path / "store"))
-    for crooked in (f"{tmp_path}/../{tmp_path.name}", "relative", ""):
-        with pytest.raises(OSError, match=""):
-            delete_tree.open_folder(crooked)
-
-
-def test_a_folder_that_becomes_a_link_while_it_is_emptied_saves_nothing_and_takes_nothing(
-    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The attack on rm -r: between the look at a folder and the entry into it a link is put in its place."""
-    doomed = tmp_path / "doomed"
-    (doomed / "a").mkdir(parents=True)
-    real = os.stat
-
-    def swapping(path: str, **options: object) -> os.stat_result:
-        found = real(path, **options)  # type: ignore[arg-type]
-        if path == "a" and not (doomed / "a").is_symlink():
-            (doomed / "a").rmdir()
-            (doomed / "a").symlink_to(outside)
-        return found
-
-    monkeypatch.setattr(delete_tree.os, "stat", swapping)
-    folder = delete_tree.open_folder(str(tmp_path))
-    with pytest.raises(OSError, match="a"):
-        delete_tree.delete_in(folder, "doomed")
-    os.close(folder)
-    monkeypatch.undo()
-    delete(doomed)
-
-
-def test_a_tree_deeper_than_open_files_and_paths_may_be_goes(tmp_path: Path) -> None:
-    (tmp_path / "doomed").mkdir()
-    here = os.open(tmp_path / "doomed", os.O_RDONLY)
-    for _level in range(1100):
-        os.mkdir("deep", dir_fd=here)
-        with open(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=here), "w", encoding="ascii"):
-            pass
-        inner = os.open("deep", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = inner
-    os.close(here)
-    delete(tmp_path / "doomed")
-
-
-def test_read_only_folders_go(tmp_path: Path) -> None:
-    inner = tmp_path / "doomed" / "a" / "b"
-    inner.mkdir(parents=True)
-    (inner / "file").write_text("x")
-    for folder in (inner, inner.parent, tmp_path / "doomed"):
-        folder.chmod(0o555)
-    delete(tmp_path / "doomed")
-    removal_of_nothing = delete_tree.open_folder(str(tmp_path))
-    delete_tree.delete_in(removal_of_nothing, "doomed")
-    os.close(removal_of_nothing)
 
 
 def test_only_root_prunes_for_others_and_only_for_users_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
