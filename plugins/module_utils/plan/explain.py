@@ -54,7 +54,7 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
     torchrun = "torch.distributed.run counts them"
     srun = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "NODE_RANK": "SLURM_NODEID"}
     for name, origin in srun.items():
-        reason = f"the name torch expects, from {origin}" if shape.launcher == "srun" else torchrun
+        reason = f"the name torch expects, from {origin}" if shape.starter.per == "rank" else torchrun
         yield Variable(name, ON_NODE, reason, "launcher", "rank wrapper")
     ranks = f"{shape.nodes} x {shape.ranks_per_node} ranks"
     yield Variable("WORLD_SIZE", str(shape.world_size), ranks, "launcher", "rank wrapper")

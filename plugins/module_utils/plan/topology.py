@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter, starter
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,17 @@ class Topology:
     `rendezvous` is how torch.distributed.run's nodes meet: static, c10d or standalone; None under srun.
     """
 
-    launcher: str
+    starter: Starter
     nodes: int
     ranks_per_node: int
     tasks_per_node: int
     cpus_per_task: int
     rendezvous: str | None = None
+
+    @property
+    def launcher(self) -> str:
+        """Whose variables say which rank a process is: `srun` or `torchrun`, as the job's scripts read it."""
+        return self.starter.names
 
     @property
     def world_size(self) -> int:
@@ -40,8 +46,9 @@ class Topology:
 def topology(spec: LaunchSpec) -> Topology:
     ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
     cpus = spec.resources.cpus_per_rank
-    if spec.launcher.kind != "srun":
-        # Exactly one task a node: one a GPU would start the square of the ranks.
-        rendezvous = "standalone" if spec.launcher.kind == "standalone" else spec.launcher.rendezvous
-        return Topology("torchrun", spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)
-    return Topology("srun", spec.resources.nodes, ranks, ranks, cpus)
+    row = starter(spec.launcher.kind)
+    if row.per == "rank":
+        return Topology(row, spec.resources.nodes, ranks, ranks, cpus)
+    # Exactly one task a node: one a GPU would start the square of the ranks.
+    rendezvous = spec.launcher.rendezvous if row.rendezvous else row.meeting
+    return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)

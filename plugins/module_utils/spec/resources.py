@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
 
 # What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
 SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
@@ -172,9 +173,8 @@ def path_of(name: str) -> str:
 @dataclass(frozen=True)
 class Launcher:
     kind: str = option(
-        t.choice("srun", "torchrun", "standalone"),
-        "What starts the ranks. `srun`: Slurm itself, one task per rank. `torchrun`: torch.distributed.run, one "
-        "task per node. `standalone`: torch.distributed.run on a single node, without rendezvous.",
+        t.choice(*(row.kind for row in STARTERS)),
+        "What starts the ranks. " + " ".join(f"`{row.kind}`: {row.doc}." for row in STARTERS),
         "srun",
         short="launcher",
         example="torchrun",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, knowing, starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
 # Options of srun that decide what a task is bound to: the preflight is placed as the ranks will be.
@@ -43,7 +44,7 @@ def size(shape: Topology, nodes: int, tasks: int | None = None) -> Iterator[Opti
 def _cpu_bind(shape: Topology) -> tuple[str, str]:
     """Each rank of srun keeps to its own cores, near each other. Under torchrun the one task of a node starts all its
     ranks: they share the task's CPUs."""
-    return ("cpu-bind", "none" if shape.launcher == "torchrun" else "cores")
+    return ("cpu-bind", "cores" if shape.starter.per == "rank" else "none")
 
 
 class Ranks(Aspect):
@@ -57,18 +58,18 @@ class Ranks(Aspect):
                     f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks}"
                 ),
             )
-        if spec.launcher.kind == "standalone" and spec.resources.nodes != 1:
+        row, rendezvous = starter(spec.launcher.kind), spec.launcher.rendezvous
+        if row.one_node and spec.resources.nodes != 1:
+            instead = next(other.kind for other in STARTERS if other.per == row.per and not other.one_node)
             yield (
                 ["launcher.kind", "resources.nodes"],
-                f"launcher.kind: standalone runs on one node, not on {spec.resources.nodes}; use torchrun",
+                f"launcher.kind: {row.kind} runs on one node, not on {spec.resources.nodes}; use {instead}",
             )
-        if spec.launcher.rendezvous != "static" and spec.launcher.kind != "torchrun":
+        if rendezvous != "static" and rendezvous not in row.rendezvous:
+            kinds = " or ".join(other.kind for other in knowing(rendezvous))
             yield (
                 ["launcher.rendezvous", "launcher.kind"],
-                (
-                    f"launcher.rendezvous: {spec.launcher.rendezvous} needs launcher.kind torchrun, not "
-                    f"{spec.launcher.kind}"
-                ),
+                f"launcher.rendezvous: {rendezvous} needs launcher.kind {kinds}, not {row.kind}",
             )
 
     def step(self, context: Context) -> Iterator[Option]:
