@@ -34,7 +34,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, Elements
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import Statuses
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, element_statuses
 
 # A metric below the top of its artifact is read from the file itself, where that is no larger than this (bytes).
 MOST_BYTES = 4 * 1024 * 1024
@@ -91,17 +92,17 @@ def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]
     silent = ""
     try:
-        statuses = Elements(slurm, runs, check_mode=True).statuses(elements)
-        silent = next((one.message for one in statuses.values() if one and one.state == UNDECIDED), "")
+        found = element_statuses(Statuses(slurm, check_mode=True), runs, elements)
+        silent = next((one.message for one in found.values() if one and one.state == UNDECIDED), "")
     except SlurmUnavailable as error:
         silent = error.message
-        statuses = {element.number: _own_word(runs, element) for element in elements}
+        found = {element.number: _own_word(runs, element) for element in elements}
     metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
-    rows = [_row(element, statuses[element.number], record["artifact"], metric) for element in elements]
+    rows = [_row(element, found[element.number], record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["standing"]] = counts.get(row["standing"], 0) + 1
-    over = not any(one.state in (ACTIVE, UNDECIDED) for one in statuses.values() if one)
+    over = not any(one.state in (ACTIVE, UNDECIDED) for one in found.values() if one)
     failed = [row for row in rows if row["standing"] == FAILED]
     return {
         "name": record["name"],

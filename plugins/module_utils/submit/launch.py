@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,20 +29,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of,
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     ACTIVE,
-    EVERYTHING,
     FAILED,
     LOST,
-    QUEUE,
-    UNDECIDED,
     JobAnswer,
     LaunchStatus,
     RunFacts,
     status_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_TIMEOUT, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import (
     checkpoint_owner,
     checks,
@@ -60,14 +55,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
     superseded,
     waiting,
 )
-
-# A job that sbatch enqueued while reporting a time-out shows up in the queue within this many seconds.
-APPEAR_SECONDS = 10.0
-# A submitter that is alive records its job id within this many seconds of its intent, or has given up on sbatch.
-INTENT_SECONDS = DEFAULT_TIMEOUT + APPEAR_SECONDS + 5.0
-LOOK_SECONDS = 1.0
-# How long after a job's end its verdict may take to be seen on this host.
-OUTCOME_SECONDS = 60.0
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import (
+    APPEAR_SECONDS,
+    LOOK_SECONDS,
+    Statuses,
+)
 
 
 class Launcher:
@@ -154,22 +146,8 @@ class Launcher:
         """What has become of a generation, asking Slurm only where the run directory does not say it. Raises
         `SlurmUnavailable` where nobody can tell.
         """
-        facts = RunFacts.read(run)
-        status = status_of(facts)
-        while status.state == UNDECIDED:
-            asked = facts.job_id
-            intent = next((event["time"] for event in run.events()), 0.0)
-            record = self._known(run, asked, intent) if asked else self._find_lost(run, intent)
-            if asked is None and record and not self.check_mode:
-                self._record(run, "adopted", record.job_id)
-            self._await_outcome(run, record, facts)
-            facts = RunFacts.read(run)
-            if record is None and facts.job_id != asked:
-                status = status_of(facts)  # Slurm was not asked about this job
-                continue
-            heard = QUEUE if self.slurm.accounting == "silent" else EVERYTHING
-            status = status_of(facts, JobAnswer(record, heard)).decided(**self._identity(run))
-        return self._final(status) if status.over else status
+        (status,) = Statuses(self.slurm, self.check_mode, self.sleep, self.clock).of([run])
+        return status.decided(**self._identity(run))
 
     def _newest(self) -> RunDirectory | None:
         found = generations(self.request.runs_dir)
@@ -179,24 +157,6 @@ class Launcher:
         if not self.check_mode:
             status.run.forget_secrets()
         return status
-
-    def _find_lost(self, run: RunDirectory, intent: float) -> JobRecord | None:
-        """The job of an intent without an id. A submitter that may still be at work is given time to say."""
-        looked = self.clock()
-        while True:
-            records = self._jobs_named(run, intent)
-            if records:
-                return next((record for record in records if record.active), records[-1])
-            job_id = run.job_id()
-            if job_id:
-                return self._known(run, job_id, intent)
-            if run.rejected() is not None:
-                return None
-            # A journal without an event is one that a network file system does not show here yet.
-            last = max((event["time"] for event in run.events()), default=looked)
-            if self.check_mode or not submitter_may_live(run.events()) or self.clock() - last > INTENT_SECONDS:
-                return None
-            self.sleep(LOOK_SECONDS)
 
     def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
         """The jobs that Slurm knows of a generation, by their name."""
@@ -221,21 +181,6 @@ class Launcher:
                 job_id=record.job_id,
             )
         return None
-
-    def _known(self, run: RunDirectory, job_id: str, since: float) -> JobRecord | None:
-        found = steps.find(self.slurm, {job_id: self.request.name_of(run.generation)}, since=since)
-        return jobs_of.own(found.get(job_id), run.path)
-
-    def _await_outcome(self, run: RunDirectory, record: JobRecord | None, facts: RunFacts) -> None:
-        """Wait for the verdict of a job whose script ended with 0, which it does only after a success: where none is to
-        be seen, a network file system does not show it yet.
-        """
-        seen = facts.outcome is not None
-        while not seen and record and record.state == "COMPLETED" and record.end and not self.check_mode:
-            seen = run.outcome() is not None
-            if seen or self.clock() - record.end > OUTCOME_SECONDS:
-                break
-            self.sleep(LOOK_SECONDS)
 
     def check(self, generation: int, building: bool) -> checks.Checked:
         """What can be known before the job is queued. Raises with every problem at once."""
@@ -357,16 +302,3 @@ class Launcher:
             "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
             "allocation": self.inside.described,
         }
-
-
-def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether whoever wrote the newest intent of a journal may still be about to submit. A journal without an intent is
-    one that a network file system does not show yet.
-    """
-    submitters = [str(event.get("submitter", "")) for event in events if event["event"] == "intent"]
-    if not submitters:
-        return True
-    host, _colon, pid = submitters[-1].partition(":")
-    if host != socket.gethostname() or not pid.isdigit():
-        return bool(host)
-    return lives(pid)

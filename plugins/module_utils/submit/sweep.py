@@ -44,7 +44,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
     Request,
     superseded,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, Elements, named
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import Statuses
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import (
+    Element,
+    element_statuses,
+    named,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 PARAMETERS = "elements"
@@ -148,8 +153,8 @@ class SweepLauncher:
     def _find_taken(self, rows: Sequence[_Row]) -> None:
         """The jobs of elements that another submitter was first with: whoever follows this sweep waits for them."""
         taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
-        looked = Elements(self.slurm, self.request.runs, sleep=self.sleep, clock=self.clock)
-        known = looked.statuses([row.element for row in taken]) if taken else {}
+        looked = Statuses(self.slurm, sleep=self.sleep, clock=self.clock)
+        known = element_statuses(looked, self.request.runs, [row.element for row in taken]) if taken else {}
         for row in taken:
             status = known[row.element.number]
             if status is not None:
@@ -157,8 +162,8 @@ class SweepLauncher:
                 row.generation = status.run.generation
 
     def _rows(self) -> list[_Row]:
-        looked = Elements(self.slurm, self.request.runs, self.check_mode, self.sleep, self.clock)
-        known = looked.statuses(self.request.elements)
+        looked = Statuses(self.slurm, self.check_mode, self.sleep, self.clock)
+        known = element_statuses(looked, self.request.runs, self.request.elements)
         doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
         if doomed and not self.check_mode:
             self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values() if one])

@@ -113,13 +113,13 @@ def test_a_living_submitter_of_this_host_is_waited_for_and_a_dead_one_is_not(ben
     with subprocess.Popen(["sleep", "60"]) as process:
         bench.intent(f"{socket.gethostname()}:{process.pid}")
         begun = bench.time
-        bench.launcher()._find_lost(bench.run(), begun)
+        bench.launcher().status(bench.run())
         assert bench.time > begun
         process.kill()
         process.wait()
         bench.intent(f"{socket.gethostname()}:{process.pid}")
         begun = bench.time
-        bench.launcher()._find_lost(bench.run(), begun)
+        bench.launcher().status(bench.run())
         assert bench.time == begun
 
 
