@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The elements of a sweep, and what became of them: one question to Slurm for all, none for those that have succeeded.
+"""The elements of a sweep, and what became of them: one question to Slurm for all, none about a success.
 
 An element is an ordinary launch in <runs>/<name>/<key>/<generation>/, whose newest intent names the array that it was
 put in and its task there. The array's own journal says which job that is.
