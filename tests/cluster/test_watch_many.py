@@ -41,7 +41,8 @@ def test_many_launches_by_one_question_a_poll(bench: Bench) -> None:
 
 
 def test_until_a_line_of_a_log(bench: Bench) -> None:
-    run = bench.submit("for i in $(seq 9); do echo step $i >> $LOG; sleep 0.3; done; until [ -e $RUN/go ]; do sleep 0.2; done")
+    steps = "for i in $(seq 9); do echo step $i >> $LOG; sleep 0.3; done"
+    run = bench.submit(f"{steps}; until [ -e $RUN/go ]; do sleep 0.2; done")
     found = bench.task("job_wait", run_dir=run.path, until="pattern", pattern=r"step [5-9]$")
     assert (found["completed"], found["matched"]) == (False, "step 5")
     found = bench.task(
