@@ -236,6 +236,8 @@ SURROUNDINGS = {
     "read-only": ("state_root: cannot write below", "Read-only file system", "launch_cluster.state_root"),
     "no-space": ("state_root: ", "KiB free at", "at least 100 MiB are wanted", "launch_cluster.state_root"),
     "not-mine": ("store_root: ", "is not yours", "launch_cluster.stores"),
+    "unwritable-state": ("state_root: cannot write below", "Permission denied", "launch_cluster.state_root"),
+    "unwritable-store": ("store_root: cannot write below", "Permission denied", "launch_cluster.store_root"),
     "unreadable-secret": ("secrets.A: the file /nowhere/none cannot be read on the cluster",),
     "old-python": ("needs Python 3.9 or newer", "is Python 3.8.18", "ansible_python_interpreter", "python3."),
     "older-python": ("needs Python 3.9 or newer", "is Python 3.6.8", "ansible_python_interpreter"),
@@ -264,7 +266,18 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     hosts["no-slurm"]["launch_cluster"] = here
     hosts["read-only"]["ansible_shell_executable"] = mounted(site, "read-only", "ro,mode=755", roots["read-only"])
     hosts["no-space"]["ansible_shell_executable"] = mounted(site, "no-space", "size=8k,mode=755", roots["no-space"])
-    hosts["not-mine"]["ansible_shell_executable"] = site.ordinary_user()
+    ordinary = site.as_ordinary_user()
+    hosts["not-mine"]["ansible_shell_executable"] = ordinary["ansible_shell_executable"]
+    for host, closed in (("unwritable-state", "state_root"), ("unwritable-store", "store_root")):
+        # The folder is his own, and he may not write it: it counts by its mode.
+        own = {"state_root": roots[host], "store_root": f"{roots[host]}.store"}
+        for name, path in own.items():
+            site.host_path(path).mkdir(exist_ok=True)
+            os.chown(site.host_path(path), 65534, 65534)
+            site.host_path(path).chmod(0o555 if name == closed else 0o755)
+        hosts[host]["ansible_shell_executable"] = ordinary["ansible_shell_executable"]
+        # Only a launch for which something has to be made writes the store.
+        hosts[host]["launch_cluster"] = {**own, **(ordinary["launch_cluster"] if closed == "state_root" else {})}
     hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/nowhere/none"}}
     hosts["old-python"]["ansible_python_interpreter"] = old_python(site)
     hosts["older-python"]["ansible_python_interpreter"] = site.program("python3.6", OLDER)
