@@ -32,20 +32,23 @@ WITH_TORCH = (
     "tests/cluster/test_environment_example.py",
     "tests/cluster/test_launch_user.py",
 )
-#: Cheap first: a mistake in a name is reported in seconds, not after the cluster tests. Then what takes longest, so
-#: that no worker ends alone with it. The longest prefix decides.
+#: Cheap first: a mistake in a name is reported in seconds. Then what is BUSY: one worker begins with it at once, and
+#: the others with the unit tests. Then what takes longest, so that no worker ends alone with it. The longest prefix
+#: decides.
 ORDER = (
     "tests/quality/test_repository",
     "tests/quality/test_imports",
     "tests/quality/test_documentation",
+    "tests/quality/test_lint",
+    "tests/quality/test_sanity",
+    *WITH_TORCH,
+    "tests/quality/test_molecule",
+    "tests/quality/test_pythons",
+    "tests/quality/test_artifact",
+    "tests/quality",
     "tests/unit",
     "tests/golden",
-    "tests/quality/test_lint",
-    "tests/quality",
-    *WITH_TORCH,
     "tests/cluster/test_example_cpu_ddp_lab",
-    "tests/quality/test_molecule",
-    "tests/quality/test_sanity",
     "tests/cluster/test_site",
     "tests/cluster/test_examples_gpu",
     "tests/cluster/test_sweep",
@@ -53,14 +56,13 @@ ORDER = (
     "tests/integration/test_hub_cache",
     "tests/cluster/test_releases",
     "tests/cluster/test_launch_heal",
-    "tests/quality/test_pythons",
-    "tests/quality/test_artifact",
     "tests/cluster",
     "tests",
     "tests/integration",
 )
 #: Files of tests that keep a core busy from their first second to their last, while most of the others wait for Slurm.
-#: One worker at a time runs them, so that those who wait find a machine that answers in time.
+#: One worker at a time runs them, so that those who wait find a machine that answers in time: what is not BUSY has to
+#: take longer than all of them together, and they have to begin first.
 BUSY = ("tests/quality/", *WITH_TORCH)
 
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from tests.repository import BIN, ROOT
+from tests import recording
+from tests.repository import BIN
 
-CALLBACKS = ROOT / "tests" / "cluster" / "callback_plugins"
 PLAYBOOK = "rankzero.slurm.train"
 JOB = "rankzero.slurm.job"
 #: Runs until the file `go` lies in its working directory.
@@ -124,8 +124,7 @@ class Play:
             self.signal(signal.SIGKILL)
             pytest.fail(f"{' '.join(self.argv)} did not end:\n{self.output}", pytrace=False)
         self._reader.join(10)
-        lines = self.record.read_text(encoding="utf-8").splitlines() if self.record.exists() else []
-        return Played(rc, self.output, [json.loads(line) for line in lines])
+        return Played(rc, self.output, recording.lines(self.record))
 
 
 class Site:
@@ -193,12 +192,7 @@ class Site:
         if job is not None:
             argv += ["-e", f"job={job if isinstance(job, str) else self.write(job, f'job-{number}.yml')}"]
         record = self.folder / f".record-{number}"
-        settings = {
-            **os.environ,
-            "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "RANKZERO_TEST_RECORD": str(record),
-            **(env or {}),
-        }
+        settings = {**os.environ, **recording.settings(record), **(env or {})}
         play = Play([*argv, *arguments], self.folder, settings, record)
         self.plays.append(play)
         return play

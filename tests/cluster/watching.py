@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests import recording
 from tests.repository import BIN
 
 SECONDS = 120
@@ -112,9 +113,10 @@ class Task:
             pytest.fail(f"the task did not end:\n{self.output}")
         self._reader.join(10)
         assert self.result.exists(), self.output
-        found: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
-        assert bool(found.get("failed")) == fails, self.output
-        return found
+        (line,) = recording.lines(self.result)
+        assert line["outcome"] == ("failed" if fails else "ok"), self.output
+        result: dict[str, Any] = line["result"]
+        return result
 
 
 class Bench:
@@ -241,24 +243,13 @@ class Bench:
             "ansible_python_interpreter": "/usr/bin/python3",
             **(host or {}),
         }
-        play = {
-            "hosts": "login",
-            "gather_facts": False,
-            "tasks": [
-                {f"rankzero.slurm.{module}": options, "register": "found", "ignore_errors": True},
-                {
-                    "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(result)},
-                    "delegate_to": "localhost",
-                    "check_mode": False,
-                    "vars": {"ansible_shell_executable": "/bin/sh", "ansible_become": False},
-                },
-            ],
-        }
+        tasks = [{f"rankzero.slurm.{module}": options, "ignore_errors": True}]
+        play = {"hosts": "login", "gather_facts": False, "tasks": tasks}
         inventory, playbook = self.folder / f"inventory-{number}.json", self.folder / f"play-{number}.yml"
         inventory.write_text(json.dumps({"all": {"hosts": {"login": variables}}}), encoding="utf-8")
         playbook.write_text(json.dumps([play]), encoding="utf-8")
         argv = [str(BIN / "ansible-playbook"), "-i", str(inventory), str(playbook), *(["--check"] if check else [])]
-        task = Task(argv, {**os.environ, **(env or {})}, result, self.folder)
+        task = Task(argv, {**os.environ, **recording.settings(result), **(env or {})}, result, self.folder)
         self.tasks.append(task)
         return task
 

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.repository import BIN, ROOT
+from tests import recording
+from tests.repository import BIN
 
 
 def ship(folder: Path) -> dict[str, Any]:
@@ -27,18 +28,13 @@ def ship(folder: Path) -> dict[str, Any]:
             *("-e", f"ansible_python_interpreter={sys.executable}"),
         ],
         cwd=folder,
-        env={
-            **os.environ,
-            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests" / "cluster" / "callback_plugins"),
-            "RANKZERO_TEST_RECORD": str(record),
-        },
+        env={**os.environ, **recording.settings(record)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(record.read_text().splitlines()[-1])["result"]
-    assert isinstance(result, dict)
+    (result,) = recording.results(record, "rankzero.slurm.code_snapshot")
     return result
 
 

@@ -19,9 +19,11 @@ from typing import Any
 
 import pytest
 
+from tests import recording
 from tests.repository import BIN
 from tests.webserver import WebServer
 
+MODULE = "rankzero.slurm.dataset"
 BIG = random.Random(3).randbytes(16_000_000)
 
 
@@ -29,7 +31,7 @@ class Bench:
     """A controller with a folder, and a host with a store, which are this machine."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.src, self.store = root, root / "src", root / "store"
+        self.root, self.src, self.store, self.record = root, root / "src", root / "store", root / "record"
         (self.src / "sub").mkdir(parents=True)
         (self.src / "big.bin").write_bytes(BIG)
         (self.src / "sub" / "small.txt").write_text("small")
@@ -37,14 +39,7 @@ class Bench:
 
     def start(self, *flags: str, **options: Any) -> subprocess.Popen[str]:
         given = {"name": "it", "src": "src", "store_root": str(self.store), **options}
-        tasks = [
-            {"rankzero.slurm.dataset": given, "register": "it", "ignore_errors": True},
-            {
-                "ansible.builtin.copy": {"content": "{{ it | to_json }}", "dest": str(self.root / "it.json")},
-                "check_mode": False,
-                "diff": False,
-            },
-        ]
+        tasks = [{MODULE: given, "ignore_errors": True}]
         (self.root / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
         words = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml", *flags]
         words += ["-e", f"ansible_python_interpreter={sys.executable}"]
@@ -52,7 +47,7 @@ class Bench:
         return subprocess.Popen(
             words,
             cwd=self.root,
-            env=clean,
+            env={**clean, **recording.settings(self.record)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -65,7 +60,7 @@ class Bench:
         with self.start(*flags, **options) as process:
             said = process.communicate(timeout=120)[0]
         assert process.returncode == 0, said
-        return {**json.loads((self.root / "it.json").read_text()), "said": said}
+        return {**recording.results(self.record, MODULE)[-1], "said": said}
 
     def come(self) -> int:
         """Bytes of the large file that are on the host."""

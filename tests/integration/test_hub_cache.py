@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests import hub
-from tests.repository import run
+from tests import hub, recording
+from tests.repository import bullet_list, run
 
+MODULE = "rankzero.slurm.hub_cache"
 FILES = {"config.json": b"{}", "tokenizer.json": b'{"a": 1}', "weights/model.bin": os.urandom(6_000_000)}
 
 
@@ -29,17 +30,15 @@ class Bench:
 
     def task(self, *, check: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
         """The result of one task; what was printed is in `said`."""
+        (result,) = self.tasks(options, check=check, diff=diff)
+        return result
+
+    def tasks(self, *many: dict[str, Any], check: bool = False, diff: bool = False) -> list[dict[str, Any]]:
+        """The results of tasks, each with its options, that one playbook runs one after another."""
+        record = self.root / f"record-{self.plays}"
         self.plays += 1
-        given = {"repo": "org/small", "path": str(self.home), "python": str(hub.python()), **options}
-        tasks = [
-            {"rankzero.slurm.hub_cache": {k: v for k, v in given.items() if v is not None}, "register": "it"},
-            {
-                "ansible.builtin.copy": {"content": "{{ it | to_json }}", "dest": str(self.root / "it.json")},
-                "check_mode": False,
-                "diff": False,
-            },
-        ]
-        tasks[0]["ignore_errors"] = True
+        common = {"repo": "org/small", "path": str(self.home), "python": str(hub.python())}
+        tasks = [{MODULE: {**common, **options}, "ignore_errors": True} for options in many]
         play = [{"hosts": "all", "gather_facts": False, "tasks": tasks}]
         (self.root / "play.yml").write_text(json.dumps(play))
         flags = ["--check"] * check + ["--diff"] * diff
@@ -53,9 +52,10 @@ class Bench:
                 "HF_HOME": str(self.root / "users-own"),
                 "HF_HUB_OFFLINE": "1",
                 "XDG_CACHE_HOME": str(self.root / "xdg"),
+                **recording.settings(record),
             },
         )
-        return {**json.loads((self.root / "it.json").read_text()), "said": done.stdout}
+        return [{**result, "said": done.stdout} for result in recording.results(record, MODULE)]
 
     @property
     def snapshot(self) -> Path:
@@ -143,9 +143,8 @@ def test_a_gated_repository_needs_a_token_that_nobody_sees(bench: Bench, tmp_pat
     assert not kept
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_bad_input(bench: Bench) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
         ({"repo": "org/none"}, "repo: there is no model org/none, or it is private"),
         ({"revision": "v9"}, "revision: org/small has no 'v9'"),
         ({"require": ["config.json", "spiece.model"]}, "require: org/small lacks spiece.model. It has: config.json,"),
@@ -156,11 +155,14 @@ def test_a_gated_repository_needs_a_token_that_nobody_sees(bench: Bench, tmp_pat
         ({"remote_src": True}, "remote_src: says where src is"),
         ({"_request": {"files": []}}, "_request"),
         ({"repo_type": "weights"}, "value of repo_type must be one of: model, dataset, space"),
-    ],
-)
-def test_bad_input(bench: Bench, options: dict[str, Any], message: str) -> None:
-    result = bench.task(**options)
-    assert result["failed"] and message in result["msg"], result["msg"]
+    ]
+    results = bench.tasks(*(options for options, _message in bad))
+    wrong = [
+        f"{options}: {result.get('msg')}"
+        for (options, message), result in zip(bad, results, strict=True)
+        if not (result["failed"] and message in result["msg"])
+    ]
+    assert not wrong, bullet_list(wrong)
     assert not (bench.home / "hub").exists()
 
 

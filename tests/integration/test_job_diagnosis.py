@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from tests import recording
 from tests.repository import run
 
+MODULE = "rankzero.slurm.job_diagnosis"
 RANK_1 = """[rankzero] RANK=1 LOCAL_RANK=1 WORLD_SIZE=2
 Traceback (most recent call last):
   File "train.py", line 3, in <module>
@@ -26,6 +28,7 @@ def played(folder: Path, *arguments: str, check: bool = True) -> str:
     """One run of ansible-playbook on this machine."""
     python = f"ansible_python_interpreter={sys.executable}"
     env = {"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "0"}
+    env |= recording.settings(folder / "record")
     command = ("ansible-playbook", "-i", "localhost,", "-c", "local", *arguments, "-e", python)
     return run(*command, cwd=folder, env=env, check=check).stdout
 
@@ -39,13 +42,10 @@ def test_a_shipped_module_has_every_family(tmp_path: Path) -> None:
     family = {"family": "own", "what": "x", "remedy": "y", "examples": ["it burns"]}
     (tmp_path / "own.yml").write_text(json.dumps({**family, "says": [{"regex": "it burns", "needles": ["it burns"]}]}))
     task: dict[str, Any] = {"path": str(tmp_path / "logs"), "write": False, "processes": 2, "families": "own.yml"}
-    tasks = [
-        {"rankzero.slurm.job_diagnosis": task, "register": "found"},
-        {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(tmp_path / "found.json")}},
-    ]
+    tasks = [{MODULE: task}]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     played(tmp_path, "play.yml")
-    found = json.loads((tmp_path / "found.json").read_text())
+    (found,) = recording.results(tmp_path / "record", MODULE)
     assert found["families"] == len(SIGNATURES) + 1 >= 38
     diagnosis = found["diagnosis"]
     assert (diagnosis["family"], diagnosis["root"]["file"], diagnosis["root"]["line"]) == (
@@ -71,7 +71,7 @@ def test_the_playbook_reads_a_bare_folder(tmp_path: Path) -> None:
 
 
 def test_families_are_given_as_files_and_not_as_they_travel(tmp_path: Path) -> None:
-    task = {"rankzero.slurm.job_diagnosis": {"path": str(tmp_path), "_families": [{"family": "own"}]}}
+    task = {MODULE: {"path": str(tmp_path), "_families": [{"family": "own"}]}}
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
     said = " ".join(played(tmp_path, "play.yml", check=False).split())
     assert "Unsupported parameters" in said and "_families" in said

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.repository import BIN
+from tests import recording
+from tests.repository import BIN, bullet_list
 
 MODULE = "rankzero.slurm.job_script"
+JOB = "rankzero.slurm.job"
 
 
 @pytest.fixture
@@ -25,21 +29,26 @@ def job(tmp_path: Path) -> dict[str, Any]:
     return {"name": "rendered", "command": ["train.py"], "code": {"src": "code"}, "resources": {"nodes": 2}}
 
 
-def run(
-    tmp_path: Path, arguments: dict[str, Any], *flags: str, module: str = MODULE
-) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the task's result, and all output of a one-task playbook on this machine."""
+def run_all(
+    tmp_path: Path, tasks: Sequence[tuple[str, dict[str, Any]]], *flags: str, ignore_errors: bool = True
+) -> tuple[int, list[dict[str, Any]], str]:
+    """Exit code, what the callback recorded of each task, and all output of a playbook on this machine."""
     cluster = {"state_root": "/shared/state", "store_root": "/shared/store"}
-    task = {module: {"cluster": cluster, **arguments}, "register": "done"}
-    keep = {"ansible.builtin.copy": {"content": "{{ done | to_json }}", "dest": str(tmp_path / "result.json")}}
-    keep = {**keep, "check_mode": False, "diff": False}
-    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [task, keep]}]
-    (tmp_path / "play.json").write_text(json.dumps(play))
+    listed = [{module: {"cluster": cluster, **given}, "ignore_errors": ignore_errors} for module, given in tasks]
+    (tmp_path / "play.json").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": listed}]))
     command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.json", *flags]
     command += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    result = tmp_path / "result.json"
-    return done.returncode, json.loads(result.read_text()) if result.exists() else {}, done.stdout + done.stderr
+    record = tmp_path / "record"
+    record.unlink(missing_ok=True)
+    env = {**os.environ, **recording.settings(record)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, recording.lines(record), done.stdout + done.stderr
+
+
+def run(tmp_path: Path, arguments: dict[str, Any], *flags: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, result and all output of a playbook of one task."""
+    code, lines, output = run_all(tmp_path, [(MODULE, arguments)], *flags, ignore_errors=False)
+    return code, lines[-1]["result"] if lines else {}, output
 
 
 def test_the_script_is_returned_for_any_generation(tmp_path: Path, job: dict[str, Any]) -> None:
@@ -83,26 +92,23 @@ def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dic
     assert result["changed"] and "-#SBATCH --nodes=2" in output and "+#SBATCH --nodes=3" in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"path": "/nowhere/at/all/x.sbatch"}, "its folder must exist"),
-        ({"pth": "x"}, "unknown option pth; allowed: job, cluster, overrides, generation, path"),
-        ({"_script": "echo"}, "unknown option _script"),
-        ({"overrides": {"nods": 2}}, "did you mean nodes"),
-        ({"generation": "many"}, "generation"),
-    ],
-)
-def test_wrong_values_are_named(tmp_path: Path, job: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
-    code, _result, output = run(tmp_path, {"job": job, **arguments})
-    assert code != 0
-    assert message in output
-
-
-@pytest.mark.parametrize("internal", ["_request", "_runtime"])
-def test_a_task_cannot_hand_the_module_job_a_launch_of_its_own(
-    tmp_path: Path, job: dict[str, Any], internal: str
-) -> None:
-    code, _result, output = run(tmp_path, {"job": job, internal: {}}, module="rankzero.slurm.job")
-    assert code != 0
-    assert f"unknown option {internal}" in output
+def test_wrong_values_and_internal_options_are_named(tmp_path: Path, job: dict[str, Any]) -> None:
+    """Also a task that hands the module job a launch of its own."""
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        (MODULE, {"path": "/nowhere/at/all/x.sbatch"}, "its folder must exist"),
+        (MODULE, {"pth": "x"}, "unknown option pth; allowed: job, cluster, overrides, generation, path"),
+        (MODULE, {"_script": "echo"}, "unknown option _script"),
+        (MODULE, {"overrides": {"nods": 2}}, "did you mean nodes"),
+        (MODULE, {"generation": "many"}, "generation"),
+        (JOB, {"_request": {}}, "unknown option _request"),
+        (JOB, {"_runtime": {}}, "unknown option _runtime"),
+    ]
+    tasks = [(module, {"job": job, **arguments}) for module, arguments, _message in wrong]
+    code, lines, output = run_all(tmp_path, tasks)
+    assert code == 0 and len(lines) == len(wrong), output
+    unnamed = [
+        f"{arguments}: {line['result']['msg']}"
+        for (_module, arguments, message), line in zip(wrong, lines, strict=True)
+        if line["outcome"] != "failed" or message not in line["result"]["msg"]
+    ]
+    assert not unnamed, bullet_list(unnamed)
