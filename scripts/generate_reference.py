@@ -45,7 +45,7 @@ is relative to the current directory.
 
 Values *in the launch key* determine the result: changing one makes another launch. You can change the others without
 making a new launch. The column `-e` shows the short name for the command line, the column `sbatch` the Slurm option
-that gets the value, and the column *inside a running job* how the value is treated with `launcher.attach`.
+that gets the value, and the column *inside a running job* how the value is treated with `launcher.inside_job`.
 """
 
 

@@ -124,12 +124,12 @@ standing:
   returned: when it is known
   type: str
 job_id:
-  description: The Slurm job; with C(launcher.attach) the step inside that job, as C(1234.5).
+  description: The Slurm job; with C(launcher.inside_job) the step inside that job, as C(1234.5).
   returned: when there is one
   type: str
   sample: "1234"
 allocation:
-  description: With C(launcher.attach), the job that the launch runs in, which of its nodes, and the time it has left.
+  description: With C(launcher.inside_job), the job that the launch runs in, its nodes in use, and the time it has left.
   returned: always
   type: str
 run_dir:

@@ -13,7 +13,8 @@ author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Shows the two commands that a person types for an interactive session in place of a job. C(salloc) allocates what
-    the job would get, C(srun --pty) opens a shell on the first node. With C(launcher.attach) there is only the second.
+    the job would get, C(srun --pty) opens a shell on the first node. With C(launcher.inside_job) there is only the
+    second.
   - The shell has what a rank has, its variables, the environment's programs in PATH, site set-up, the code in a working
     directory that may be written, and the container with its mounts where the job has one. All of it is in a script
     that this module writes below C(state_root), so that the commands are short and hold no value of the job.
@@ -56,7 +57,7 @@ EXAMPLES = r"""
   rankzero.slurm.job_shell:
     job: jobs/gpt.yml
     overrides:
-      attach: "1234"
+      inside_job: "1234"
     open: true
 """
 
@@ -67,7 +68,7 @@ commands:
   type: list
   elements: str
 allocate:
-  description: The arguments of C(salloc); empty with C(launcher.attach).
+  description: The arguments of C(salloc); empty with C(launcher.inside_job).
   returned: always
   type: list
   elements: str
@@ -81,11 +82,11 @@ folder:
   returned: always
   type: str
 allocation:
-  description: With C(launcher.attach), the job that is used, and the time it has left.
+  description: With C(launcher.inside_job), the job that is used, and the time it has left.
   returned: always
   type: str
 nodes:
-  description: With C(launcher.attach), the nodes that a launch would use; the shell opens on the first of them.
+  description: With C(launcher.inside_job), the nodes that a launch would use; the shell opens on the first of them.
   returned: always
   type: list
   elements: str

@@ -66,7 +66,7 @@ def nodes_of(lab: LabCluster, job_id: str) -> list[str]:
 
 
 def inside(site: Site, job_id: str, program: str, name: str = "", nodes: int = 2, **launcher: Any) -> dict[str, Any]:
-    wanted = {"attach": job_id, "ranks_per_node": 2, **launcher}
+    wanted = {"inside_job": job_id, "ranks_per_node": 2, **launcher}
     return site.job(
         program,
         name,
@@ -84,7 +84,7 @@ def test_two_launches_beside_each_other_each_exactly_once(site: Site, allocation
     say = '/usr/bin/python3 -c \'import os; print("\\n".join(map("=".join, os.environ.items())))\''
     leak = {"SLURM_CPU_BIND": "rank_ldom", "SBATCH_QOS": "leaked", "LEAKED_TOKEN": "of the login node"}
     one = inside(site, allocation, f"{say}; {UNTIL_GO}; {RESULT}", "one")
-    two = inside(site, allocation, f"{say}; {UNTIL_GO}; {RESULT}", "two", 1, attach_nodes=[third])
+    two = inside(site, allocation, f"{say}; {UNTIL_GO}; {RESULT}", "two", 1, inside_nodes=[third])
     # The rest of the test is the same for both.
     variables = " ".join(f"{name}='{value}'" for name, value in leak.items())
     shell = site.shell("leaking", f'exec env {variables} "$LAB_SHELL" "$@"')
@@ -291,7 +291,7 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
         "resources": {"nodes": 2, "time": "00:05:00"},
     }
     job = {**site.job("true"), **spec}
-    attached = {**job, "launcher": {"attach": allocation}}
+    attached = {**job, "launcher": {"inside_job": allocation}}
     shown = site.play(attached, playbook="rankzero.slurm.shell", run=False)
     assert shown.rc == 0, shown.output
     session = shown.results("rankzero.slurm.job_shell")[-1]

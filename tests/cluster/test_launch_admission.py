@@ -217,7 +217,7 @@ def test_generic_resources_beside_gpus_are_given_to_a_job_and_found_inside_an_al
     given = site.lab.head(["salloc", "--no-shell", "--partition=scavenge", *held]).stderr
     inside = re.search(r"job allocation (\d+)", given)
     assert inside, given
-    attached = {**job, "name": "inside", "launcher": {"attach": inside[1]}}
+    attached = {**job, "name": "inside", "launcher": {"inside_job": inside[1]}}
     much = {**attached, "name": "much", "resources": {**wanted, "gres": ["lscratch:301"]}}
     jobs = {"inside": attached, "much": much}
     hosts = {host: {"launch_job": one, "launch_cluster": site.cluster} for host, one in jobs.items()}

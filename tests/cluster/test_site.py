@@ -165,7 +165,7 @@ def test_a_launch_inside_the_users_own_allocation_starts_ends_and_owns_its_check
     resources = {"nodes": 2, "time": "00:10:00", "gpus_per_node": 2, "gpu_type": "h100", "memory": "300M"}
     asked = {
         "resources": {**resources, "account": None},
-        "launcher": {"attach": allocation},
+        "launcher": {"inside_job": allocation},
         "parallelism": {"tensor": 2},
         "checkpoint": {"dir": folder},
     }

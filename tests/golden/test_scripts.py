@@ -187,7 +187,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "name": "attached",
         "command": ["train.py"],
         "resources": {"nodes": 2, "gpus_per_node": 4, "gpu_type": "h100", "memory": "64G", "partition": "batch"},
-        "launcher": {"attach": "1234"},
+        "launcher": {"inside_job": "1234"},
         "artifact": {"then": "end"},
     },
     "site-environment": {

@@ -197,7 +197,7 @@ def summary(plan: Plan) -> list[str]:
     place += ask.gres
     spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
     where = f"limit {ask.time}; partition {ask.partition or '(default)'}"
-    inside, aside = plan.spec.launcher.attach, inside_job.ignored(plan.spec)
+    inside, aside = plan.spec.launcher.inside_job, inside_job.ignored(plan.spec)
     if inside:
         where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
     lines = [

@@ -95,7 +95,7 @@ def programs(plan: Plan) -> tuple[str, ...]:
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
     """The commands. `nodes`: where the launch would run inside the job that the spec names."""
     folder = folder_of(plan)
-    return Session(folder, () if plan.spec.launcher.attach else _allocate(plan), _shell(plan, folder, nodes))
+    return Session(folder, () if plan.spec.launcher.inside_job else _allocate(plan), _shell(plan, folder, nodes))
 
 
 def _allocate(plan: Plan) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _allocate(plan: Plan) -> tuple[str, ...]:
 
 
 def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    spec, inside = plan.spec, plan.spec.launcher.attach
+    spec, inside = plan.spec, plan.spec.launcher.inside_job
     words = ["srun", "--pty"]
     if inside:
         words.append(f"--jobid={inside}")

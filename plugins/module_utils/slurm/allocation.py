@@ -108,8 +108,8 @@ def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
 
 def _refused(job_id: str, why: str) -> RankzeroError:
     return RankzeroError(
-        f"launcher.attach: nothing can be started inside job {job_id}: {why}. Name a running job of yours (squeue "
-        "--me), or leave launcher.attach out and the launch gets a job of its own."
+        f"launcher.inside_job: nothing can be started inside job {job_id}: {why}. Name a running job of yours (squeue "
+        "--me), or leave launcher.inside_job out and the launch gets a job of its own."
     )
 
 
@@ -149,10 +149,10 @@ def choose(
     where = f"job {found.job_id}"
     strange = [name for name in names if name not in known]
     if strange:
-        return [], [f"launcher.attach_nodes: {', '.join(strange)} not in {where}, which has {', '.join(known)}."]
+        return [], [f"launcher.inside_nodes: {', '.join(strange)} not in {where}, which has {', '.join(known)}."]
     unwanted = [name for name in names if name in exclude]
     if unwanted:
-        return [], [f"launcher.attach_nodes: {', '.join(unwanted)} also in resources.exclude; keep one."]
+        return [], [f"launcher.inside_nodes: {', '.join(unwanted)} also in resources.exclude; keep one."]
     wanted = mebibytes(memory) if memory else None
     left = [held for held in found.nodes if (held.node in names if names else held.node not in exclude)]
     if len(left) < nodes:
@@ -197,7 +197,7 @@ def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None
 
 
 def place(slurm: Slurm, asked: Mapping[str, Any], now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
-    """(allocation, nodes to run on, problems) for what `launch.attach.request` asks."""
+    """(allocation, nodes to run on, problems) for what `plan.inside_job.request` asks."""
     found = look(slurm, str(asked["job_id"]))
     exclude = [node for names in asked["exclude"] for node in expand_nodes(slurm, names)]
     wanted = ("nodes", "names", "cpus_per_node", "gpus_per_node", "gpu_type", "gres", "memory")

@@ -34,7 +34,7 @@ class Checkpoint:
             "signal",
             either=True,
             inside="{value} has no meaning inside job {job}: the time limit of that job is not the launch's own; set "
-            "it to null, or launch without launcher.attach",
+            "it to null, or launch without launcher.inside_job",
         ),
     )
     signal: str = option(
@@ -51,7 +51,7 @@ class Checkpoint:
             "requeue",
             either=True,
             inside="{value} has no meaning inside job {job}: that job is not the launch's own; set it to null, or "
-            "launch without launcher.attach",
+            "launch without launcher.inside_job",
         ),
         instead_of=("no-requeue",),
     )

@@ -45,13 +45,15 @@ def option(
     required: bool = False,
     sbatch: Sbatch | None = None,
     instead_of: tuple[str, ...] = (),
+    formerly: str | None = None,
 ) -> Any:
     """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`.
 
     `sbatch`: how it reaches Slurm. `instead_of`: further options of sbatch in whose place the field stands.
+    `formerly`: its name in an earlier release, which is still taken (old_names.py).
     """
     metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
-    metadata |= {"sbatch": sbatch, "instead_of": instead_of}
+    metadata |= {"sbatch": sbatch, "instead_of": instead_of, "formerly": formerly}
     # Called in the bodies of the table's dataclasses, which pylint does not see.
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # pylint: disable=invalid-field-call

@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_paths, old_short_names
 
 
 def short_names() -> dict[str, str]:
@@ -24,12 +25,12 @@ def short_names() -> dict[str, str]:
 def override_layer(values: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
     """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
     names = short_names()
-    paths = {info.path for info in fields_of(LaunchSpec)}
+    paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths()}
     data: dict[str, Any] = {}
     problems = []
     for given, value in values.items():
         name = str(given)
-        path = names.get(name, name)
+        path = names.get(name) or old_short_names().get(name, name)
         if path not in paths:
             allowed = sorted(names)
             problems.append(f"override {name}: unknown{t.suggestion(name, allowed)}; short names: {', '.join(allowed)}")

@@ -52,7 +52,7 @@ class Resources:
             "no-kill",
             either=True,
             inside="{value} spare nodes cannot be asked for inside job {job}, whose nodes are given; leave it out, and "
-            "choose nodes by launcher.attach_nodes",
+            "choose nodes by launcher.inside_nodes",
         ),
     )
     time: str = option(
@@ -200,19 +200,21 @@ class Launcher:
         key=False,
         example=29500,
     )
-    attach: str | None = option(
+    inside_job: str | None = option(
         t.text(r"[0-9]{1,18}(_[0-9]{1,18})?", "the id of a running job such as 1234, or 1234_5 for a task of an array"),
         "Run inside this running job of yours (salloc or any other) instead of submitting a new one.",
         key=False,
-        short="attach",
+        short="inside_job",
+        formerly="attach",
         example="1234",
     )
-    attach_nodes: tuple[str, ...] = option(
+    inside_nodes: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9_.-]+", "a host name")),
         "Nodes of that job to run on, `resources.nodes` of them. Default: its first nodes with the requested "
         "resources.",
         (),
         key=False,
+        formerly="attach_nodes",
         example=["node02", "node03"],
     )
     wait: int = option(

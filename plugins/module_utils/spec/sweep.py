@@ -232,10 +232,10 @@ def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence
             ["sweep.metric", "artifact"],
             "sweep.metric: is read from the artifact, so the job needs one of format json (artifact.path)",
         )
-    if spec.launcher.attach:
+    if spec.launcher.inside_job:
         yield (
-            ["sweep", "launcher.attach"],
-            "sweep: is one job array in the queue; it cannot run inside a job (launcher.attach)",
+            ["sweep", "launcher.inside_job"],
+            "sweep: is one job array in the queue; it cannot run inside a job (launcher.inside_job)",
         )
     if spec.checkpoint.dir and not any(placeholders(spec.checkpoint.dir)):
         yield (

@@ -78,7 +78,8 @@ class Inside:
             run.forget_secrets()
             run.record("rejected", message=start.complaint)
             raise SlurmError(
-                f"launcher.attach: the launch could not be started inside job {self.found.job_id}: {start.complaint}",
+                f"launcher.inside_job: the launch could not be started inside job {self.found.job_id}: "
+                f"{start.complaint}",
                 **identity,
             )
         return start.step_id

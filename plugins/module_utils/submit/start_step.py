@@ -89,8 +89,8 @@ class Starter:
         program = self.slurm.find("srun")
         if program is None:
             raise RankzeroError(
-                "launcher.attach: the command srun is not on this host; a step of a running job is started with it. "
-                "Run against a login node that has it."
+                "launcher.inside_job: the command srun is not on this host; a step of a running job is started with "
+                "it. Run against a login node that has it."
             )
         self.slurm.commands += 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

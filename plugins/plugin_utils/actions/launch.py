@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
@@ -267,7 +268,7 @@ class LaunchAction(Action):
             extra = load_extra_vars(self._loader)
         except AnsibleError as error:
             raise RankzeroError(f"the extra variables cannot be read: {error}") from error
-        names = short_names()
+        names = {**old_short_names(), **short_names()}
         for name in extra:
             # A playbook may have variables of its own: only what is nearly one of the list is told.
             meant = None if name in names else nearest(str(name), list(names), likeness=0.8)

@@ -138,7 +138,7 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
 
 def _placement(spec: LaunchSpec) -> dict[str, Any] | None:
     """Which nodes the job wants; None inside another job, whose nodes are given."""
-    if spec.launcher.attach:
+    if spec.launcher.inside_job:
         return None
     return {
         "exclude": list(spec.resources.exclude),
@@ -278,6 +278,7 @@ def prepare(
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
     lines += [f"image {image[:12]}"] if image else []
     lines += [adopted.line()] if adopted else []
+    lines += [f"warning: {sentence}" for sentence in job.warnings]
     chosen = fabric(spec.fabric, job.settings.fabrics)
     lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
     rows = explain.rows(made, job.merged)

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import with_new_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     override_layer,
     parse_cluster,
@@ -81,6 +82,7 @@ class Job:
     containerfile: str | None = None
     context: str | None = None
     roots: Roots = ANYWHERE
+    warnings: tuple[str, ...] = ()
 
 
 def cluster_settings(cluster: Mapping[str, Any] | None) -> tuple[ClusterSettings, dict[str, Any], list[str]]:
@@ -121,7 +123,9 @@ def read_job(
         data, found = override_layer(values or {})
         problems += found
         layers.append(Layer(name, data))
-    merged = merge(layers)
+    renamed = [with_new_names(layer) for layer in layers]
+    problems += [problem for _layer, _warnings, found in renamed for problem in found]
+    merged = merge([layer for layer, _warnings, _problems in renamed])
     spec = validated(merged, problems, settings.fabrics)
 
     def located(path: str, dotted: str) -> str:
@@ -148,4 +152,5 @@ def read_job(
         containerfile=build_path("containerfile"),
         context=build_path("context"),
         roots=roots,
+        warnings=tuple(warning for _layer, warnings, _problems in renamed for warning in warnings),
     )

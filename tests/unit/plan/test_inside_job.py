@@ -19,7 +19,7 @@ from tests.plans import context, plan
 
 
 def spec(**data: Any) -> LaunchSpec:
-    launcher = {"attach": "1234", **data.pop("launcher", {})}
+    launcher = {"inside_job": "1234", **data.pop("launcher", {})}
     return validated(merge([Layer("job", {"name": "job", "command": ["train.py"], "launcher": launcher, **data})]))
 
 
@@ -41,12 +41,12 @@ def planned(**data: Any) -> Plan:
         ({"resources": {"sbatch": {"signal": "B:USR1@60"}}}, "resources.sbatch.signal: may not be given"),
         ({"launcher": {"srun": {"nodelist": "node01"}}}, "launcher.srun.nodelist: may not be given inside job 1234"),
         (
-            {"launcher": {"attach_nodes": ["a", "b", "a"]}, "resources": {"nodes": 3}},
-            "launcher.attach_nodes: 2 different nodes for resources.nodes 3",
+            {"launcher": {"inside_nodes": ["a", "b", "a"]}, "resources": {"nodes": 3}},
+            "launcher.inside_nodes: 2 different nodes for resources.nodes 3",
         ),
-        ({"launcher": {"attach": "1234.5"}}, "launcher.attach: must be the id of a running job"),
-        ({"launcher": {"attach": "1234+1"}}, "launcher.attach: must be the id of a running job"),
-        ({"launcher": {"attach": None, "attach_nodes": ["a"]}}, "launcher.attach_nodes: has no effect without"),
+        ({"launcher": {"inside_job": "1234.5"}}, "launcher.inside_job: must be the id of a running job"),
+        ({"launcher": {"inside_job": "1234+1"}}, "launcher.inside_job: must be the id of a running job"),
+        ({"launcher": {"inside_job": None, "inside_nodes": ["a"]}}, "launcher.inside_nodes: has no effect without"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_inside_a_job_is_refused(data: dict[str, Any], said: str) -> None:
@@ -58,12 +58,12 @@ def test_what_makes_no_sense_inside_a_job_is_refused(data: dict[str, Any], said:
 
 @pytest.mark.parametrize("data", [{"checkpoint": {"requeue": False}}, {"resources": {"sbatch": {"requeue": False}}}])
 def test_what_asks_for_nothing_is_allowed(data: dict[str, Any]) -> None:
-    assert spec(**data).launcher.attach == "1234"
+    assert spec(**data).launcher.inside_job == "1234"
 
 
 def test_what_only_sbatch_could_ask_for_is_named() -> None:
     made = planned(
-        launcher={"attach": 77},
+        launcher={"inside_job": 77},
         resources={"partition": "batch", "exclusive": True, "time": "00:30:00", "sbatch": {"mail-type": "END"}},
     )
     assert inside_job.ignored(made.spec) == [
@@ -78,7 +78,7 @@ def test_what_only_sbatch_could_ask_for_is_named() -> None:
 
 def test_the_steps_ask_for_what_a_job_of_its_own_would_have_given_them() -> None:
     made = planned(
-        launcher={"attach": "1234"}, resources={"gpus_per_node": 4, "gpu_type": "h100", "memory": "64G", "nodes": 2}
+        launcher={"inside_job": "1234"}, resources={"gpus_per_node": 4, "gpu_type": "h100", "memory": "64G", "nodes": 2}
     )
     assert dict(made.step).items() >= {"overlap": True, "gres": "gpu:h100:4", "mem": "64G"}.items()
     assert dict(made.probe).items() >= {"overlap": True, "gres": "gpu:h100:4", "nodes": "2"}.items()
@@ -91,20 +91,20 @@ def test_generic_resources_are_asked_for_beside_gpus() -> None:
     queued = planned(resources=wanted)
     assert [value for name, value in queued.header if name == "gres"] == [whole]
     assert not [name for name, _value in queued.step if name == "gres"], "a step has all that its job was given"
-    inside = planned(launcher={"attach": "1234"}, resources=wanted)
+    inside = planned(launcher={"inside_job": "1234"}, resources=wanted)
     assert ("gres", whole) in inside.step and ("gres", whole) in inside.probe
     assert ("gres", "lscratch:5") in planned(resources={"gres": ["lscratch:5"]}).header
     assert "4 h100s, lscratch:500, nic:cx7:2" in summary(queued)[1]
 
 
 def test_without_gpus_none_of_the_jobs_are_taken() -> None:
-    assert ("gres", "none") in planned(launcher={"attach": "1"}).step
-    assert ("gres", "none") in planned(launcher={"attach": "1"}).probe
+    assert ("gres", "none") in planned(launcher={"inside_job": "1"}).step
+    assert ("gres", "none") in planned(launcher={"inside_job": "1"}).probe
 
 
 @pytest.mark.parametrize("own", ["exact", "exclusive", "overlap"])
 def test_how_steps_share_the_job_may_be_said_by_the_user(own: str) -> None:
-    made = planned(launcher={"attach": "1", "srun": {own: True, "mem": "1G"}}, resources={"memory": "2G"})
+    made = planned(launcher={"inside_job": "1", "srun": {own: True, "mem": "1G"}}, resources={"memory": "2G"})
     names = [name for name, _value in made.step]
     assert names.count("overlap") == (own == "overlap")
     assert ("mem", "1G") in made.step and names.count("mem") == 1
@@ -118,7 +118,7 @@ def test_a_job_of_its_own_has_none_of_it() -> None:
 
 def test_the_request_holds_what_the_allocation_is_asked() -> None:
     made = planned(
-        launcher={"attach": "12_3", "attach_nodes": ["b", "a"], "ranks_per_node": 2},
+        launcher={"inside_job": "12_3", "inside_nodes": ["b", "a"], "ranks_per_node": 2},
         resources={"nodes": 2, "cpus_per_rank": 3, "exclude": ["node[07-08]"], "time": "00:30:00"},
     )
     assert inside_job.request(made.spec, made.topology) == {

@@ -69,7 +69,7 @@ def test_the_shell_is_one_task_with_all_that_the_nodes_ranks_have() -> None:
 
 
 def test_inside_a_running_job_there_is_only_the_shell() -> None:
-    made = planned(launcher={"attach": "1234"}, resources={"nodes": 2, "gpus_per_node": 2})
+    made = planned(launcher={"inside_job": "1234"}, resources={"nodes": 2, "gpus_per_node": 2})
     found = session(made, ["node02", "node03"])
     assert found.allocate == ()
     wanted = {"jobid": "1234", "nodelist": "node02", "gres": "gpu:2", "overlap": True}

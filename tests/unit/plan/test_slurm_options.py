@@ -59,7 +59,7 @@ def problems(data: dict[str, Any]) -> list[str]:
 
 
 def inside(data: dict[str, Any]) -> dict[str, Any]:
-    return {**data, "launcher": {**data.get("launcher", {}), "attach": "77"}}
+    return {**data, "launcher": {**data.get("launcher", {}), "inside_job": "77"}}
 
 
 def of_row(row: Declared) -> str:

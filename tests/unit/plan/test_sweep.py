@@ -197,7 +197,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
         {"artifact": {"format": "any"}},
         "sweep.metric: is read from the artifact",
     ),
-    ({"parameters": GRID}, {"launcher": {"attach": "12"}}, "cannot run inside a job"),
+    ({"parameters": GRID}, {"launcher": {"inside_job": "12"}}, "cannot run inside a job"),
     (
         {"parameters": GRID},
         {"checkpoint": {"dir": "/scratch/c"}},

@@ -43,7 +43,7 @@ def log(job: Job) -> str:
 
 
 def test_the_script_runs_as_the_step(site: Site) -> None:
-    job = site.job({"launcher": {"attach": "7"}, "resources": {"nodes": 2}, "artifact": {}})
+    job = site.job({"launcher": {"inside_job": "7"}, "resources": {"nodes": 2}, "artifact": {}})
     process = begin(job)
     said, _none = process.communicate(timeout=60)
     assert process.returncode == 0, said + log(job)
@@ -61,7 +61,7 @@ def test_the_script_runs_as_the_step(site: Site) -> None:
 
 def test_a_release_that_does_not_name_the_cluster_is_asked_for_it(site: Site) -> None:
     """Slurm 24.11: neither SLURM_CLUSTER_NAME nor SLURM_WORKING_CLUSTER is set in a step."""
-    job = site.job({"launcher": {"attach": "7"}, "resources": {"nodes": 2}, "artifact": {}})
+    job = site.job({"launcher": {"inside_job": "7"}, "resources": {"nodes": 2}, "artifact": {}})
     scontrol = site.functions["scontrol"]
     site.functions["scontrol"] = (
         f'[ "$*" = "show config" ] && echo "ClusterName             = lab" || {{ {scontrol}; }}'
@@ -73,7 +73,7 @@ def test_a_release_that_does_not_name_the_cluster_is_asked_for_it(site: Site) ->
 
 
 def test_nothing_of_the_step_or_of_the_outer_job_reaches_the_ranks(site: Site) -> None:
-    job = site.job({"launcher": {"attach": "7"}, "artifact": {}})
+    job = site.job({"launcher": {"inside_job": "7"}, "artifact": {}})
     leaked = {
         "SLURM_CPU_BIND": "quiet,mask_cpu:0x1",
         "SLURM_NTASKS": "1",
@@ -94,7 +94,7 @@ def test_nothing_of_the_step_or_of_the_outer_job_reaches_the_ranks(site: Site) -
 
 
 def test_two_steps_of_one_job_are_two(site: Site) -> None:
-    job = site.job({"launcher": {"attach": "7"}})
+    job = site.job({"launcher": {"inside_job": "7"}})
     (job.run / "claim").write_text("1 lab 7.2\n")
     assert begin(job).wait(timeout=60) == 0
     assert "belongs to another job (1 lab 7.2): nothing is run here" in log(job)

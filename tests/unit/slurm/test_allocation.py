@@ -96,14 +96,14 @@ def test_nodes_that_hold_different_things_stand_on_lines_of_their_own() -> None:
 def test_a_job_that_nothing_can_be_started_in_is_named_with_the_reason(answer: Any, why: str) -> None:
     with pytest.raises(RankzeroError) as caught:
         look(FakeSlurm(scontrol=[answer, HOSTS]).slurm(), "1", uid=0)
-    assert "launcher.attach: nothing can be started inside job 1: " in caught.value.message
+    assert "launcher.inside_job: nothing can be started inside job 1: " in caught.value.message
     assert why in caught.value.message
 
 
 def test_a_silent_slurm_says_nothing_about_a_job() -> None:
     with pytest.raises(RankzeroError) as caught:
         look(FakeSlurm(scontrol=[NO_CONTROLLER]).slurm(), "1", uid=0)
-    assert "launcher.attach" not in caught.value.message
+    assert "launcher.inside_job" not in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_first_nodes_that_have_what_is_asked() -> None:
     [
         ({"nodes": 4}, ["resources.nodes: 4 asked, job 2 has 3: node01, node02, node03."]),
         ({"nodes": 3, "exclude": ["node02"]}, ["3 asked, job 2 has 3, 1 of them excluded (resources.exclude)"]),
-        ({"nodes": 1, "names": ["node09"]}, ["launcher.attach_nodes: node09 not in job 2, which has node01, node02"]),
+        ({"nodes": 1, "names": ["node09"]}, ["launcher.inside_nodes: node09 not in job 2, which has node01, node02"]),
         ({"nodes": 1, "names": ["node01"], "exclude": ["node01"]}, ["node01 also in resources.exclude; keep one."]),
         (
             {"nodes": 1, "names": ["node02"], "cpus_per_node": 8, "gpus_per_node": 8, "memory": "64G"},

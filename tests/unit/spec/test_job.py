@@ -178,7 +178,7 @@ def test_the_short_names_are_a_closed_list() -> None:
         "offline": "offline",
         "seed": "seed",
         "fabric": "fabric",
-        "attach": "launcher.attach",
+        "inside_job": "launcher.inside_job",
         "nodes": "resources.nodes",
         "spares": "resources.spares",
         "gpus_per_node": "resources.gpus_per_node",
@@ -207,7 +207,7 @@ def test_an_unknown_override_is_a_mistake(name: Any) -> None:
     data, (problem,) = override_layer({name: "1"})
     assert data == {}
     assert problem.startswith(f"override {name}: unknown")
-    assert "; short names: account, attach, cp, cpus_per_rank, debug, " in problem
+    assert "; short names: account, cp, cpus_per_rank, debug, " in problem
     assert ("did you mean nodes?" in problem) is (name == "nods")
 
 

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 # A step that does not say so gets all generic resources of its job.
 NO_GRES = "none"
-# srun options that choose nodes, which launcher.attach_nodes does.
+# srun options that choose nodes, which launcher.inside_nodes does.
 _PLACING = ("exclude", "nodefile", "nodelist", "relative")
 # srun options that say how steps of one job share it.
 _SHARING = ("exact", "exclusive", "overlap")
@@ -32,30 +32,31 @@ IGNORED, STEP, GIVEN = "ignored", "step", "given"
 class InsideJob(Aspect):
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
         """What cannot hold inside an allocation."""
-        here = spec.launcher.attach
+        here = spec.launcher.inside_job
         if here is None:
-            if spec.launcher.attach_nodes:
+            if spec.launcher.inside_nodes:
                 yield (
-                    ["launcher.attach_nodes", "launcher.attach"],
-                    "launcher.attach_nodes: has no effect without launcher.attach; give the job's id, or leave it out",
+                    ["launcher.inside_nodes", "launcher.inside_job"],
+                    "launcher.inside_nodes: has no effect without launcher.inside_job; give the job's id, or leave it "
+                    "out",
                 )
             return
-        names, nodes = spec.launcher.attach_nodes, spec.resources.nodes
+        names, nodes = spec.launcher.inside_nodes, spec.resources.nodes
         if names and len(set(names)) != nodes:
             yield (
-                ["launcher.attach_nodes", "resources.nodes"],
-                f"launcher.attach_nodes: {len(set(names))} different nodes for resources.nodes {nodes}; name {nodes}",
+                ["launcher.inside_nodes", "resources.nodes"],
+                f"launcher.inside_nodes: {len(set(names))} different nodes for resources.nodes {nodes}; name {nodes}",
             )
         for row in DECLARED:
             if row.sbatch.inside not in (IGNORED, STEP, GIVEN) and row.given(spec):
                 why = row.sbatch.inside.format(value=_text(row.given(spec)), job=here)
-                yield [row.path, "launcher.attach"], f"{row.path}: {why}"
+                yield [row.path, "launcher.inside_job"], f"{row.path}: {why}"
         if spec.preflight.on_failure == "requeue":
             yield (
-                ["preflight.on_failure", "launcher.attach"],
+                ["preflight.on_failure", "launcher.inside_job"],
                 (
                     f"preflight.on_failure: requeue has no meaning inside job {here}: a step cannot go back into the "
-                    "queue; make it stop, or launch without launcher.attach"
+                    "queue; make it stop, or launch without launcher.inside_job"
                 ),
             )
         for where, options, instead in (
@@ -65,10 +66,10 @@ class InsideJob(Aspect):
             for name in instead:
                 if options.get(name, False) is not False:
                     hint = (
-                        "use launcher.attach_nodes" if where == "launcher.srun" else "no job is submitted; leave it out"
+                        "use launcher.inside_nodes" if where == "launcher.srun" else "no job is submitted; leave it out"
                     )
                     yield (
-                        [f"{where}.{name}", "launcher.attach"],
+                        [f"{where}.{name}", "launcher.inside_job"],
                         f"{where}.{name}: may not be given inside job {here}; {hint}",
                     )
 
@@ -76,7 +77,7 @@ class InsideJob(Aspect):
         return step(context.spec)
 
     def probe(self, context: Context) -> Iterator[Option]:
-        if context.spec.launcher.attach is not None:
+        if context.spec.launcher.inside_job is not None:
             yield "overlap", True
             yield "gres", generic_resources(context.spec.resources) or NO_GRES
 
@@ -99,7 +100,7 @@ def ignored(spec: LaunchSpec) -> list[str]:
 
 def step(spec: LaunchSpec) -> Options:
     """Further options of the ranks' step. A job's own steps have all that its header asked for; here each says it."""
-    if spec.launcher.attach is None:
+    if spec.launcher.inside_job is None:
         return ()
     own = spec.launcher.srun
     options: list[tuple[str, str | bool]] = []
@@ -117,12 +118,12 @@ def step(spec: LaunchSpec) -> Options:
 
 def request(spec: LaunchSpec, shape: Topology) -> dict[str, Any] | None:
     """What the allocation is asked before anything starts in it; None for a launch of its own."""
-    if spec.launcher.attach is None:
+    if spec.launcher.inside_job is None:
         return None
     return {
-        "job_id": spec.launcher.attach,
+        "job_id": spec.launcher.inside_job,
         "nodes": shape.nodes,
-        "names": list(spec.launcher.attach_nodes),
+        "names": list(spec.launcher.inside_nodes),
         "exclude": list(spec.resources.exclude),
         "cpus_per_node": shape.cpus_per_node,
         "gpus_per_node": spec.resources.gpus_per_node,
