@@ -37,8 +37,10 @@ class InsideJob(Aspect):
             if spec.launcher.inside_nodes:
                 yield (
                     ["launcher.inside_nodes", "launcher.inside_job"],
-                    "launcher.inside_nodes: has no effect without launcher.inside_job; give the job's id, or leave it "
-                    "out",
+                    (
+                        "launcher.inside_nodes: has no effect without launcher.inside_job; give the job's id, or leave it "
+                        "out"
+                    ),
                 )
             return
         names, nodes = spec.launcher.inside_nodes, spec.resources.nodes
