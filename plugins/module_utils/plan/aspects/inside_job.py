@@ -38,8 +38,8 @@ class InsideJob(Aspect):
                 yield (
                     ["launcher.inside_nodes", "launcher.inside_job"],
                     (
-                        "launcher.inside_nodes: has no effect without launcher.inside_job; give the job's id, or leave it "
-                        "out"
+                        "launcher.inside_nodes: has no effect without launcher.inside_job; give the job's id, or leave "
+                        "it out"
                     ),
                 )
             return
