@@ -232,26 +232,19 @@ slurm_commands:
   type: int
 """
 
-import contextlib
-import os
-import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.arguments import LAUNCH_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 ARGUMENT_SPEC = {
-    "job": {"type": "raw", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "overrides": {"type": "dict", "default": {}},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
+    **LAUNCH_ARGUMENTS,
     "explain": {"type": "bool", "default": False},
     "_request": {"type": "dict"},
     "_runtime": {"type": "dict"},
@@ -259,32 +252,16 @@ ARGUMENT_SPEC = {
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    request = dict(module.params["_request"])
-    if module.params["_runtime"]:
-        runtime = next(ref for ref in request["refs"] if ref["kind"] == "runtime")
-        publish_files(runtime["path"], module.params["_runtime"])
     slurm = Slurm()
-    try:
-        request, sources = _settled(module, request, slurm)
-        submitter = f"{socket.gethostname()}:{os.getpid()}"
-        launcher = Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
-        result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
-    finally:
-        # It came for this call. Who brought it may be gone by now, or told to keep remote files.
-        with contextlib.suppress(OSError):
-            os.unlink(request.get("secrets_file") or "")
+
+    def launcher_of(request: dict[str, Any], submitter: str) -> Launcher:
+        return Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
+
+    secrets_file = module.params["_request"].get("secrets_file")
+    result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
     for note in slurm.notes:
         module.warn(note)
-    return {**result, "sources": sources, "slurm_commands": slurm.commands}
-
-
-def _settled(module: AnsibleModule, given: dict[str, Any], slurm: Slurm) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """The request with everything where it lies, and from which store each thing comes."""
-    asked = given.pop("stores")
-    if module.params["state"] == "absent":
-        return given, []
-    state_root = os.path.dirname(os.path.dirname(os.path.dirname(given["runs_dir"])))
-    return settle(given, given["refs"], asked, state_root, slurm.note, check_mode=module.check_mode)
+    return result
 
 
 def main() -> None:

@@ -130,17 +130,11 @@ store_root:
 
 from ansible.module_utils.basic import AnsibleModule
 
-ARGUMENT_SPEC = {
-    "job": {"type": "raw", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "overrides": {"type": "dict", "default": {}},
-    "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.arguments import LAUNCH_ARGUMENTS
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=LAUNCH_ARGUMENTS, supports_check_mode=True)
     module.fail_json(msg="job_pipeline works on the controller: its action plugin was not found beside it.")
 
 

@@ -91,12 +91,11 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.arguments import JOB_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 
 ARGUMENT_SPEC = {
-    "job": {"type": "raw", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "overrides": {"type": "dict", "default": {}},
+    **JOB_ARGUMENTS,
     "generation": {"type": "int", "default": 1},
     "path": {"type": "path"},
     "_script": {"type": "str"},

@@ -120,12 +120,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.arguments import JOB_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_session import prepare
 
 ARGUMENT_SPEC = {
-    "job": {"type": "raw", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "overrides": {"type": "dict", "default": {}},
+    **JOB_ARGUMENTS,
     "open": {"type": "bool", "default": False},
     "_request": {"type": "dict"},
 }

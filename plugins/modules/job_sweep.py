@@ -198,27 +198,20 @@ slurm_commands:
   type: int
 """
 
-import contextlib
-import os
-import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.arguments import LAUNCH_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 ARGUMENT_SPEC = {
-    "job": {"type": "raw", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "overrides": {"type": "dict", "default": {}},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **LAUNCH_ARGUMENTS,
     "elements": {"type": "list", "elements": "str", "default": []},
-    "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
     "_request": {"type": "dict"},
     "_runtime": {"type": "dict"},
     "_secrets_file": {"type": "path", "no_log": False},
@@ -226,30 +219,16 @@ ARGUMENT_SPEC = {
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    given, secrets_file = module.params["_request"], module.params["_secrets_file"]
-    if module.params["_runtime"]:
-        runtime = next(ref for ref in given["array"]["refs"] if ref["kind"] == "runtime")
-        publish_files(runtime["path"], module.params["_runtime"])
-    slurm = Slurm()
-    try:
-        sources: list[dict[str, str]] = []
-        array = dict(given["array"])
-        asked = array.pop("stores")
-        given = {**given, "array": array}
-        if module.params["state"] == "present":
-            state_root = os.path.dirname(os.path.dirname(os.path.dirname(array["runs_dir"])))
-            given, sources = settle(given, array["refs"], asked, state_root, slurm.note, check_mode=module.check_mode)
-        submitter = f"{socket.gethostname()}:{os.getpid()}"
+    slurm, secrets_file = Slurm(), module.params["_secrets_file"]
+
+    def launcher_of(given: dict[str, Any], submitter: str) -> SweepLauncher:
         request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
-        launcher = SweepLauncher(request, slurm, check_mode=module.check_mode)
-        result = launcher.cancel() if module.params["state"] == "absent" else launcher.launch()
-    finally:
-        # It came for this call. Who brought it may be gone by now, or told to keep remote files.
-        with contextlib.suppress(OSError):
-            os.unlink(secrets_file or "")
+        return SweepLauncher(request, slurm, check_mode=module.check_mode)
+
+    result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
     for note in slurm.notes:
         module.warn(note)
-    return {**result, "sources": sources, "slurm_commands": slurm.commands}
+    return result
 
 
 def main() -> None:

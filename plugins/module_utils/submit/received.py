@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the modules that launch carry out what the controller has sent them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+
+
+class Submission(Protocol):
+    """A launch or a sweep that can be brought to the cluster and taken from it."""
+
+    def launch(self) -> dict[str, Any]: ...
+
+    def cancel(self) -> dict[str, Any]: ...
+
+
+def carry_out(
+    params: Mapping[str, Any],
+    secrets_file: str | None,
+    launcher_of: Callable[[dict[str, Any], str], Submission],
+    slurm: Slurm,
+    *,
+    check_mode: bool,
+) -> dict[str, Any]:
+    """Launch, or end what was launched. Returns the result of module `job` or `job_sweep`.
+
+    `params`: the module's. Its `_request` is a launch, or a sweep with the launch that all elements share as `array`.
+    `launcher_of`: what to do it with, from the request with everything where it lies, and the submitter's name.
+    """
+    given = dict(params["_request"])
+    shared = dict(given.get("array", given))
+    asked = shared.pop("stores")
+    given = {**given, "array": shared} if "array" in given else shared
+    if params["_runtime"]:
+        runtime = next(ref for ref in shared["refs"] if ref["kind"] == "runtime")
+        publish_files(runtime["path"], params["_runtime"])
+    try:
+        sources: list[dict[str, str]] = []
+        if params["state"] == "present":
+            state_root = os.path.dirname(os.path.dirname(os.path.dirname(shared["runs_dir"])))
+            given, sources = settle(given, shared["refs"], asked, state_root, slurm.note, check_mode=check_mode)
+        launcher = launcher_of(given, f"{socket.gethostname()}:{os.getpid()}")
+        result = launcher.cancel() if params["state"] == "absent" else launcher.launch()
+    finally:
+        # It came for this call. Who brought it may be gone by now, or told to keep remote files.
+        with contextlib.suppress(OSError):
+            os.unlink(secrets_file or "")
+    return {**result, "sources": sources, "slurm_commands": slurm.commands}
