@@ -130,7 +130,7 @@ store_root:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.arguments import LAUNCH_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.job_arguments import LAUNCH_ARGUMENTS
 
 
 def main() -> None:
