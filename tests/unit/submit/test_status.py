@@ -156,7 +156,8 @@ def acting(tell: Callable[[Case], str]) -> Callable[[Case], str]:
 @acting
 def submit(case: Case) -> str:
     result = case.bench.launch(check_mode=True, relaunch="never")
-    return L if result["launch_state"] == "planned" else str(result["standing"])
+    does = {"planned": L, "adopted": A, "unchanged": result["standing"]}[result["launch_state"]]
+    return str(does) if does == L or result["standing"] == does else f"{result['launch_state']}, {result['standing']}"
 
 
 def sweep_launcher(case: Case) -> SweepLauncher:
