@@ -27,6 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import rooms  # noqa: E402  # beside this file
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import FORMATS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec  # noqa: E402
@@ -209,7 +210,14 @@ def containers() -> str:
     return table("docs/containers.md", "runtimes", [*heads, *rows])
 
 
+def formats() -> str:
+    rows = [f"| `{each.name}` | {each.whole} | {each.values or 'nothing'} |" for each in FORMATS]
+    heads = ["| `artifact.format` | complete when | `require` refers to |", "| --- | --- | --- |"]
+    return table("docs/watching.md", "formats", [*heads, *rows])
+
+
 FILES = {
+    "docs/watching.md": formats,
     "docs/containers.md": containers,
     "plugins/runtime/containers.txt": registry.facts,
     "docs/job-spec.md": reference,

@@ -150,21 +150,41 @@ def of_safetensors(path):
     return {**shapes, "tensors": len(shapes), **known}
 
 
-READERS = {"json": of_json, "yaml": of_yaml, "csv": of_csv}
+def of_mark(content):
+    """The file that completes a directory is any mark, or a JSON object with values."""
+    try:
+        return of_json(content)
+    except ValueError:
+        return {}
+
+
+class Format:
+    """How an artifact is read. `read` makes a map of its values, None where it has none; `content`: of its bytes, which
+    are kept for it, else of its path. `closed`: it says by itself whether it is whole, however soon one looks.
+    `folder`: the artifact is a folder, and what is read is the file that completes it, which may be empty.
+    """
+
+    def __init__(self, read, content=True, closed=False, folder=False):
+        self.read, self.content, self.closed, self.folder = read, content, closed, folder
+
+
+# module_utils/spec/artifact.py has the same names, for those who write a job.
+FORMATS = {
+    "json": Format(of_json, closed=True),
+    "yaml": Format(of_yaml),
+    "csv": Format(of_csv),
+    "safetensors": Format(of_safetensors, content=False),
+    "directory": Format(of_mark, folder=True),
+    "any": Format(None, content=False),
+}
 
 
 def document_of(kind, path, content):
     """The values of an artifact. `content` is its bytes for the formats that are read whole, else None."""
-    if kind == "safetensors":
-        return of_safetensors(path)
-    if kind == "directory":
-        try:
-            return of_json(content)
-        except ValueError:
-            return {}
-    if kind not in READERS:
+    form = FORMATS[kind]
+    if form.read is None:
         return {}
     try:
-        return READERS[kind](content)
+        return form.read(content if form.content else path)
     except UnicodeDecodeError as error:
         raise ValueError(f"is not valid UTF-8: {error}") from None

@@ -119,7 +119,7 @@ def read(path, keep):
 def evidence_of(run_dir, artifact):
     """The file that decides: the artifact itself, or the completeness file of a directory."""
     path = os.path.join(run_dir, "work", artifact["path"])
-    return os.path.join(path, artifact["complete"]) if artifact["format"] == "directory" else path
+    return os.path.join(path, artifact["complete"]) if formats.FORMATS[artifact["format"]].folder else path
 
 
 def settled(run_dir, artifact):
@@ -151,10 +151,11 @@ def inspect(run_dir, artifact, path=None):
     `path`: another name of the file that decides.
     """
     kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
+    form = formats.FORMATS[kind]
     whole = os.path.join(run_dir, "work", artifact["path"])
     report = {"path": whole, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
     before = look(path)
-    if kind == "directory" and before is None and os.path.isdir(whole):
+    if form.folder and before is None and os.path.isdir(whole):
         report["errors"].append(f"is not complete: it holds no {artifact['complete']}")
         return report
     try:
@@ -162,7 +163,7 @@ def inspect(run_dir, artifact, path=None):
         if not stat.S_ISREG(os.stat(path).st_mode):
             report["errors"].append("is not a regular file")
             return report
-        content, report["sha256"], report["bytes"] = read(path, keep=kind not in ("any", "safetensors"))
+        content, report["sha256"], report["bytes"] = read(path, keep=form.content)
         started = os.stat(os.path.join(run_dir, ".attempt")).st_mtime_ns
     except OSError as error:
         report["errors"].append(f"cannot be read: {error.strerror}")
@@ -173,9 +174,9 @@ def inspect(run_dir, artifact, path=None):
     if before != after or after is None or after[1] != report["bytes"]:
         report["errors"].append("is still being written")
     # The completeness file of a directory may be an empty mark.
-    if not report["bytes"] and kind != "directory":
+    if not report["bytes"] and not form.folder:
         report["errors"].append("is empty")
-    elif kind != "any":
+    elif form.read is not None:
         inspect_values(kind, path, content, artifact["require"], report)
     report["valid"] = not report["errors"]
     return report
@@ -198,8 +199,8 @@ def watch(arguments):
     seen = judged = None
     while True:
         now = look(path)
-        # JSON says by itself whether it is whole. Of anything else only its rest says so: the same at two looks.
-        ready = artifact["format"] == "json" or now == seen
+        # Of what does not say by itself whether it is whole, only its rest says so: the same at two looks.
+        ready = formats.FORMATS[artifact["format"]].closed or now == seen
         # A file that was found invalid is judged again only once it has changed.
         if now is not None and now != judged and ready:
             judged = now

@@ -1,15 +1,50 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The contract of an artifact: which comparisons a job may ask of its result. The check itself runs in the job."""
+"""The contract of an artifact: its formats, and the comparisons that a job may ask of it. The check runs in the job."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+
+
+@dataclass(frozen=True)
+class Format:
+    """A value of `artifact.format`: when it is `whole`, and what `require` is about, empty where it has no values.
+
+    plugins/runtime/formats.py has the reader of that name; it runs in the job, where this does not.
+    """
+
+    name: str
+    whole: str
+    values: str
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("json", "it is one JSON object", "its values"),
+    Format("yaml", "it is one map, and its last line is complete", "its values"),
+    Format(
+        "csv",
+        "its last line is complete and has as many values as the header",
+        "the last row, and `rows`",
+    ),
+    Format(
+        "safetensors",
+        "it has every byte that its header announces",
+        "its metadata, `tensors` (how many) and each tensor's shape",
+    ),
+    Format(
+        "directory",
+        "it contains `artifact.complete`, the file that is written last",
+        "that file, if it is a JSON object",
+    ),
+    Format("any", "it is not empty and no longer grows", ""),
+)
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _ORDERED = ("lt", "le", "gt", "ge")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import CONDITIONS, FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import Checkpoint, Logs, Monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import DATA, Dataset
@@ -93,10 +93,9 @@ class Artifact:
         example="result.json",
     )
     format: str = option(
-        t.choice("json", "yaml", "csv", "safetensors", "directory", "any"),
-        "`json`: one complete JSON object. `yaml`: one complete map. `csv`: a header and rows, of which the last "
-        "one counts. `safetensors`: complete to the last byte. `directory`: complete once the file `complete` "
-        "exists in it. `any`: exists and is not empty.",
+        t.choice(*(kind.name for kind in FORMATS)),
+        "What the file is, and so when it is complete. "
+        + " ".join(f"`{kind.name}`: {kind.whole}." for kind in FORMATS),
         "json",
     )
     complete: str | None = option(

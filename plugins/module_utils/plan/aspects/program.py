@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
@@ -51,12 +52,13 @@ class Artifact(Aspect):
                 ["artifact.complete"],
                 f"artifact.complete: {spec.artifact.complete!r} is outside the directory; give a path in it",
             )
-        if spec.artifact.require and spec.artifact.format == "any":
+        readable = [kind.name for kind in FORMATS if kind.values]
+        if spec.artifact.require and spec.artifact.format not in readable:
             yield (
                 ["artifact.require", "artifact.format"],
                 (
-                    "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, "
-                    "directory), not any"
+                    f"artifact.require: needs an artifact.format that has values ({', '.join(readable)}), not "
+                    f"{spec.artifact.format}"
                 ),
             )
         if spec.artifact.grace and spec.artifact.then != "end":
