@@ -204,7 +204,7 @@ def summary(plan: Plan) -> list[str]:
         f"{plan.name} · key {short_key(plan.key)}",
         (
             f"{_count(shape.nodes, 'node')}{spares} x {_count(shape.ranks_per_node, 'rank')} = "
-            f"{_count(shape.world_size, 'rank')} by {shape.starter.program}; a node: {', '.join(place)}; {where}"
+            f"{_count(shape.world_size, 'rank')} by {shape.starter.shown}; a node: {', '.join(place)}; {where}"
         ),
         "runs "
         + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]

@@ -94,8 +94,7 @@ class Artifact:
     )
     format: str = option(
         t.choice(*(kind.name for kind in FORMATS)),
-        "What the file is, and so when it is complete. "
-        + " ".join(f"`{kind.name}`: {kind.whole}." for kind in FORMATS),
+        "When it is complete. " + " ".join(f"`{kind.name}`: {kind.whole}." for kind in FORMATS),
         "json",
     )
     complete: str | None = option(

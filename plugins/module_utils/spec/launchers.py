@@ -15,18 +15,24 @@ from dataclasses import dataclass
 class Starter:
     """`per`: Slurm starts one task for each `rank`, or one for each `node`, whose `script` then starts the ranks.
 
-    `program` is what people read of it. `rendezvous`: the values of launcher.rendezvous that it knows; `meeting`: the
+    `rendezvous`: the values of launcher.rendezvous that it knows; `meeting`: the
     one way that its nodes meet where nothing is to choose. `one_node`: it starts ranks on a single node only.
+    `program`: what people read of it, where that is not its kind.
     """
 
     kind: str
     doc: str
     per: str
     script: str
-    program: str
     rendezvous: tuple[str, ...] = ()
     meeting: str | None = None
     one_node: bool = False
+    program: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people read of it."""
+        return self.program or self.kind
 
     @property
     def names(self) -> str:
@@ -40,14 +46,12 @@ STARTERS: tuple[Starter, ...] = (
         doc="Slurm itself, one task per rank",
         per="rank",
         script="rank.sh",
-        program="srun",
     ),
     Starter(
         kind="torchrun",
         doc="torch.distributed.run, one task per node",
         per="node",
         script="node.sh",
-        program="torchrun",
         rendezvous=("static", "c10d"),
     ),
     Starter(
@@ -55,9 +59,9 @@ STARTERS: tuple[Starter, ...] = (
         doc="torch.distributed.run on a single node, without rendezvous",
         per="node",
         script="node.sh",
-        program="torchrun",
         meeting="standalone",
         one_node=True,
+        program="torchrun",
     ),
 )
 

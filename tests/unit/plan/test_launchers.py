@@ -45,7 +45,7 @@ def test_its_tasks_start_its_script_and_that_becomes_ranks(starter: Starter) -> 
         # A rank keeps to its cores; the one task of a node has all of them.
         assert dict(plan.step)["cpu-bind"] == {"rank": "cores", "node": "none"}[starter.per]
         assert f'"$RANKZERO_RUNTIME/{starter.script}" ' in text
-        assert f"by {starter.program};" in " ".join(summary(plan))
+        assert f"by {starter.shown};" in " ".join(summary(plan))
     assert starter.script in RUNTIME_FILES
     if starter.script != "rank.sh":
         assert '/bin/bash "$RANKZERO_RUNTIME/rank.sh" "$@"' in read(f"plugins/runtime/{starter.script}")
