@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -51,6 +52,9 @@ def texts() -> Iterator[tuple[str, str]]:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if "rankzero_" in line and '"' in line:
                 yield f"{path.relative_to(ROOT)}:{number}", line
+    # Remedies name an option as sbatch does; this is what people read.
+    for code in reasons.REASONS:
+        yield f"reason {code}", reasons.explain(code).remedy
 
 
 @cache
