@@ -183,7 +183,7 @@ csv:
   returned: success
   type: str
 slurm_commands:
-  description: How many Slurm commands it took.
+  description: Number of Slurm commands run.
   returned: success
   type: int
 """

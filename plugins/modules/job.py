@@ -13,14 +13,14 @@ author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Turns a job spec into a launch. The layers (cluster, job, overrides) are merged and checked on the controller, the
-    batch script is rendered there, and one call on the cluster submits it, or adopts what is there already.
-  - A launch is known by its key, a hash of what determines its result. The same spec again finds the same launch. It
-    is adopted while its job is active, left alone once it has succeeded, and submitted as a new generation once it has
-    failed. See O(relaunch).
+    batch script is rendered there, and a single call on the cluster submits it or adopts the existing launch.
+  - A launch is identified by its key, a hash of everything that determines its result. Repeating the same spec finds
+    the same launch. It is adopted while its job is active, left unchanged if it has succeeded, and submitted as a new
+    generation if it has failed. See O(relaunch).
   - A submission whose job id was never recorded (the controller was killed, sbatch timed out) is looked up by its job
     name before anything is submitted again. While Slurm does not answer, nothing is submitted.
-  - Where the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) says what
-    to build. The role P(rankzero.slurm.launch#role) does so and calls again.
+  - If the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) lists what
+    to build. The role P(rankzero.slurm.launch#role) builds it and calls the module again.
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
@@ -29,29 +29,29 @@ attributes:
   check_mode:
     support: full
     details:
-      - Says what would be submitted, also on a cluster where nothing was built yet.
+      - Shows what would be submitted, also on a cluster where nothing has been built yet.
   diff_mode:
     support: full
     details:
-      - Shows script, manifest and contract against the generation before.
+      - Shows the changes of script, manifest and contract from the previous generation.
 options:
   state:
     description:
-      - V(present) launches, V(absent) cancels the newest generation's job where it is active.
+      - V(present) launches. V(absent) cancels the newest generation's job if it is active.
     type: str
     choices: [present, absent]
     default: present
   relaunch:
     description:
-      - When a launch that has ended is submitted again as a new generation.
-      - V(on_failure) once it has failed; V(always) also once it has succeeded; V(never) not at all.
-      - An active job is adopted in each case.
+      - When to submit an ended launch again, as a new generation.
+      - V(on_failure) if it has failed; V(always) also if it has succeeded; V(never) not at all.
+      - An active job is always adopted.
     type: str
     choices: [on_failure, always, never]
     default: on_failure
   explain:
     description:
-      - Show every variable of the ranks with its value, why it is set, and by whom. Check mode always does.
+      - Show every environment variable of the ranks with its value, the reason, and who set it. Check mode always does.
     type: bool
     default: false
   _request:
@@ -110,7 +110,7 @@ key:
   returned: always
   type: str
 generation:
-  description: Number of the submission under this key, from 1; null where there was nothing to cancel.
+  description: Number of the submission under this key, from 1; null if there was nothing to cancel.
   returned: always
   type: int
 launch_state:
@@ -120,16 +120,16 @@ launch_state:
   returned: always
   type: str
 standing:
-  description: What has become of the generation, V(active), V(succeeded) or V(failed).
+  description: State of the generation, V(active), V(succeeded) or V(failed).
   returned: when it is known
   type: str
 job_id:
-  description: The Slurm job; with C(launcher.inside_job) the step inside that job, as C(1234.5).
+  description: The Slurm job id; with C(launcher.inside_job) the id of the step inside that job, such as C(1234.5).
   returned: when there is one
   type: str
   sample: "1234"
 allocation:
-  description: With C(launcher.inside_job), the job that the launch runs in, its nodes in use, and the time it has left.
+  description: With C(launcher.inside_job), the job in which the launch runs, its nodes used, and its remaining time.
   returned: always
   type: str
 run_dir:
@@ -149,11 +149,11 @@ missing:
       description: Key of the inputs.
       type: str
     path:
-      description: Where it will lie.
+      description: Path where it will be stored.
       type: str
 excluded:
   description:
-    - Nodes that this submission leaves out, because the preflight of an earlier job found them not to be fit, with
+    - Nodes that this submission excludes because the preflight of an earlier job found them unfit, with
       C(node), C(reason), C(job_id), C(time) and C(expires). See M(rankzero.slurm.node_exclusion).
   returned: always but with O(state=absent)
   type: list
@@ -165,8 +165,8 @@ plan:
   elements: str
 variables:
   description:
-    - The environment variables of every rank. What is only known on the node has the value C((on the node)), a secret
-      has C((hidden)).
+    - The environment variables of every rank. A value known only on the node is shown as C((on the node)), a secret
+      as C((hidden)).
   returned: always
   type: list
   elements: dict
@@ -181,13 +181,13 @@ variables:
       description: Why it is set.
       type: str
     source:
-      description: The subject of the rule that sets it, such as V(threads) or V(caches), or the fabric.
+      description: The topic of the rule that sets it, such as V(threads) or V(caches), or the fabric.
       type: str
     set_by:
       description: Who set it. The policy, a layer (a file with its line), or a part of the job's runtime.
       type: str
     workaround:
-      description: Of which versions it works around a fault, and until which day; empty where it does not.
+      description: For a workaround, the affected versions and the expiry date; otherwise empty.
       type: str
 explain:
   description: The same as aligned lines.
@@ -196,12 +196,12 @@ explain:
   elements: str
 checks:
   description:
-    - What was looked at before the submission. C(facts), C(notes) (warnings) and C(unknown) (what could not be
-      looked at), each a list of sentences.
+    - Checks made before the submission. C(facts), C(notes) (warnings) and C(unknown) (what could not be checked),
+      each a list of sentences.
   returned: in check mode
   type: dict
 sources:
-  description: From which store each thing of the launch comes that is on the cluster.
+  description: The store from which each item of the launch comes.
   returned: always
   type: list
   elements: dict
@@ -213,7 +213,7 @@ sources:
       description: Key of the inputs.
       type: str
     path:
-      description: Where it lies.
+      description: Its path.
       type: str
     store:
       description: The store, one of C(launch_cluster.stores) or C(launch_cluster.store_root).
@@ -223,11 +223,11 @@ store_group_writable:
   returned: always
   type: bool
 store_root:
-  description: Where code and environments of this cluster lie, expanded.
+  description: Folder for code and environments of this cluster, expanded.
   returned: always
   type: str
 slurm_commands:
-  description: Number of Slurm commands that were run.
+  description: Number of Slurm commands run.
   returned: always
   type: int
 """

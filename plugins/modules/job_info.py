@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_info
-short_description: Say what became of launches
+short_description: Report the state of launches
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reports the launches that O(name), O(key), O(generation), O(job_id) or O(run_dir) name, or all of them, from what
-    their run directories hold and what Slurm knows of their jobs.
-  - Asks the queue once for any number of launches, and accounting at most once for jobs that left it. Accounting may be
-    off; Slurm may even be silent. Then the run directory's word is reported, with a warning.
-  - A launch has succeeded when the outcome that its own job wrote says so; Slurm's state explains it.
+  - Reports the launches selected by O(name), O(key), O(generation), O(job_id) or O(run_dir), or all launches, from
+    their run directories and from Slurm's information about their jobs.
+  - Queries the queue once for any number of launches, and accounting at most once for jobs that have left it. If
+    accounting is off or Slurm does not answer, the state recorded in the run directory is reported, with a warning.
+  - A launch has succeeded if the outcome written by its own job says so; Slurm's state is additional information.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.attributes
@@ -34,7 +34,7 @@ options:
     type: bool
     default: false
   active:
-    description: Only launches whose job waits, runs or may be requeued.
+    description: Only launches whose job is pending, running or may be requeued.
     type: bool
     default: false
 seealso:
@@ -75,40 +75,40 @@ launches:
       description: Number of the submission under the key.
       type: int
     job_id:
-      description: The Slurm job that owns the launch; null where none was ever recorded.
+      description: The Slurm job that owns the launch; null if none was recorded.
       type: str
     state:
       description:
         - Slurm's state of the newest attempt.
-        - V(REJECTED) where Slurm refused the submission, V(UNSUBMITTED) where an intent is all there is, V(UNKNOWN)
-          where neither Slurm nor the run directory says more.
+        - V(REJECTED) if Slurm refused the submission, V(UNSUBMITTED) if only the intent to submit is recorded,
+          V(UNKNOWN) if neither Slurm nor the run directory has a state.
       type: str
     active:
-      description: Whether the job waits, runs or may be requeued.
+      description: Whether the job is pending, running or may be requeued.
       type: bool
     completed:
-      description: Whether it has ended for good.
+      description: Whether the launch has finally ended.
       type: bool
     success:
-      description: Whether the newest attempt's outcome says so.
+      description: Whether the newest attempt's outcome reports success.
       type: bool
     exit_code:
-      description: Exit code of the program, or of the batch script where the program's is not known.
+      description: Exit code of the program, or of the batch script if the program's is not known.
       type: int
     reason:
       description: Why it is pending and what would help, or how it ended, in words.
       type: str
     reason_code:
-      description: Slurm's own code for that. Empty where Slurm no longer knows the job.
+      description: Slurm's reason code. Empty if Slurm no longer knows the job.
       type: str
     message:
-      description: What became of the launch, in a sentence.
+      description: Result of the launch, in a sentence.
       type: str
     drained:
       description:
-        - Nodes that Slurm has taken out of service for the job's sake, each with C(node), C(reason) (Slurm's),
-          C(meaning) and C(command), which an administrator needs to bring it back.
-        - Asked only of a job that Slurm holds because it could not start it, or that ended without a word of its own.
+        - Nodes that Slurm has drained because of the job, each with C(node), C(reason) (Slurm's), C(meaning) and
+          C(command), with which an administrator resumes the node.
+        - Queried only if Slurm holds the job because it could not start it, or if the job ended without a verdict.
       type: list
       elements: dict
     nodes:
@@ -122,9 +122,8 @@ launches:
       description:
         - Every attempt, oldest first, with C(attempt) (its number), C(job_id), C(state), C(started_at), C(finished_at),
           C(nodes), C(node_list) (as Slurm writes it), C(exit_code) and C(reason) (how it ended, in words).
-        - The attempts of one launch may be those of one job, requeued or started again on a spare node, or of jobs that
-          followed each other. What an attempt did not leave in the run directory is told by accounting, and is null
-          where there is none.
+        - The attempts of one launch may belong to one job, requeued or restarted on a spare node, or to successive
+          jobs. Values missing from the run directory come from accounting, and are null without accounting.
       type: list
       elements: dict
     started_at:
@@ -138,8 +137,8 @@ launches:
       type: float
     artifact:
       description:
-        - The artifact as the job found it, with C(path), C(valid), C(values), C(errors), C(sha256) and C(bytes); null
-          where the spec names none or the job has not ended.
+        - The artifact as checked by the job, with C(path), C(valid), C(values), C(errors), C(sha256) and C(bytes);
+          null if the spec names none or the job has not ended.
       type: dict
     outcome:
       description: All that the job wrote about its end; null while it has not.
@@ -151,7 +150,7 @@ launches:
       description: The folder of the logs in it.
       type: str
     journal:
-      description: What happened to the submission, oldest first.
+      description: Journal of the submission, oldest entry first.
       type: list
       elements: dict
     source:
@@ -167,7 +166,7 @@ message:
   returned: when there is no launch
   type: str
 slurm_commands:
-  description: How many Slurm commands it took.
+  description: Number of Slurm commands run.
   returned: success
   type: int
 """

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_pipeline
-short_description: Launch jobs that follow each other
+short_description: Launch jobs that depend on each other
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Launches several jobs at once, each to start when those that it follows have succeeded (C(--dependency=afterok),
-    with the job's own proof of its artifact behind it). Sweeps may be among them.
-  - Each is a launch as M(rankzero.slurm.job) makes it, exactly once. What has succeeded already is not run again, and
-    nothing waits for it. What is active is adopted. What has failed is submitted again with all that follow it.
-  - The keys of the launches that a job follows are part of its own key. Another tokeniser is another training.
-  - The ranks find the run directory of each job they follow as C(RANKZERO_AFTER_NAME), with its artifact below
-    C(work). For a sweep it is the folder with C(sweep.json), which names the elements.
-  - When a job fails Slurm cancels those that follow it (C(--kill-on-invalid-dep)).
+  - Submits several jobs at once. Each starts when its predecessors have succeeded (C(--dependency=afterok); a job
+    fails without a valid artifact). The jobs may include sweeps.
+  - Each job is launched exactly once, as by M(rankzero.slurm.job). Succeeded jobs are not run again and nothing waits
+    for them. Active jobs are adopted. Failed jobs are submitted again with all their successors.
+  - The keys of a job's predecessors are part of its own key. With another tokeniser, training is another launch.
+  - The ranks get the run directory of each predecessor as C(RANKZERO_AFTER_NAME), with its artifact below C(work).
+    For a sweep it is the folder with C(sweep.json), which lists the elements.
+  - If a job fails, Slurm cancels its successors (C(--kill-on-invalid-dep)).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -27,11 +27,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - Says of each job whether it would be submitted, or cancelled.
+      - Shows for each job whether it would be submitted or cancelled.
   diff_mode:
     support: full
     details:
-      - Shows what M(rankzero.slurm.job) and M(rankzero.slurm.job_sweep) show, for each job, and what is cancelled.
+      - Shows the diffs of M(rankzero.slurm.job) and M(rankzero.slurm.job_sweep) for each job, and the cancelled jobs.
 options:
   job:
     description:
@@ -43,24 +43,24 @@ options:
     required: true
   cluster:
     description:
-      - What belongs to the cluster, as for M(rankzero.slurm.job).
+      - Settings of the cluster, as for M(rankzero.slurm.job).
     type: dict
     default: {}
   overrides:
     description:
-      - Values over those of every job, as for M(rankzero.slurm.job).
+      - Values that override those of every job, as for M(rankzero.slurm.job).
     type: dict
     default: {}
   relaunch:
     description:
-      - When a job that has ended is submitted again, as for M(rankzero.slurm.job).
+      - When to submit an ended job again, as for M(rankzero.slurm.job).
     type: str
     choices: [on_failure, always, never]
     default: on_failure
   state:
     description:
-      - V(present) launches. V(absent) cancels what is active of all jobs, the last one first, and leaves alone what has
-        ended. It knows the launches by their keys, so it needs the job files as they were.
+      - V(present) launches. V(absent) cancels all active jobs, the last one first, and leaves ended jobs unchanged.
+        It identifies the launches by their keys, so the job files must be unchanged.
     type: str
     choices: [present, absent]
     default: present
@@ -107,10 +107,10 @@ stages:
       description: Its name.
       type: str
     launch_state:
-      description: What was done. With O(state=absent) V(absent), or V(cancelled) for a sweep with active elements.
+      description: Action taken. With O(state=absent) V(absent), or V(cancelled) for a sweep with active elements.
       type: str
     run_dir:
-      description: Its run directory; for a sweep there is C(sweep_dir).
+      description: Its run directory; for a sweep C(sweep_dir) instead.
       type: str
 missing:
   description:
@@ -123,7 +123,7 @@ store_group_writable:
   returned: always
   type: bool
 store_root:
-  description: Where code and environments of this cluster lie, expanded.
+  description: Folder for code and environments of this cluster, expanded.
   returned: always
   type: str
 """

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_report
-short_description: Show what became of a launch
+short_description: Show the result of a launch
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Shows the result card of a launch, with job, state, nodes, wall time, the artifact's values and where the logs are,
-    and fails unless the result is proven.
-  - From the fetched logs the card says how many ranks started and with which world size, over which network NCCL went,
-    and the last losses.
-  - Where the job has failed, its O(diagnosis) is shown too, or without one the end of the fetched log that says why.
+  - Shows a summary of a launch, with job, state, nodes, wall time, the artifact's values and the path of the logs,
+    and fails unless the result is valid.
+  - From the fetched logs the summary shows how many ranks started and with which world size, the network that NCCL
+    used, and the last losses.
+  - If the job has failed, its O(diagnosis) is shown too, or without one the end of the log with the cause.
   - Runs on the controller only.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
@@ -30,21 +30,20 @@ attributes:
     support: none
 options:
   launch:
-    description: What M(rankzero.slurm.job) returned.
+    description: Result of M(rankzero.slurm.job).
     type: dict
     required: true
   result:
-    description: What M(rankzero.slurm.job_wait) returned.
+    description: Result of M(rankzero.slurm.job_wait).
     type: dict
     required: true
   logs:
-    description: What M(rankzero.slurm.job_logs) returned.
+    description: Result of M(rankzero.slurm.job_logs).
     type: dict
     default: {}
   diagnosis:
     description:
-      - What M(rankzero.slurm.job_diagnosis) returned. Of a launch that has failed its lines are shown, in place of the
-        end of a log.
+      - Result of M(rankzero.slurm.job_diagnosis). For a failed launch its lines are shown instead of the end of a log.
     type: dict
     default: {}
 """
@@ -73,7 +72,7 @@ verdict:
   returned: always
   type: str
 card:
-  description: The lines that were shown.
+  description: The lines shown.
   returned: always
   type: list
   elements: str

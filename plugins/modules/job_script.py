@@ -12,10 +12,10 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Does what M(rankzero.slurm.job) does up to the rendered script, and returns it. With O(path) the script is also
-    written on the host.
-  - Such a script needs its run directory and the job runtime on the cluster to run; it is meant to be read, compared
-    and kept under review.
+  - Renders the same script as M(rankzero.slurm.job) and returns it. With O(path) the script is also written on the
+    host.
+  - The script cannot run without its run directory and the job runtime on the cluster. Use it for reading, comparing
+    and review.
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
@@ -64,7 +64,7 @@ key:
   returned: always
   type: str
 generation:
-  description: The generation that was rendered for.
+  description: The generation of the rendered script.
   returned: always
   type: int
 script:

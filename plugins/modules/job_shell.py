@@ -7,21 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_shell
-short_description: Commands for an interactive shell with a job's resources and surroundings
+short_description: Open an interactive shell with a job's resources and environment, or show the commands
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Shows the two commands that a person types for an interactive session in place of a job. C(salloc) allocates what
-    the job would get, C(srun --pty) opens a shell on the first node. With C(launcher.inside_job) there is only the
-    second.
-  - The shell has what a rank has, its variables, the environment's programs in PATH, site set-up, the code in a working
-    directory that may be written, and the container with its mounts where the job has one. All of it is in a script
-    that this module writes below C(state_root), so that the commands are short and hold no value of the job.
-  - With O(open) the shell is opened at the terminal that C(ansible-playbook) was started from, and the task lasts
-    until it is closed. The allocation is given back then.
-  - Where the code snapshot or the environment is not on the cluster yet, RV(missing) says what to build. The playbook
-    C(rankzero.slurm.shell) does so.
+  - Shows the two commands for an interactive session in place of a job. C(salloc) allocates the resources of the job,
+    C(srun --pty) opens a shell on the first node. With C(launcher.inside_job) only the second is needed.
+  - The shell has a rank's variables, the environment's programs in PATH, the site set-up, the code in a writable
+    working directory, and the container with its mounts if the job has one. This module writes a script for all of it
+    below C(state_root), so that the commands are short and contain no values of the job.
+  - With O(open) the shell is opened in the terminal from which C(ansible-playbook) was started. The task ends when
+    the shell is closed, and the allocation is released.
+  - If the code snapshot or the environment is not on the cluster yet, RV(missing) lists what to build. The playbook
+    C(rankzero.slurm.shell) builds it.
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
@@ -30,13 +29,13 @@ attributes:
   check_mode:
     support: full
     details:
-      - Shows the commands; writes and opens nothing.
+      - Shows the commands. Writes and opens nothing.
   diff_mode:
     support: none
 options:
   open:
     description:
-      - Open the shell. Needs a terminal, and a local or an SSH connection; over SSH it is the user's own C(ssh -t).
+      - Open the shell. Requires a terminal and a local or SSH connection; over SSH it runs the user's own C(ssh -t).
     type: bool
     default: false
   _request:
@@ -63,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 commands:
-  description: The commands as a person types them.
+  description: The commands to type.
   returned: always
   type: list
   elements: str
@@ -78,11 +77,11 @@ shell:
   type: list
   elements: str
 folder:
-  description: The session's place on the cluster, with its script and its working directory.
+  description: Folder of the session on the cluster, with its script and its working directory.
   returned: always
   type: str
 allocation:
-  description: With C(launcher.inside_job), the job that is used, and the time it has left.
+  description: With C(launcher.inside_job), the job that is used, and its remaining time.
   returned: always
   type: str
 nodes:
@@ -91,12 +90,12 @@ nodes:
   type: list
   elements: str
 missing:
-  description: What must be built before, as of M(rankzero.slurm.job).
+  description: What must be built first, as for M(rankzero.slurm.job).
   returned: always
   type: list
   elements: dict
 notes:
-  description: What of a rank's surroundings the shell does not have.
+  description: Parts of a rank's environment that the shell does not have.
   returned: always
   type: list
   elements: str
@@ -105,7 +104,7 @@ store_group_writable:
   returned: always
   type: bool
 store_root:
-  description: Where code and environments of this cluster lie, expanded.
+  description: Folder for code and environments of this cluster, expanded.
   returned: always
   type: str
 exit_code:

@@ -50,7 +50,7 @@ options:
   relaunch:
     description:
       - When an element that has ended is submitted again as a new generation.
-      - V(on_failure) once it has failed; V(always) also once it has succeeded; V(never) not at all.
+      - V(on_failure) if it has failed; V(always) also if it has succeeded; V(never) not at all.
       - An active element is adopted in each case.
     type: str
     choices: [on_failure, always, never]
@@ -189,11 +189,11 @@ store_group_writable:
   returned: always
   type: bool
 store_root:
-  description: Where code and environments of this cluster lie, expanded.
+  description: Folder for code and environments of this cluster, expanded.
   returned: always
   type: str
 slurm_commands:
-  description: Number of Slurm commands that were run.
+  description: Number of Slurm commands run.
   returned: always
   type: int
 """

@@ -7,25 +7,27 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_wait
-short_description: Wait for a launch and show how it goes
+short_description: Wait for a launch and show its progress
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Waits until a launch has started, has left a valid artifact, has written a certain line, or has ended. Meanwhile it
-    shows, as it happens, why the job is pending, what would help and when Slurm expects it to start, the nodes that it
-    got, the step and loss lines of rank 0 with the time that is left, restarts.
-  - Waits for many launches as for one (O(run_dirs)). Each poll is one command over the connection with at most one
-    question to Slurm for all of them.
-  - Looks at what the job itself writes about every second, and asks Slurm ever more rarely. All waits of one user on
-    one host share a budget of questions (O(queue_budget)).
-  - On a terminal, with one launch of one host, steps are shown as a bar.
-  - The wait ends when the job's own outcome says success, or when Slurm says that the job has ended. A job that ended
-    without writing its outcome has failed, whatever state Slurm gives it. While Slurm does not answer, waiting goes on.
-  - Does not fail for a job that failed. RV(success) and RV(message) tell, and M(rankzero.slurm.job_report) fails for
-    it. So logs can be fetched in between.
+  - Waits until a launch has started, has produced a valid artifact, has logged a certain line, or has ended.
+    Meanwhile it shows why the job is pending, what would help and when Slurm expects it to start, its nodes, the step
+    and loss lines of rank 0 with the remaining time, and restarts.
+  - Can wait for many launches at once (O(run_dirs)). Each poll is one command over the connection with at most one
+    query to Slurm for all of them.
+  - Reads the files that the job writes about every second, and queries Slurm at growing intervals. All waits of one
+    user on one host share a budget of queries (O(queue_budget)).
+  - On a terminal, for one launch on one host, steps are shown as a progress bar.
+  - The wait ends when the job's own outcome reports success, or when Slurm reports that the job has ended. A job that
+    ended without writing its outcome has failed, whatever its state in Slurm. While Slurm does not answer, the wait
+    continues.
+  - Does not fail if the job fails, so that logs can be fetched next. RV(success) and RV(message) give the result, and
+    M(rankzero.slurm.job_report) fails for it.
   - Stops with RV(completed=false) when the job can never start, for instance when a job that it depends on has failed.
-  - Ending the wait (Ctrl-C, O(wait_timeout), a lost connection) does nothing to the job. The same task attaches again.
+  - Ending the wait (Ctrl-C, O(wait_timeout), a lost connection) does not affect the job. Run the same task to attach
+    again.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.wait
@@ -35,33 +37,33 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns what is known now, without waiting.
+      - Returns the current state without waiting.
   diff_mode:
     support: none
 options:
   run_dirs:
     description:
-      - The run directories of several launches to wait for together. O(run_dir), O(name), O(key), O(generation) and
-        O(job_id) are left away then.
+      - The run directories of several launches to wait for together. Replaces O(run_dir), O(name), O(key),
+        O(generation) and O(job_id).
     type: list
     elements: path
   until:
     description:
-      - What to wait for. The wait ends in any case when the launch has ended.
+      - What to wait for. The wait always ends when the launch has ended.
       - V(started) until the ranks are being started.
-      - V(artifact) until the artifact is there and valid, as the job's own program finds it, also while it runs on.
+      - V(artifact) until the artifact exists and is valid, checked by the same program as in the job, even while the
+        job continues.
       - V(pattern) until a line of a log matches O(pattern).
       - V(finished) until the launch has ended.
     type: str
     choices: [started, artifact, pattern, finished]
     default: finished
   pattern:
-    description: A Python regular expression that is searched for in every line of the log. Goes with O(until=pattern).
+    description: A Python regular expression to search for in every line of the log. Used with O(until=pattern).
     type: str
   log:
     description:
-      - The log to read, by its file name, in place of the one that the job names (rank 0's), for example
-        V(rank-0003.log).
+      - File name of the log to read instead of the job's default (rank 0's), for example V(rank-0003.log).
     type: str
     default: ""
   _settle:
@@ -111,12 +113,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 launches:
-  description: With O(run_dirs), one element a launch, of the shape that follows. The rest is then about all of them.
+  description:
+    - With O(run_dirs), one element per launch with the fields below. The other values then summarise all launches.
   returned: with O(run_dirs)
   type: list
   elements: dict
 matched:
-  description: The first line that matched O(pattern), as it may be shown; null where none did.
+  description: The first line that matched O(pattern), with secrets masked; null if none did.
   returned: success
   type: str
 proven:
@@ -124,23 +127,23 @@ proven:
   returned: success
   type: bool
 completed:
-  description: Whether the launch has ended for good; whether all have.
+  description: Whether the launch has finally ended, or with O(run_dirs) all launches.
   returned: success
   type: bool
 success:
-  description: Whether the newest attempt's outcome says so; whether every launch's does.
+  description: Whether the newest attempt's outcome reports success, or with O(run_dirs) that of every launch.
   returned: success
   type: bool
 state:
   description:
-    - Slurm's state of the newest attempt. Where Slurm takes more than three seconds to close a job that has written its
+    - Slurm's state of the newest attempt. If Slurm takes more than three seconds to close a job that has written its
       outcome, this is still V(RUNNING) or V(COMPLETING); RV(completed) and RV(success) do not depend on it.
     - V(REJECTED), V(UNSUBMITTED) and V(UNKNOWN) as M(rankzero.slurm.job_info) returns them.
   returned: success
   type: str
   sample: COMPLETED
 message:
-  description: What became of the launch, in a sentence; why the wait ended, where it ended before the launch.
+  description: Result of the launch in a sentence, or why the wait ended before the launch.
   returned: success
   type: str
   sample: the artifact is proven
@@ -149,16 +152,16 @@ reason:
   returned: success
   type: str
 reason_code:
-  description: Slurm's own code for that. Empty where Slurm no longer knows the job.
+  description: Slurm's reason code. Empty if Slurm no longer knows the job.
   returned: success
   type: str
 drained:
-  description: Nodes that Slurm has taken out of service for the job's sake, as in M(rankzero.slurm.job_info).
+  description: Nodes that Slurm has drained because of the job, as in M(rankzero.slurm.job_info).
   returned: success
   type: list
   elements: dict
 active:
-  description: Whether the job waits, runs or may be requeued.
+  description: Whether the job is pending, running or may be requeued.
   returned: success
   type: bool
 job_id:
@@ -192,7 +195,7 @@ nodes:
   type: list
   elements: str
 exit_code:
-  description: Exit code of the program, or of the batch script where the program's is not known.
+  description: Exit code of the program, or of the batch script if the program's is not known.
   returned: success
   type: int
 started_at:
@@ -216,23 +219,23 @@ artifact:
       description: Where it lies on the cluster.
       type: str
     valid:
-      description: Whether it is whole, new and meets its contract.
+      description: Whether it is complete, newer than the attempt, and meets its requirements.
       type: bool
     values:
-      description: The scalars at its top.
+      description: Its top-level scalar values.
       type: dict
     errors:
-      description: What is wrong with it, a sentence each.
+      description: Problems of the artifact, one sentence each.
       type: list
       elements: str
 outcome:
-  description: All that the job wrote about its end.
+  description: The complete outcome written by the job.
   returned: success
   type: dict
 progress:
   description:
-    - The last numbers seen in the log of rank 0, with C(step), C(total), C(loss) and C(tokens_per_second); null where
-      none were seen during this wait.
+    - The latest numbers in the log of rank 0, with C(step), C(total), C(loss) and C(tokens_per_second); null if none
+      appeared during this wait.
   returned: success
   type: dict
 run_dir:
@@ -244,12 +247,12 @@ logs_dir:
   returned: success
   type: str
 journal:
-  description: What happened to the submission, oldest first.
+  description: Journal of the submission, oldest entry first.
   returned: success
   type: list
   elements: dict
 source:
-  description: Which command knew the job last, V(squeue), V(scontrol) or V(sacct); null where none did.
+  description: The Slurm command that last knew the job, V(squeue), V(scontrol) or V(sacct); null if none did.
   returned: success
   type: str
 waited:
@@ -261,7 +264,7 @@ polls:
   returned: success
   type: int
 slurm_commands:
-  description: How many Slurm commands it took.
+  description: Number of Slurm commands run.
   returned: success
   type: int
 """

@@ -97,7 +97,7 @@ exclusions:
       description: Till when, in seconds since 1970.
       type: float
 slurm_commands:
-  description: Number of Slurm commands that were run.
+  description: Number of Slurm commands run.
   returned: success
   type: int
 """

@@ -12,22 +12,23 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reads every job file of a folder, compares what they ask for with the launches on the cluster, shows a plan with a
-    reason for each line, and does it. Each spec is launched exactly once, as M(rankzero.slurm.job) does it.
-  - The plan has a line for each spec and for each launch that no spec asks for any more. V(launch), V(adopt) (its job
-    is active), V(unchanged) (it has succeeded), V(failed) (it has failed and is not launched again), V(wait) (not
-    yet), V(cancel) and V(keep) (a job that is left alone).
-  - A sweep is one line of the plan, with a count of its elements by what became of them. Of its elements those are
-    submitted that are missing, and by O(relaunch) those that have failed.
-  - A spec with C(after) is launched with what it follows, which must be in the folder, and starts when that has
-    succeeded. It waits (V(wait)) for what has failed and is not launched again.
-  - Job files are data, nothing in them is templated. A mistake in any file, or two specs of one name, stops everything
-    before anything is done.
-  - Only launches that a reconciliation of the same set (O(set)) made or took on are ever cancelled. They are registered
-    in the state root. A launch made by hand is adopted where it is what a spec asks for, and left alone otherwise.
+  - Reads every job file of a folder, compares the specs with the launches on the cluster, shows a plan with a reason
+    for each line, and carries it out. Each spec is launched exactly once, as by M(rankzero.slurm.job).
+  - The plan has a line for each spec and for each launch whose spec no longer exists. V(launch), V(adopt) (its job is
+    active), V(unchanged) (it has succeeded), V(failed) (it has failed and is not launched again), V(wait) (not yet),
+    V(cancel) and V(keep) (the job is left running).
+  - A sweep is one line of the plan, with a count of its elements by state. Missing elements are submitted, and
+    depending on O(relaunch) failed ones.
+  - A spec with C(after) is launched with its predecessors, which must be in the folder, and starts when they have
+    succeeded. If a predecessor has failed and is not launched again, the line is V(wait).
+  - Job files are data, nothing in them is templated. If any file has an error, or two specs have the same name,
+    nothing is done.
+  - Only launches that a reconciliation of the same set (O(set)) has made or adopted are ever cancelled. They are
+    registered in the state root. A launch made by hand is adopted if it matches a spec exactly, and left alone
+    otherwise.
   - Two reconciliations at once are safe. Each launch is admitted once, and cancelling twice does no harm.
-  - Where something must be built first, nothing is launched of the specs that need it, and RV(missing) says what to
-    build. The playbook C(rankzero.slurm.reconcile) does so and calls again.
+  - If something must be built first, the specs that need it are not launched, and RV(missing) lists what to build.
+    The playbook C(rankzero.slurm.reconcile) builds it and calls the module again.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -35,11 +36,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - Shows the plan, and whether Slurm would take what is to be launched.
+      - Shows the plan, and whether Slurm would accept the new launches.
   diff_mode:
     support: full
     details:
-      - Shows what becomes of each launch, and script and manifest of what would be launched.
+      - Shows the action for each launch, and script and manifest of new launches.
 options:
   jobs:
     description:
@@ -57,37 +58,37 @@ options:
     default: {}
   set:
     description:
-      - Name of the set of specs. It says which launches belong to this folder, so it must stay the same, wherever the
+      - Name of the set of specs, which identifies the launches of this folder. It must be the same wherever the
         folder is checked out.
       - By default the address of the git remote C(origin), without credentials, with the folder's path in the
         repository. Without such a remote, the controller's host name and the folder's path.
     type: str
   removed:
     description:
-      - What becomes of an active job whose spec is gone. V(keep) lets it end by itself, V(cancel) cancels it.
+      - What to do with an active job whose spec was removed. V(keep) lets it end by itself, V(cancel) cancels it.
     type: str
     choices: [keep, cancel]
     default: keep
   changed:
     description:
-      - What happens where a spec has changed in a way that makes it another launch while its earlier job is active.
+      - What to do if a spec has changed so that it is another launch while its earlier job is active.
       - V(wait) launches the new content once that job has ended, at a later reconciliation. V(replace) cancels the job,
         waits until it has left its nodes, and launches the new content. V(keep) launches it beside that job.
-      - Of a sweep only the elements count that it has no more. One that has grown is launched at once.
+      - For a sweep only removed elements count. New elements are launched at once.
     type: str
     choices: [wait, replace, keep]
     default: wait
   relaunch:
     description:
-      - Whether a launch that has failed is launched again. V(never), since a reconciliation that runs every few minutes
-        would spend the allocation on a program that cannot work, or V(on_failure), O(max_failures) times at most.
-      - A job that ended before it began, because what it follows had failed, is launched again in any case, once that
-        was launched again.
+      - Whether to launch a failed launch again. V(never), because a reconciliation every few minutes would spend the
+        allocation on a broken program, or V(on_failure), at most O(max_failures) times.
+      - A job that ended before it began because a predecessor had failed is launched again in any case, once the
+        predecessor is.
     type: str
     choices: [never, on_failure]
     default: never
   max_failures:
-    description: How many generations of one launch there may be with O(relaunch=on_failure).
+    description: Maximum number of generations of one launch with O(relaunch=on_failure).
     type: int
     default: 3
   _request:
@@ -135,41 +136,41 @@ steps:
       description: V(job) or V(sweep).
       type: str
     file:
-      description: The job file; empty where the spec is gone.
+      description: The job file; empty if it was removed.
       type: str
     reason:
       description: Why.
       type: str
     generation:
-      description: Number of the newest generation, that of the new one where it was launched; null where there is none.
+      description: Number of the newest generation, including a new one; null if there is none.
       type: int
     job_id:
-      description: Its Slurm job; of a sweep the arrays with active elements, with commas.
+      description: Its Slurm job id; for a sweep the arrays with active elements, separated by commas.
       type: str
     run_dir:
-      description: Its run directory on the cluster; of a sweep the folder with C(sweep.json).
+      description: Its run directory on the cluster; for a sweep the folder with C(sweep.json).
       type: str
     counts:
-      description: Of a sweep the number of elements by what became of them, before anything was done; null of a job.
+      description: For a sweep the number of elements by state, before anything was done; null for a job.
       type: dict
       sample: {succeeded: 3, active: 1, failed: 1, missing: 1}
     elements:
-      description: Of a sweep the elements that are active now, with C(key), C(job_id) and C(run_dir).
+      description: For a sweep the elements that are active now, with C(key), C(job_id) and C(run_dir).
       type: list
       elements: dict
     done:
       description: Whether the step was carried out. Always false in check mode.
       type: bool
     error:
-      description: Why it could not be, empty where there is no error.
+      description: The error, empty if there is none.
       type: str
     leaves:
       description:
-        - Of a V(launch) what it takes from the controller. C(files) has a list for each folder, C(secrets) and
-          C(images) are lists of names. Null of other lines.
+        - For a V(launch), what it takes from the controller. C(files) has a list for each folder, C(secrets) and
+          C(images) are lists of names. Null for other lines.
       type: dict
 counts:
-  description: How many steps there are of each action.
+  description: Number of steps by action.
   returned: success
   type: dict
 active:
@@ -184,7 +185,7 @@ set:
   returned: success
   type: str
 provenance:
-  description: Where the folder comes from, with C(repository), C(commit), C(branch), C(dirty) and C(folder).
+  description: Origin of the folder, with C(repository), C(commit), C(branch), C(dirty) and C(folder).
   returned: success
   type: dict
 missing:
@@ -197,11 +198,11 @@ store_group_writable:
   returned: always
   type: bool
 store_root:
-  description: Where code and environments of this cluster lie, expanded.
+  description: Folder for code and environments of this cluster, expanded.
   returned: success
   type: str
 slurm_commands:
-  description: Number of Slurm commands that were run.
+  description: Number of Slurm commands run.
   returned: success
   type: int
 """
