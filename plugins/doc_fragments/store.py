@@ -14,11 +14,10 @@ class ModuleDocFragment:
 options:
   stores:
     description:
-      - Stores of trusted owners, as C(launch_cluster.stores). What one of them has is taken from there, and nothing is
-        made. They are never written.
-      - A thing counts there only if it and all that is in it belong to one of the owners or to root, nobody else can
-        write it, and its links lead to nothing that others can write. What does not count is passed over, with a
-        warning.
+      - Stores of trusted owners, as C(launch_cluster.stores). Items found there are used instead of being built.
+        These stores are never written.
+      - An item there is used only if it and everything in it belong to one of the owners or to root, nobody else can
+        write it, and its links lead to nothing that others can write. Other items are skipped, with a warning.
     type: list
     elements: dict
     default: []
@@ -28,7 +27,7 @@ options:
         type: str
         required: true
       owners:
-        description: Names or numbers of the users whose files count there.
+        description: Names or user ids of the users whose files are used.
         type: list
         elements: str
         required: true
@@ -39,7 +38,7 @@ options:
   store_group_writable:
     description:
       - As C(launch_cluster.store_group_writable). O(store_root) is shared by the members of its group, who can all
-        write it. Each of them can then run code as any other.
+        write it. Each member can then run code as any other member.
       - Without it, a O(store_root) of another user is refused. Folders of the user's own that others can write are
         closed to them.
     type: bool
@@ -50,8 +49,8 @@ options:
 options:
   code_roots:
     description:
-      - Folders on the controller that files may be taken from, as C(launch_cluster.code_roots). A link counts as what
-        it leads to, and what is git's own is not taken. Without it files may come from anywhere.
+      - Folders on the controller from which files may be taken, as C(launch_cluster.code_roots). Links are resolved
+        first, and git's own files are never taken. If not set, files may come from anywhere.
     type: list
     elements: str
 """
@@ -61,7 +60,7 @@ options:
   run_dir:
     description:
       - The run directory on the cluster, as M(rankzero.slurm.job) returns it.
-      - Decides over the other options that name a launch.
+      - Overrides the other options that select a launch.
     type: path
   name:
     description: Name of the job spec.

@@ -15,8 +15,8 @@ options:
   wait_timeout:
     description:
       - Seconds to wait; V(0) waits as long as the job takes.
-      - When they are over, the result has the same shape with RV(completed=false) and the task does not fail. The job
-        goes on, and the same task attaches to it again.
+      - After that time the result has the same structure with RV(completed=false), and the task does not fail. The
+        job continues. Run the same task to attach to it again.
     type: int
     default: 0
   poll_min:
@@ -25,28 +25,28 @@ options:
     default: 0.5
   poll_max:
     description:
-      - Most seconds between two questions to Slurm. They grow from O(poll_min).
-      - What the job itself writes is looked at about every second while it runs, which costs Slurm nothing.
+      - Maximum seconds between two queries to Slurm. The interval grows from O(poll_min).
+      - The files that the job writes are read about every second while it runs, at no cost to Slurm.
     type: float
     default: 10.0
   outcome_grace:
     description:
-      - Seconds that the outcome of an ended job may take to become visible on this host. Network file systems remember
+      - Seconds that the outcome of an ended job may take to become visible on this host. Network file systems cache
         for a while that a file was missing.
     type: int
     default: 40
   reconnect_timeout:
     description:
-      - Seconds during which a lost connection to the host is tried again, ever more slowly. After that the task fails
-        and says how to attach to the job again.
-      - It fails at once, without another try, where the host asks for a login that nobody answers here. A second factor
-        is asked for once, by the person who opens the connection, and never by a wait.
+      - Seconds for which a lost connection to the host is retried, at growing intervals. After that the task fails
+        and shows how to attach to the job again.
+      - It fails at once, without a retry, if the host asks for an interactive login. A second factor is requested
+        once, when a person opens the connection, and never by a wait.
     type: int
     default: 120
   queue_budget:
     description:
-      - Most questions to Slurm in a minute from this host by this user, all waits together; V(0) is no limit. Where
-        they are used up, waits go on by what the jobs write, and ask again when the minute is over.
+      - Maximum queries to Slurm per minute from this host by this user, over all waits; V(0) means no limit. When
+        they are used up, waits rely on the files of the jobs, and query again when the minute is over.
     type: int
     default: 60
 """

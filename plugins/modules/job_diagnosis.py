@@ -7,22 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_diagnosis
-short_description: Say why a job failed
+short_description: Find out why a job failed
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reads the logs of every rank of a launch, the batch script's and the launcher's, and what the job and Slurm say of
-    its end. Names one cause with its line, rank and node, what followed from it, and a remedy in the job spec's words.
-  - The cause is chosen by evidence, not by the last or the loudest line. An exception of one rank goes before what the
-    others say because of it, such as watchdog timeouts, lost connections and launchers' summaries.
-  - With O(path) it reads a file or a folder of logs that any launcher wrote.
-  - Besides the logs it asks accounting (state, exit codes, memory), the preflight's table and the monitors' samples.
-  - Of a job that waits it says why in words, and what to change. Of a job that runs it answers the launch check-list,
-    and says whether it stands still and which rank is behind.
-  - A site's own programs may be known by families of its own, see O(families).
-  - Logs may be of any size, packed with gzip or zstd, and hold any bytes. A file that cannot be read is named, and the
-    rest is analysed. Logs without a failure are called healthy.
+  - Reads the logs of every rank of a launch, of the batch script and the launcher, and the records of the job and of
+    Slurm about its end. Reports one cause with its line, rank and node, its consequences, and a remedy in terms of
+    the job spec.
+  - The cause is chosen by evidence, not by the last or the loudest line. An exception of one rank takes precedence
+    over its consequences on other ranks, such as watchdog timeouts, lost connections and launchers' summaries.
+  - With O(path) it reads a file or a folder of logs of any launcher.
+  - In addition to the logs it uses accounting (state, exit codes, memory), the preflight table and the monitor samples.
+  - For a pending job it explains the reason, and what to change. For a running job it answers the launch check-list,
+    and reports whether the job has stalled and which rank is behind.
+  - A site can add failure families for its own programs, see O(families).
+  - Logs may have any size and content, and be compressed with gzip or zstd. Unreadable files are listed, and the rest
+    is analysed. Logs without a failure are reported as healthy.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.store.roots
@@ -38,8 +39,8 @@ attributes:
 options:
   path:
     description:
-      - A log, or a folder of logs, of any launcher, on the host where the module runs. Decides over the options that
-        name a launch; Slurm is not asked and nothing is written.
+      - A log, or a folder of logs, of any launcher, on the host where the module runs. Overrides the options that
+        select a launch; Slurm is not queried and nothing is written.
     type: path
   write:
     description: Whether to keep the diagnosis of a finished launch as C(diagnosis.json) in its run directory.
@@ -47,8 +48,8 @@ options:
     default: true
   families:
     description:
-      - YAML files on the controller, or folders of them, with a site's own families of failures. They are data, checked
-        on the controller, and can run nothing. What they hold is described in C(docs/diagnosis.md).
+      - YAML files on the controller, or folders of them, with a site's own failure families. They are data, checked
+        on the controller, and cannot run anything. Their format is described in C(docs/diagnosis.md).
       - The role and the playbooks take them from C(launch_cluster.diagnosis_families).
     type: list
     elements: str
@@ -59,15 +60,15 @@ options:
     elements: dict
     default: []
   stall_factor:
-    description: A running job stands still when it makes no step for so many times the median step time.
+    description: A running job has stalled if it makes no step for this many times the median step time.
     type: float
     default: 10.0
   stall_seconds:
-    description: Nothing shorter than this is called standing still, in seconds.
+    description: Minimum duration of a stall, in seconds.
     type: float
     default: 60.0
   processes:
-    description: How many processes read many or big logs. V(0) takes as many as there are processors, at most four.
+    description: Number of processes for reading many or large logs. V(0) means one per processor, at most four.
     type: int
     default: 0
 seealso:
@@ -98,15 +99,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diagnosis:
-  description: The cause and what speaks for it.
+  description: The cause and its evidence.
   returned: success
   type: dict
   contains:
     healthy:
-      description: Whether no failure is to be seen.
+      description: Whether no failure was found.
       type: bool
     family:
-      description: The kind of failure, for machines.
+      description: Identifier of the failure family.
       type: str
       sample: cuda_oom
     what:
@@ -117,15 +118,15 @@ diagnosis:
       type: str
     root:
       description:
-        - The line that shows it, with C(file), C(line), C(text), C(family), C(rank) and C(node).
-        - Null where no failure is to be seen.
+        - The line that shows the failure, with C(file), C(line), C(text), C(family), C(rank) and C(node).
+        - Null if no failure was found.
       type: dict
     ranks:
-      description: The ranks that say it.
+      description: The ranks that logged it.
       type: list
       elements: int
     nodes:
-      description: The nodes that say it.
+      description: The nodes that logged it.
       type: list
       elements: str
     evidence:
@@ -133,48 +134,49 @@ diagnosis:
       type: list
       elements: dict
     chain:
-      description: What led to what, in words.
+      description: The chain of consequences, in words.
       type: list
       elements: str
     remedy:
-      description: What to do, in the job spec's words.
+      description: What to do, in terms of the job spec.
       type: str
     retry:
-      description: Whether the same launch may succeed when it is tried again.
+      description: Whether the same launch may succeed on a retry.
       type: bool
     blame:
-      description: The node to leave out, where one is to blame.
+      description: The node to exclude, if one is at fault.
       type: list
       elements: str
     files:
-      description: How many logs were read.
+      description: Number of logs read.
       type: int
     bytes:
-      description: How many bytes these have.
+      description: Total size of these logs in bytes.
       type: int
     unreadable:
       description: The files that could not be read, with C(file) and C(why).
       type: list
       elements: dict
     launch:
-      description: Which launch it is; without O(path) only.
+      description: The diagnosed launch; only without O(path).
       type: dict
     checklist:
       description:
-        - The launch check-list. Each C(question) with its C(answer), and C(ok), null where nothing can be said.
-        - Did all ranks start, is the world size right, which network has NCCL, do steps come, was the model saved.
+        - The launch check-list. Each C(question) with its C(answer), and C(ok), null if unknown.
+        - Did all ranks start, is the world size right, which network does NCCL use, do steps progress, was the model
+          saved.
       type: list
       elements: dict
     stall:
       description:
-        - Of a job that stands still its C(age) and the C(median) step time in seconds, the newest C(step), the ranks
-          that are C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message).
-        - Null of one that makes steps. Of running jobs only.
+        - For a stalled job its C(age) and the C(median) step time in seconds, the newest C(step), the ranks that are
+          C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message).
+        - Null for a job that makes steps. Only for running jobs.
       type: dict
     facts:
       description:
-        - What speaks besides the logs. C(accounting) by step, C(exit_code), C(preflight) of nodes that were not fit,
-          C(samples) of the monitors by node, and C(reason) of a job that waits. Without O(path) only.
+        - Evidence other than logs. C(accounting) by step, C(exit_code), C(preflight) of unfit nodes, C(samples) of
+          the monitors by node, and C(reason) of a pending job. Only without O(path).
       type: dict
 lines:
   description: The diagnosis for a screen, at most 15 lines.
@@ -182,7 +184,7 @@ lines:
   type: list
   elements: str
 families:
-  description: How many kinds of failure the module knows by their wording.
+  description: Number of failure families that the module knows.
   returned: success
   type: int
   sample: 37

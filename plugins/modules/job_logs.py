@@ -12,13 +12,13 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Copies the logs of a launch to the controller. The batch script's own log, those of the launcher and of every rank,
-    of every attempt, in the layout that they have on the cluster.
-  - Moves new bytes only, in one compressed archive a round trip. A log that was truncated, rotated or rewritten, or
-    whose copy was edited, is fetched anew.
-  - Content is bytes; binary data and invalid UTF-8 are kept as they are.
-  - Secrets are replaced by stars before anything leaves the cluster (O(redact)).
-  - Shows new lines while the launch runs (O(follow)), and puts all ranks' lines into one file by time (O(merge)).
+  - Copies the logs of a launch to the controller. These are the logs of the batch script, the launcher and every
+    rank, of every attempt, in the same layout as on the cluster.
+  - Transfers new bytes only, in one compressed archive per round trip. A log that was truncated, rotated or
+    rewritten, or whose copy was edited, is fetched again.
+  - Binary data and invalid UTF-8 are preserved.
+  - Secrets are replaced by asterisks before anything leaves the cluster (O(redact)).
+  - Can show new lines while the launch runs (O(follow)), and merge all ranks' lines into one file by time (O(merge)).
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.attributes
@@ -33,45 +33,44 @@ attributes:
 options:
   dest:
     description:
-      - Folder on the controller, relative to the current directory. The logs lie below it, in
-        C(<name>/<key>/<generation>/logs). Where another launch of this key has its logs there already (that of another
-        cluster, or of another O(state_root)), in a folder beside it, C(<generation>-<8 digits>).
+      - Folder on the controller, relative to the current directory. The logs are stored below it, in
+        C(<name>/<key>/<generation>/logs). If that folder already has the logs of another launch with this key (on
+        another cluster, or with another O(state_root)), C(<generation>-<8 digits>) is used instead.
     type: path
     default: runs
   tail_bytes:
     description:
-      - Of a log with more new bytes than this only the end is fetched, and replaces what was fetched of it before. V(0)
-        fetches all.
+      - If a log has more new bytes than this, only its end is fetched, and replaces the earlier copy. V(0) fetches all.
     type: int
     default: 0
   head_bytes:
     description:
-      - Where O(tail_bytes) leaves out the beginning of a log, this many of its first bytes are fetched too, into a file
+      - If O(tail_bytes) omits the beginning of a log, this many of its first bytes are fetched too, into a file
         beside it whose name ends in C(.head). V(0) fetches none.
     type: int
     default: 0
   redact:
     description:
-      - Replace secrets by as many stars. These are the values that the launch itself was given, as long as it has not
-        ended; tokens of Hugging Face, GitHub, OpenAI, Slack and AWS, JSON web tokens; what is assigned to a variable
+      - Replace secrets by asterisks of the same length. Secrets are the values given to the launch, until it has
+        ended; tokens of Hugging Face, GitHub, OpenAI, Slack and AWS, JSON web tokens; values assigned to a variable
         that is named like a secret (C(HF_TOKEN=...)), and passwords in addresses.
       - No rule finds every secret. A program should not print them.
     type: bool
     default: true
   merge:
     description:
-      - Write C(merged.log) beside the folder of the logs, with every line of the newest attempt, the name of its rank
-        before it, in the order of the times that the lines state. A line without one stays behind the line before it.
+      - Write C(merged.log) beside the folder of the logs, with every line of the newest attempt, prefixed with its
+        rank and ordered by the times in the lines. A line without a time follows the line before it.
     type: bool
     default: false
   follow:
     description:
-      - Go on fetching until the launch has ended, and show each new line with its rank. Ctrl-C ends that, and not the
-        job.
+      - Continue fetching until the launch has ended, and show each new line with its rank. Ctrl-C ends this, but not
+        the job.
     type: bool
     default: false
   follow_timeout:
-    description: Seconds after which O(follow) ends; V(0) is when the launch does.
+    description: Seconds after which O(follow) ends; V(0) follows until the launch ends.
     type: int
     default: 0
   reconnect_timeout:
@@ -115,7 +114,7 @@ run_dir:
   returned: success
   type: str
 files:
-  description: The logs of which something was fetched (would be, in check mode).
+  description: The logs with fetched content (in check mode, content to fetch).
   returned: success
   type: list
   elements: dict
@@ -127,7 +126,7 @@ files:
       description: Offset of the first byte that was fetched.
       type: int
     bytes:
-      description: How many bytes were fetched.
+      description: Number of bytes fetched.
       type: int
     size:
       description: Size of the log on the cluster.
@@ -140,7 +139,7 @@ merged:
   returned: with O(merge)
   type: str
 over:
-  description: Whether the launch has ended, so that no more is to come.
+  description: Whether the launch has ended, so that the logs are complete.
   returned: success
   type: bool
 bytes:
@@ -152,7 +151,7 @@ archive_bytes:
   returned: success
   type: int
 rounds:
-  description: How many archives it took.
+  description: Number of archives transferred.
   returned: success
   type: int
 """

@@ -12,14 +12,14 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Turns a job spec with a section C(sweep) (grid, zip, list or random) into one job array. Where the cluster's
-    MaxArraySize is smaller than the sweep it becomes several.
-  - Each element is the launch that one would get by writing its values into the spec by hand. It has a key of its own,
-    which other elements do not change, and its own run directory with artifact and logs.
-  - The same sweep again submits only what is missing or failed. An element whose artifact stands is not run again, one
-    that waits or runs is adopted. A grid that has grown submits what is new.
-  - Where the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) says what
-    to build, as for M(rankzero.slurm.job). The playbook C(rankzero.slurm.sweep) does so and calls again.
+  - Turns a job spec with a section C(sweep) (grid, zip, list or random) into one job array, or several if the sweep
+    is larger than the cluster's MaxArraySize.
+  - Each element is the same launch as if its values were written into the spec by hand. It has its own key, which
+    does not depend on other elements, and its own run directory with artifact and logs.
+  - Running the same sweep again submits only missing or failed elements. A succeeded element is not run again, a
+    pending or running one is adopted. If the grid has grown, the new elements are submitted.
+  - If the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) lists what
+    to build, as for M(rankzero.slurm.job). The playbook C(rankzero.slurm.sweep) builds it and calls the module again.
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
@@ -28,30 +28,30 @@ attributes:
   check_mode:
     support: full
     details:
-      - Says of each element whether it would be submitted, and why.
+      - Shows for each element whether it would be submitted, and why.
   diff_mode:
     support: full
     details:
-      - Shows the elements as they stand, and as they would.
+      - Shows the current and the resulting states of the elements.
 options:
   state:
     description:
-      - V(present) launches, V(absent) cancels the active elements.
+      - V(present) launches the elements, V(absent) cancels the active ones.
     type: str
     choices: [present, absent]
     default: present
   elements:
     description:
-      - Only these are launched, or cancelled with O(state=absent). Each is the number of an element in this sweep, or
-        its key, or at least the first six digits of that. Empty is all of them.
+      - Elements to launch, or with O(state=absent) to cancel. Each is the number of an element in this sweep, its
+        key, or at least the first six digits of the key. Empty means all elements.
     type: list
     elements: str
     default: []
   relaunch:
     description:
-      - When an element that has ended is submitted again as a new generation.
+      - When to submit an ended element again, as a new generation.
       - V(on_failure) if it has failed; V(always) also if it has succeeded; V(never) not at all.
-      - An active element is adopted in each case.
+      - An active element is always adopted.
     type: str
     choices: [on_failure, always, never]
     default: on_failure
@@ -133,10 +133,10 @@ elements:
       description: One of the states of RV(launch_state).
       type: str
     why:
-      description: Why it is submitted, in words, or what it has left.
+      description: Why it is submitted, in words, or its result.
       type: str
     standing:
-      description: V(active), V(succeeded), V(failed) or V(unknown); null where it never ran.
+      description: V(active), V(succeeded), V(failed) or V(unknown); null if it never ran.
       type: str
     job_id:
       description: The Slurm job as ARRAY_TASK.
@@ -160,7 +160,7 @@ arrays:
       description: Its folder, with the parameter file C(elements), the script and its journal.
       type: str
     tasks:
-      description: Its tasks as sbatch was told.
+      description: Its tasks in sbatch notation.
       type: str
     elements:
       description: How many they are.
@@ -176,11 +176,11 @@ plan:
   type: list
   elements: str
 checks:
-  description: What was looked at before the submission, as M(rankzero.slurm.job) returns it.
+  description: Checks made before the submission, as returned by M(rankzero.slurm.job).
   returned: in check mode
   type: dict
 sources:
-  description: From which store each thing of the launches comes, as M(rankzero.slurm.job) returns it.
+  description: The store from which each item of the launches comes, as returned by M(rankzero.slurm.job).
   returned: always
   type: list
   elements: dict

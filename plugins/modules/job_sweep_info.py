@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_sweep_info
-short_description: Say what became of a sweep, and which element is best
+short_description: Report the results of a sweep and its best element
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reports every element of a sweep with its values, what became of it and what its artifact holds, and the best one by
-    a number of the artifact. Shows a table, and writes C(results.csv) and C(results.json) on the controller.
-  - With O(wait) it waits until no element is active any more. Each look is one question to Slurm, however many elements
-    there are. Ending the wait does nothing to the sweep; the same task attaches again.
-  - Does not fail for elements that failed; RV(success) tells.
+  - Reports every element of a sweep with its values, state and artifact, and the best element by a number in the
+    artifact. Shows a table, and writes C(results.csv) and C(results.json) on the controller.
+  - With O(wait) it waits until no element is active any more. Each poll is one query to Slurm, however many elements
+    there are. Ending the wait does not affect the sweep; run the same task to attach again.
+  - Does not fail if elements failed; see RV(success).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -34,7 +34,7 @@ options:
     type: path
   name:
     description:
-      - Instead of O(sweep_dir), the name of the job. Of several sweeps the newest one counts.
+      - Name of the job, instead of O(sweep_dir). If there are several sweeps, the newest one is used.
     type: str
   key:
     description:
@@ -42,16 +42,16 @@ options:
     type: str
   state_root:
     description:
-      - With O(name), where the runs of this cluster lie (C(launch_cluster.state_root)).
+      - With O(name), the folder with the runs of this cluster (C(launch_cluster.state_root)).
     type: path
     default: ~/.rankzero/state
   metric:
     description:
-      - The number of the artifact to compare by, in place of C(sweep.metric). Dots go down.
+      - The number in the artifact to compare, instead of C(sweep.metric). Dots separate levels.
     type: str
   goal:
     description:
-      - Whether the best element has the smallest metric or the largest, in place of C(sweep.goal).
+      - Whether the best element has the smallest or the largest metric, instead of C(sweep.goal).
     type: str
     choices: [min, max]
   wait:
@@ -61,22 +61,23 @@ options:
     default: false
   wait_timeout:
     description:
-      - Seconds to wait; V(0) waits as long as it takes. The sweep goes on when the wait ends.
+      - Seconds to wait; V(0) waits as long as it takes. The sweep continues when the wait ends.
     type: int
     default: 0
   poll_max:
     description:
-      - The most seconds between two looks. The first ones follow each other faster.
+      - Maximum seconds between two polls. The first polls are closer together.
     type: float
     default: 15.0
   reconnect_timeout:
     description:
-      - Seconds during which a lost connection is tried again while the task waits, as for M(rankzero.slurm.job_wait).
+      - Seconds for which a lost connection is retried while the task waits, as for M(rankzero.slurm.job_wait).
     type: int
     default: 120
   dest:
     description:
-      - Folder on the controller; the files are written to NAME/sweep-KEY in it. Without it none are written.
+      - Folder on the controller for the files, which are written to NAME/sweep-KEY in it. If not set, no files are
+        written.
     type: path
 seealso:
   - module: rankzero.slurm.job_sweep
@@ -131,7 +132,7 @@ counts:
   type: dict
   sample: {succeeded: 5, failed: 1}
 metric:
-  description: The number that they are compared by; null where none is.
+  description: The number by which elements are compared; null if there is none.
   returned: success
   type: str
 goal:
@@ -157,16 +158,16 @@ elements:
       description: V(succeeded), V(failed), V(active), V(unknown) (its submission was lost) or V(missing).
       type: str
     state:
-      description: Slurm's state; null where Slurm was not asked, or does not know it.
+      description: Slurm's state; null if Slurm was not queried, or does not know the job.
       type: str
     metric:
-      description: Its metric; null where it has none.
+      description: Its metric; null if it has none.
       type: float
     values:
-      description: The scalars at the top of its artifact.
+      description: The top-level scalar values of its artifact.
       type: dict
     message:
-      description: What became of it, in a sentence.
+      description: Its result, in a sentence.
       type: str
     job_id:
       description: The Slurm job as ARRAY_TASK.
@@ -184,11 +185,11 @@ elements:
       description: When it ended, in epoch seconds.
       type: float
 best:
-  description: The element with the best metric; null where no metric is asked for or none has succeeded yet.
+  description: The element with the best metric; null without a metric, or if no element has succeeded yet.
   returned: success
   type: dict
 first_failed:
-  description: The element that failed first; null where none did.
+  description: The element that failed first; null if none did.
   returned: success
   type: dict
 table:
@@ -201,7 +202,7 @@ files:
   returned: success
   type: dict
 silent:
-  description: Slurm's complaint where it did not answer; then only what the elements wrote themselves is known.
+  description: Slurm's error if it did not answer; in that case only the records of the elements are known.
   returned: success
   type: str
 waited:
@@ -209,11 +210,11 @@ waited:
   returned: success
   type: float
 polls:
-  description: How often the cluster was asked.
+  description: Number of polls of the cluster.
   returned: success
   type: int
 slurm_commands:
-  description: Number of Slurm commands of the last look.
+  description: Number of Slurm commands of the last poll.
   returned: success
   type: int
 """
