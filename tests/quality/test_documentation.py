@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import FABRICS
 from tests.repository import (
     ROOT,
     bullet_list,
@@ -287,3 +288,8 @@ def test_the_glossary_is_in_order_and_leads_on() -> None:
     wordy = [term for term, text, _more in rows if len(re.findall(r"[.:] [A-Z]", text)) > 2]
     assert not wordy, "more than three sentences:" + bullet_list(wordy)
     assert all("](" in more for _term, _text, more in rows)
+
+
+def test_the_table_of_role_nccl_has_each_fabric() -> None:
+    rows = re.findall(r"^\| (`[^|]*`) \| [^|]+ \| (?:no|on the lab) \|$", read("roles/nccl/README.md"), re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {fabric.name for fabric in FABRICS}

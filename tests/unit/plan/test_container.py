@@ -13,9 +13,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.registry import REMAPPING, RUNTIMES, named
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import Mount, mount
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
+
+ANY = named(RUNTIMES, "or")
 
 # --- rules
 
@@ -27,7 +30,7 @@ from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, pr
         (PYXIS, None),
         (APPTAINER, None),
         (OCI, None),
-        ({"runtime": "docker"}, "container.runtime: must be one of none, pyxis, apptainer, oci; not 'docker'"),
+        ({"runtime": "docker"}, f"container.runtime: must be one of none, {named(RUNTIMES)}; not 'docker'"),
         (
             {"runtime": "oci", "image": "docker.io#ubuntu"},
             "container.image: 'docker.io#ubuntu' must be an absolute path on the cluster for oci",
@@ -49,7 +52,7 @@ from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, pr
         ),
         (
             {"build": {"suite": "bookworm"}},
-            "container.build: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
+            f"container.build: has no effect without a container; set container.runtime to {ANY}",
         ),
         (
             {"runtime": "oci", "build": {"suit": "bookworm"}},
@@ -60,15 +63,18 @@ from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, pr
         ),
         (
             {"image": IMAGE},
-            "container.image: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
+            f"container.image: has no effect without a container; set container.runtime to {ANY}",
         ),
         (
             {"mounts": ["/d:/d"]},
-            "container.mounts: has no effect without a container; set container.runtime to pyxis, apptainer or oci",
+            f"container.mounts: has no effect without a container; set container.runtime to {ANY}",
         ),
         (
             {**APPTAINER, "remap_root": True},
-            "container.remap_root: is of pyxis and oci; under apptainer a rank is the user that submitted the job",
+            (
+                f"container.remap_root: is of {named(REMAPPING, 'and')}; under apptainer a rank is the user that "
+                "submitted the job"
+            ),
         ),
         (
             {"runtime": "apptainer", "image": "torch.sif"},

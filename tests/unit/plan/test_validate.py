@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BINDS_GPUS,
@@ -130,8 +131,8 @@ def problems(**data: Any) -> list[str]:
         (
             {"artifact": {"format": "any", "require": {"loss": {"lt": 4}}}},
             (
-                "artifact.require: needs an artifact.format that has values (json, yaml, csv, safetensors, directory), "
-                "not any"
+                "artifact.require: needs an artifact.format that has values "
+                f"({', '.join(kind.name for kind in FORMATS if kind.values)}), not any"
             ),
         ),
         ({"artifact": {"format": "csv", "require": {"loss": {"lt": 4}}}}, None),
