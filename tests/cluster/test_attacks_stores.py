@@ -261,3 +261,44 @@ def test_one_publishes_and_another_reads(attack_lab: AttackLab, umask: int) -> N
     # Without the word that the owner is trusted nothing is taken from there.
     other = rig.play_as(ROOT, job, launch_cluster={**rig.cluster_of(VICTIM), "store_root": platform})
     assert other.rc != 0 and "is not yours" in other.output
+
+
+def test_a_group_publishes_to_one_store_and_reads_from_it(attack_lab: AttackLab) -> None:
+    """Two members of one group under umask 002: each uses what the other has made. What everybody could write is still
+    refused, and so is a code tree that is not what its name says.
+    """
+    rig = attack_lab
+    shared = rig.shared_folder(0o2775, "project", owner="victim")
+    program = rig.site.folder / "code" / "train.sh"
+    job = rig.job(["sh", "train.sh"])
+
+    def play(user: User, **more: Any) -> Any:
+        cluster = {"state_root": rig.state_root(user), "store_root": shared, "store_group_writable": True, **more}
+        return rig.play_as(user, job, umask=0o002, launch_cluster=cluster)
+
+    def code() -> str:
+        return f"{shared}/code/{take(str(program.parent)).digest}"
+
+    made = []
+    for maker, reader in ((VICTIM, ATTACKER), (ATTACKER, VICTIM)):
+        program.write_text(f"echo made by {maker.name}\n", encoding="utf-8")
+        made.append(code())
+        for user in (maker, reader):
+            played = play(user)
+            assert played.rc == 0, played.output
+            launch = played.launch()
+            assert [(one["kind"], one["path"]) for one in launch["sources"]] == [("code", code())]
+            assert rig.outcome_of(launch)["success"]
+        owners = rig.as_root(["stat", "-c", "%U %G %a", f"{shared}/code", code(), f"{code()}/train.sh"]).stdout
+        assert owners.split("\n")[0] == "victim project 2775"
+        assert owners.split("\n")[2].split()[0] == maker.name
+        assert rig.run_as(reader, ["sh", "-c", f"echo x >> {code()}/train.sh"], check=False).returncode != 0
+    # Whoever does not say so is not let in.
+    refused = play(ATTACKER, store_group_writable=False)
+    assert f"{shared} is not yours" in refused.refused()
+    # A member's own tree is compared with its name, and nothing that everybody could write counts.
+    rig.as_attacker(["sh", "-c", f"chmod u+w {made[1]}/train.sh && echo x >> {made[1]}/train.sh"])
+    assert "holds another tree than its name says" in play(VICTIM).refused()
+    program.write_text("echo made by victim\n", encoding="utf-8")
+    rig.as_victim(["chmod", "o+w", f"{made[0]}/train.sh"])
+    assert "can be written by everybody" in play(ATTACKER).refused()

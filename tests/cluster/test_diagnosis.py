@@ -129,3 +129,39 @@ def test_whatever_names_a_launch_finds_it(bench: Bench) -> None:
     assert found["diagnosis"]["ranks"] == [0]
     assert kept.exists()
     assert bench.task("job_diagnosis", processes=2, **by_name)["changed"] is False
+
+
+def test_a_job_that_slurm_holds_and_a_node_that_it_has_drained_come_with_the_commands(
+    lab: LabCluster, tmp_path: Path
+) -> None:
+    """Slurm cannot start the job's script: card, status and diagnose name two commands, and these are what helps."""
+    if lab.way != "realistic":
+        pytest.skip("slurmd's program is hidden by a mount on one node, which only nodes of the realistic way have")
+    site, node = Site(lab, tmp_path, "held"), lab.nodes[-1]
+    daemon = lab.node(node, ["sh", "-c", "command -v slurmstepd"]).stdout.strip()
+    lab.node(node, ["mount", "--bind", "/dev/null", daemon])
+    try:
+        job = site.job(RESULT, resources={"time": "00:05:00", "sbatch": {"nodelist": node}}, artifact={})
+        launch = site.launch(job)
+        queue = ["squeue", "--noheader", "--format=%T %r", f"--jobs={launch['job_id']}"]
+        lab.wait_until(lambda: "held" in lab.head(queue).stdout, 60, "Slurm holds the job")
+        # Whether Slurm drains the node besides depends on its release and on what has failed: here it is in its words.
+        drain = ["State=DRAIN", "Reason=batch job complete failure"]
+        lab.head(["scontrol", "update", f"NodeName={node}", *drain])
+        commands = [f"scontrol update NodeName={node} State=RESUME", f"scontrol release {launch['job_id']}"]
+        shown = {
+            "card": site.play(job, wait=True, launch_wait_timeout=3).output,
+            "status": site.play(None, playbook="rankzero.slurm.status", run_dir=launch["run_dir"]).output,
+            "diagnose": site.play(None, playbook="rankzero.slurm.diagnose", run_dir=launch["run_dir"]).output,
+        }
+        for what, text in shown.items():
+            for command in commands:
+                assert command in " ".join(text.split()), f"{what} does not say {command}:\n{text}"
+        lab.node(node, ["umount", daemon])
+        for command in commands:
+            lab.head(command.split())
+        assert site.outcome(launch)["success"]
+    finally:
+        lab.node(node, ["sh", "-c", f"! grep -q ' {daemon} ' /proc/self/mountinfo || umount {daemon}"])
+        lab.head(["scontrol", "update", f"NodeName={node}", "State=RESUME"], check=False)
+        site.close()
