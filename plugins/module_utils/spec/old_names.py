@@ -44,7 +44,7 @@ def with_new_names(layer: Layer) -> tuple[Layer, list[str], list[str]]:
     lines = dict(layer.lines)
     warnings, problems = [], []
     for old, new in old_paths().items():
-        section, _, name = old.rpartition(".")
+        section, _dot, name = old.rpartition(".")
         values = data.get(section)
         if not isinstance(values, Mapping) or name not in values:
             continue

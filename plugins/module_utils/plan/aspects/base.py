@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
-Fabrics = Mapping[str, "tuple[Setting, ...]"]
+Fabrics = Mapping[str, tuple[Setting, ...]]
 
 
 @dataclass(frozen=True)

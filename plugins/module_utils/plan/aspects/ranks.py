@@ -60,7 +60,7 @@ class Ranks(Aspect):
             )
         row, rendezvous = starter(spec.launcher.kind), spec.launcher.rendezvous
         if row.one_node and spec.resources.nodes != 1:
-            instead = next(other.kind for other in STARTERS if other.per == row.per and not other.one_node)
+            instead = " or ".join(other.kind for other in STARTERS if other.per == row.per and not other.one_node)
             yield (
                 ["launcher.kind", "resources.nodes"],
                 f"launcher.kind: {row.kind} runs on one node, not on {spec.resources.nodes}; use {instead}",
