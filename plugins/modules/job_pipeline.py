@@ -128,14 +128,21 @@ store_root:
   type: str
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.job_arguments import LAUNCH_ARGUMENTS
 
 
+def logic(_module: AnsibleModule) -> dict[str, Any]:
+    raise RankzeroError("job_pipeline works on the controller: its action plugin was not found beside it.")
+
+
 def main() -> None:
-    module = AnsibleModule(argument_spec=LAUNCH_ARGUMENTS, supports_check_mode=True)
-    module.fail_json(msg="job_pipeline works on the controller: its action plugin was not found beside it.")
+    run_module(LAUNCH_ARGUMENTS, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

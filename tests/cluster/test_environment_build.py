@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests import recording
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import CALLBACKS, Play, Played
+from tests.cluster.launching import Play, Played
 from tests.repository import BIN
 from tests.unit.pyenv.conftest import make_wheel
 
@@ -78,8 +79,7 @@ class Desk:
             argv += ["-e", json.dumps({"ansible_shell_executable": shell})]
         settings = {
             **os.environ,
-            "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "RANKZERO_TEST_RECORD": str(record),
+            **recording.settings(record),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             **(here or {}),
         }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import debian, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, debian, errors, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agent,
@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 
 MODULES = (
+    clearing,
     debian,
     errors,
     printable,

@@ -13,6 +13,7 @@ import os
 import py_compile
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -234,7 +235,8 @@ def test_the_same_tree_gives_the_same_bytes(tmp_path: Path) -> None:
     assert not {"dev/x", "run/lock", "var/log/apt.log"} & set(members)
 
 
-def test_compiled_python_stays_valid_and_stale_stays_stale(tmp_path: Path) -> None:
+def test_compiled_python_stays_valid_and_stale_stays_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", None)  # of pytest's own: compiled files lie beside their source here
     source = tmp_path / "root" / "m.py"
     source.parent.mkdir()
     source.write_text("VALUE = 1\n")
