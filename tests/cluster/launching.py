@@ -322,6 +322,12 @@ class Site:
         return [job_id for job_id, state in self.jobs().items() if state not in FINAL]
 
 
+def node_folders(lab: Any, *nodes: str) -> list[str]:
+    """The folders of any job, of any user, on the nodes' own disks, as "node:path"."""
+    look = ["sh", "-c", "ls -d /tmp/rankzero-[0-9]*-* /var/tmp/rankzero-[0-9]*-* 2>/dev/null"]
+    return [f"{node}:{path}" for node in nodes for path in lab.node(node, look, check=False).stdout.split()]
+
+
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, rank_logs
+from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, node_folders, rank_logs
 
 NODES = ["node02", "node03", "node04"]
 #: Says where it runs and from what, reads a file of the code by a relative path, and leaves one that all nodes see.
@@ -80,16 +80,6 @@ def said(run: Path) -> dict[str, dict[str, str]]:
     return {one["node"]: one for one in found}
 
 
-def left(site: Site) -> dict[str, str]:
-    """What lies on the nodes' own disks of any job; what other programs leave there has other names."""
-    found, look = {}, "ls -d /tmp/rankzero-[0-9]*-* /var/tmp/rankzero-[0-9]*-* 2>/dev/null"
-    for node in NODES:
-        here = site.lab.node(node, ["sh", "-c", look], check=False).stdout
-        if here:
-            found[node] = here
-    return found
-
-
 def test_a_node_that_does_not_see_the_store_works_on_a_copy(site: Site) -> None:
     store = made_store(site)
     site.lab.faults.hide("node03", store)
@@ -111,7 +101,7 @@ def test_a_node_that_does_not_see_the_store_works_on_a_copy(site: Site) -> None:
         assert ranks["node02"]["helper"].startswith(f"{store}/code/")
         # Not in the node's /tmp, which is memory in this lab: on its disk.
         assert re.match(f"/var/tmp/rankzero-0-{launch['job_id']}-\\w+/code.copy/tree/helper", ranks["node03"]["helper"])
-        assert not left(site)
+        assert not node_folders(site.lab, *NODES)
         sent = json.loads((run / "preflight" / "0" / "stage" / "plan").read_text())
         assert sent["code"]["nodes"] == sent["environment"]["nodes"] == ["node03"]
         # The working directory leads to the snapshot again.
@@ -131,7 +121,7 @@ def test_the_first_node_gets_its_copy_from_another_one_and_a_failing_program_lea
         assert "proj=staged env=staged" in table(run)["node02"]
         assert "copying the code to the nodes that are to have it, from node03" in log_of(run, launch["job_id"])
         assert set(said(run)) == set(NODES)
-        assert not left(site)
+        assert not node_folders(site.lab, *NODES)
     finally:
         site.lab.faults.unhide("node02", store)
 
@@ -143,12 +133,12 @@ def test_a_store_that_no_node_sees_is_packed_once_and_a_cancelled_job_leaves_not
     run = site.run_dir(launch)
     site.lab.wait_until(lambda: len(rank_logs(run)) == len(NODES), 120, "the ranks run")
     assert all("proj=staged env=staged" in table(run)[node] for node in NODES)
-    assert set(left(site)) == set(NODES)
+    assert {each.partition(":")[0] for each in node_folders(site.lab, *NODES)} == set(NODES)
     packed = sorted(path.name for path in site.host_path(site.state_root).glob("archives/*"))
     assert len(packed) == 4 and packed[0].startswith("code-"), packed
     site.lab.head(["scancel", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "CANCELLED"
-    site.lab.wait_until(lambda: not left(site), 60, "the nodes have removed their copies")
+    site.lab.wait_until(lambda: not node_folders(site.lab, *NODES), 60, "the nodes have removed their copies")
     assert all("read" in text for text in rank_logs(run).values())
 
 
@@ -174,4 +164,4 @@ def test_a_damaged_copy_is_named_and_no_rank_starts(site: Site) -> None:
         outcome["message"],
     ), outcome
     assert not rank_logs(run)
-    assert not left(site)
+    assert not node_folders(site.lab, *NODES)

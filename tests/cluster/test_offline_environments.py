@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import Site, log_of, rank_logs
+from tests.cluster.launching import Site, log_of, node_folders, rank_logs
 from tests.repository import BIN
 from tests.unit.pyenv.conftest import Index, make_wheel
 
@@ -108,11 +108,6 @@ def said(run: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((run / "work").glob("said-*.json"))]
 
 
-def left(site: Site) -> list[str]:
-    look = "ls -d /tmp/rankzero-[0-9]*-* /var/tmp/rankzero-[0-9]*-* 2>/dev/null"
-    return [node for node in NODES if site.lab.node(node, ["sh", "-c", look], check=False).stdout]
-
-
 def proven(site: Site, index: Index, launch: dict[str, Any]) -> Path:
     """The launch succeeded on nodes without a network, each with an environment of its own, and nothing is left."""
     outcome, run = site.outcome(launch), site.run_dir(launch)
@@ -128,7 +123,7 @@ def proven(site: Site, index: Index, launch: dict[str, Any]) -> Path:
     assert "environment: 2 nodes made it" in log
     table = (run / "preflight" / "0" / "table").read_text()
     assert table.count("env=made") == 2
-    assert left(site) == []
+    assert node_folders(site.lab, *NODES) == []
     return run
 
 
@@ -150,7 +145,7 @@ def test_from_a_login_node_that_has_a_network(site: Site, index: Index) -> None:
     assert site.lab.node(NODES[0], ["test", "-e", dead], check=False).returncode == 1
     site.lab.head(["scancel", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "CANCELLED"
-    site.lab.wait_until(lambda: not left(site), 60, "the nodes have removed their environments")
+    site.lab.wait_until(lambda: not node_folders(site.lab, *NODES), 60, "the nodes have removed their environments")
 
 
 def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
@@ -177,7 +172,7 @@ def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
     site.ended(launch["job_id"])
     assert outcome["ended_by"] == "setup" and not rank_logs(run), outcome
     assert re.search(r"preflight: node02: environment: uv pip: .*[Hh]ash.*beta", outcome["message"]), outcome
-    assert left(site) == []
+    assert node_folders(site.lab, *NODES) == []
     # Looked at on the head, the file is named; what was carried in mends it.
     mended = task(site, "slurm_login", source=f"{site.state_root}/usb", **nodes_have)
     assert mended["changed"] and mended["damaged"] == ["wheels/beta-2.0-py3-none-any.whl (changed)"]
@@ -193,7 +188,7 @@ def test_a_python_that_the_nodes_lack(site: Site, index: Index) -> None:
     outcome = site.outcome(launch)
     site.ended(launch["job_id"])
     assert "no Python 3.12 on this node" in outcome["message"] and "/usr/bin/python3 (3.11)" in outcome["message"]
-    assert left(site) == []
+    assert node_folders(site.lab, *NODES) == []
 
 
 def test_a_conda_environment_that_was_packed_elsewhere(site: Site, index: Index) -> None:

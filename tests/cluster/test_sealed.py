@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import UNTIL_GO, Site, log_of, rank_logs
+from tests.cluster.launching import UNTIL_GO, Site, log_of, node_folders, rank_logs
 
 #: Says from where it runs: its interpreter, its library.
 PROGRAM = """\
@@ -28,9 +28,8 @@ if os.environ["RANK"] == "0":
     with open("result.json", "w") as stream:
         stream.write('{"loss": 1.0}')
 """
-#: What of ours is on a node: folders on its disks, mounts, processes that hold them.
-LEFT = """
-ls -d /tmp/rankzero-[0-9]*-* /var/tmp/rankzero-[0-9]*-* 2>/dev/null
+#: The mounts of sealed environments on a node, and the processes that hold them.
+MOUNTED = """
 grep -o '/[^ ]*/sealed.mount' /proc/mounts
 for one in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $one 2>/dev/null | grep -o '[s]quashfuse.*sealed.mount'; done
 true
@@ -78,7 +77,8 @@ def words(run: Path) -> dict[str, dict[str, Any]]:
 
 
 def left(site: Site, node: str) -> str:
-    return str(site.lab.node(node, ["sh", "-c", LEFT]).stdout)
+    """What of any job is on a node: its folders, mounts, and the processes that hold them."""
+    return "\n".join([*node_folders(site.lab, node), str(site.lab.node(node, ["sh", "-c", MOUNTED]).stdout)]).strip()
 
 
 @pytest.fixture
@@ -179,10 +179,10 @@ def test_a_node_that_does_not_see_the_store_gets_the_file_and_a_killed_mount_is_
         site.lab.node("node02", ["sh", "-c", KILL])
         site.lab.head(["scancel", launch["job_id"]])
         site.ended(launch["job_id"])
+        site.lab.wait_until(lambda: not left(site, "node03"), 60, "node03 has cleaned up")
         assert f"rankzero-0-{launch['job_id']}-" in left(site, "node02")
     finally:
         site.lab.faults.unhide("node03", store)
-    # node03 cleans up by itself, unless Slurm's KillWait is over before.
     again = site.launch(job(site, ["prog.py"], nodes, name="again", artifact={}))
     assert site.outcome(again)["success"]
     site.ended(again["job_id"])

@@ -128,6 +128,25 @@ def test_every_room_is_known_and_every_file_is_in_a_room() -> None:
         assert not unknown, f"docs/rooms.yml names rooms that do not exist: {sorted(unknown)}"
 
 
+def test_every_permission_is_used() -> None:
+    """What no file needs is taken out of docs/rooms.yml, so that the table says how the house is built."""
+    used = {
+        (own, other)
+        for path in PLUGIN_FILES
+        if (own := room_of(path.removesuffix(".py").replace("/", ".")))
+        for _line, name in imported_modules(path)
+        if (other := room_of(in_collection(name) or ""))
+    }
+    unused = [
+        f"{folder}: {room} imports no file of {other}"
+        for folder, rooms in ROOMS.items()
+        for room, others in rooms.items()
+        for other in sorted(others)
+        if ((folder, room), (folder, other)) not in used
+    ]
+    assert not unused, bullet_list(unused)
+
+
 def test_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {}
     for path in PLUGIN_FILES:

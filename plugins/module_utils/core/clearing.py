@@ -28,11 +28,11 @@ _HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def open_folder(path: str) -> int:
     """A descriptor of an absolute path of which no part is a link. Raises OSError."""
+    names = path.strip("/").split("/")
+    if not path.startswith("/") or {"", ".", ".."} & set(names):
+        raise NotADirectoryError(f"{path!r} is not an absolute path in its plain form")
     folder = os.open("/", _FOLDER)
-    for name in path.strip("/").split("/"):
-        if name in ("", ".", ".."):
-            os.close(folder)
-            raise NotADirectoryError(f"{path} is not an absolute path in its plain form")
+    for name in names:
         try:
             inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
         finally:
