@@ -223,7 +223,7 @@ class AttackLab:
         return self.site.outcome(launch)
 
     def close(self) -> None:
-        """Cancel what runs, and take what these people left in the nodes' folders for everybody: other tests look there."""
+        """Cancel what runs, and remove these users' files from the nodes' shared folders, where other tests look."""
         self.site.close()
         whose = ["(", "-user", VICTIM.name, "-o", "-user", ATTACKER.name, ")"]
         take = ["find", "/tmp", "/var/tmp", "-mindepth", "1", "-maxdepth", "1", *whose, "-exec", "rm", "-rf", "{}", "+"]
