@@ -35,6 +35,7 @@ class Module(AnsibleModule):  # type: ignore[misc]  # ansible-core ships no type
     """A module whose warnings may be printed, whatever they quote."""
 
     def warn(self, warning: str, **options: Any) -> None:
+        """Without control characters: a warning may quote what another program wrote."""
         super().warn(printable_lines(warning), **options)
 
 

@@ -171,10 +171,10 @@ def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
 
 
 def of_tar(packed: tarfile.TarFile, rules: Rules) -> Iterator[Member]:
+    """The members of an archive. What is no file, folder or link is OTHER. Raises RankzeroError beyond `rules`."""
     for found in headers(packed, rules):
         kind = next((kind for is_it, kind in _KINDS if is_it(found)), OTHER)
-        size = found.size if kind == FILE else 0
-        yield Member(found.name, kind, size, found.mode, found.linkname, found)
+        yield Member(found.name, kind, found.size if kind == FILE else 0, found.mode, found.linkname, found)
 
 
 def of_listing(text: str, folder: str) -> Iterator[Member]:

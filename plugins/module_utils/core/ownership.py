@@ -36,6 +36,7 @@ class Trust:
 
     @classmethod
     def own(cls, *, group_writes: bool = False) -> Trust:
+        """Trust this user only; with `group_writes` also what the group may write."""
         return cls(frozenset({os.geteuid()}), group_writes)
 
 
@@ -143,6 +144,7 @@ def tighten(path: str) -> bool:
 
 
 def user_name(uid: int) -> str:
+    """For messages: `user NAME`, or `user UID` if the UID has no name."""
     try:
         return f"user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
@@ -150,6 +152,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
+    """The group's name, or its number if it has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:

@@ -51,6 +51,7 @@ class File:
 
     @property
     def text(self) -> str:
+        """The content as UTF-8; bytes that are none become U+FFFD."""
         return self.data.decode("utf-8", "replace")
 
 
@@ -154,6 +155,7 @@ class Beneath:
         return File(relative, status.st_size, status.st_ctime, data, digest)
 
     def text(self, relative: str, most: int) -> str:
+        """The text of a file of at most `most` bytes; empty if there is none."""
         found = self.file(relative, most)
         return found.text if found else ""
 

@@ -128,6 +128,7 @@ def is_time(value: object) -> bool:
 
 
 def is_count(value: object, most: int = 1_000_000) -> bool:
+    """Whether a value from a file is an integer from 0 to `most`. True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 

@@ -64,6 +64,7 @@ class Handed:
 
     @property
     def passed(self) -> int:
+        """The number of criteria that passed."""
         return sum(verdict.result == PASSED for verdict in self.verdicts)
 
 
@@ -79,11 +80,13 @@ class Sheet:
 
     @property
     def result(self) -> str:
+        """FAILED if any criterion failed, UNPROVEN if any could not be judged, else PASSED."""
         results = [verdict.result for verdict in self.verdicts]
         return FAILED if FAILED in results else UNPROVEN if UNPROVEN in results else PASSED
 
     @property
     def passed(self) -> int:
+        """The number of criteria that passed."""
         return sum(verdict.result == PASSED for verdict in self.verdicts)
 
 

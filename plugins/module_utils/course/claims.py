@@ -59,6 +59,7 @@ class Claims:
 
     @property
     def job_name(self) -> str:
+        """The Slurm job name that belongs to the claimed launch."""
         return Identity(self.name, self.key, self.generation).job_name
 
     @property
@@ -71,6 +72,7 @@ class Claims:
 
     @property
     def attempt(self) -> int:
+        """The attempt that started.json names; 0 if it names none that is believable."""
         number = self.started.get("attempt")
         return number if isinstance(number, int) and 0 <= number < 10000 else 0
 

@@ -44,6 +44,7 @@ class Course:
 
     @property
     def everyone(self) -> tuple[Student, ...]:
+        """Those who take part, then those who have left."""
         return (*self.students, *self.former)
 
 
@@ -56,6 +57,7 @@ class Changes:
 
 
 def home_of(root: str, student: Student) -> str:
+    """The folder of one student below the course's."""
     return os.path.join(root, STUDENTS, student.id)
 
 
@@ -102,6 +104,7 @@ def read(root: str) -> Course | None:
 
 
 def record_of(course: Course) -> str:
+    """The course as JSON, the same bytes for the same course."""
     return json.dumps(asdict(course), indent=1, sort_keys=True) + "\n"
 
 

@@ -50,6 +50,7 @@ class Verdict:
 
     @property
     def result(self) -> str:
+        """FAILED if any evidence speaks against it, UNPROVEN if some is missing, else PASSED."""
         found = [one.ok for one in self.evidence]
         if False in found:
             return FAILED
@@ -82,6 +83,7 @@ class Expected:
 
     @property
     def world_size(self) -> int:
+        """The number of ranks."""
         return self.nodes * self.ranks_per_node
 
 

@@ -31,6 +31,7 @@ class Records:
     silent: str = ""
 
     def word(self, job_id: str) -> Word:
+        """What Slurm's records say of a job. Without a job, `silent` says why."""
         job = self.jobs.get(job_id)
         if job is None:
             return Word(silent=self.silent)

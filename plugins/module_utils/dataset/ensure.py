@@ -49,6 +49,7 @@ RECIPE = ("source", "src", "files", "sha256", "checksums", "revision", "include"
 
 
 def place_for(options: Mapping[str, Any]) -> Place:
+    """The place that the options of module `dataset` mean."""
     return place_of(options["store_root"], options["name"], {name: options[name] for name in RECIPE})
 
 
@@ -315,6 +316,7 @@ def _described(
 
 
 def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> dict[str, Any]:
+    """The dataset as an entry of a launch's refs. `digest`: None while it is not staged."""
     return {
         "kind": "dataset",
         "key": place.key,

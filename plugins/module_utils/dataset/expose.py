@@ -51,6 +51,7 @@ def named(place: Place, digest: str) -> bool:
 
 
 def unname(place: Place) -> None:
+    """Remove the dataset's name from the store. The files stay until a prune."""
     for path in (place.link, place.record):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -108,6 +109,7 @@ class Dest:
         return remove(self.path)
 
     def present(self, place: Place) -> bool:
+        """Whether the dataset is there. Raises RankzeroError if something else is."""
         return os.path.lexists(self.path) and self._ours(place)
 
     def _ours(self, place: Place) -> bool:

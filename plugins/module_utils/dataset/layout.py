@@ -40,28 +40,35 @@ class Place:
 
     @property
     def home(self) -> str:
+        """The folder of all datasets in the store."""
         return f"{self.root}/datasets"
 
     def tree(self, digest: str) -> str:
+        """The folder of one content: the manifest and the data."""
         return f"{self.home}/{digest}"
 
     def data(self, digest: str) -> str:
+        """The files of one content."""
         return f"{self.home}/{digest}/data"
 
     @property
     def link(self) -> str:
+        """The link by which jobs find the dataset."""
         return f"{self.home}/by-name/{self.name}"
 
     @property
     def record(self) -> str:
+        """What is staged under the name, and from which recipe."""
         return f"{self.home}/records/{self.name}.json"
 
     @property
     def lock(self) -> str:
+        """Held by whoever changes what the name means."""
         return f"{self.home}/records/{self.name}.lock"
 
     @property
     def partial(self) -> str:
+        """Where the files arrive until they are complete."""
         return f"{self.home}/{self.key}.partial"
 
 
@@ -83,10 +90,12 @@ class Manifest:
 
     @property
     def digest(self) -> str:
+        """Over the paths, sizes and contents of all files."""
         return tree_digest(self.files)
 
     @property
     def size(self) -> int:
+        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
 

@@ -29,10 +29,12 @@ class Local(Streams):
         self.single = not os.path.isdir(self.src)
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        """The files below `src` that are wanted, or `src` itself if it is a file."""
         names = [plain(os.path.basename(self.src))] if self.single else names_below(self.src, wanted)
         return [self._item(name) for name in names if wanted(name)]
 
     def path(self, name: str) -> str:
+        """Where a listed file lies on this host."""
         return self.src if self.single else os.path.join(self.src, name)
 
     def _item(self, name: str) -> Item:
@@ -44,6 +46,7 @@ class Local(Streams):
 
     @contextmanager
     def open(self, item: Item, offset: int) -> Iterator[tuple[int, Iterable[bytes]]]:
+        """The file from `offset` on. Raises Changed if it is no longer the one that was listed."""
         now = self._item(item.path)
         if (now.size, now.stamp) != (item.size, item.stamp):
             raise Changed(Item(now.path, now.size, item.sha256, now.stamp))

@@ -46,6 +46,7 @@ class Parts:
         os.makedirs(folder, exist_ok=True)
 
     def stem(self, item: Item) -> str:
+        """A name for the item's part that changes when the file at the source does."""
         said = f"{item.stamp}|{item.sha256 or ''}"
         return f"{_short(item.path)}-{_short(said)}"
 

@@ -60,12 +60,14 @@ class Folders(Source):
         """The folder."""
 
     def begun(self, item: Item, parts: Parts) -> int:
+        """Bytes of the item that an earlier run has left in the landing folder."""
         try:
             return os.path.getsize(os.path.join(self.landing(parts), item.path))
         except OSError:
             return 0
 
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
+        """Let the program bring all items into the landing folder, then move each into `parts`."""
         if not items:
             return []
         folder = self.landing(parts)
@@ -118,13 +120,16 @@ class HubFiles(Folders):
         self.commit = ""
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        """The files of the revision, which is pinned to its commit here."""
         self.commit, names = self.hub.look(self.where)
         return [Item(plain(name), None, None, self.commit) for name in names if wanted(name)]
 
     def landing(self, parts: Parts) -> str:
+        """One folder for each commit, so that files of two commits never mix."""
         return f"{parts.folder}.hub-{self.commit}"
 
     def fetch(self, items: Sequence[Item], folder: str) -> int | None:
+        """Through the hub library, which does not say how many bytes moved."""
         # A pattern of the library: what is special in it stands for itself.
         names = [re.sub(r"([*?[])", r"[\1]", item.path) for item in items]
         self.hub.download(self.where, self.commit, folder, names, ())
@@ -149,9 +154,11 @@ class Rsync(Folders):
             self.words += ["-e", "ssh -o BatchMode=yes"]
 
     def landing(self, parts: Parts) -> str:
+        """One folder, where rsync resumes what it began."""
         return f"{parts.folder}.rsync"
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        """The files below `src`. Raises RankzeroError for a link that leads out of it."""
         listed = ["--list-only", "--recursive", "--links", "--8-bit-output", "--no-human-readable", "--no-motd"]
         done = self._run([*listed, f"{self.src}/"])
         if done.returncode and re.search(r"Not a directory|change_dir", done.stderr):
@@ -179,6 +186,7 @@ class Rsync(Folders):
         return items
 
     def fetch(self, items: Sequence[Item], folder: str) -> int | None:
+        """With up to `parallel` rsyncs, each with a share of the items."""
         shares = [items[start :: self.parallel] for start in range(min(self.parallel, len(items)))]
         return sum(together(lambda share: self._share(share, folder), shares, self.parallel))
 
@@ -234,6 +242,7 @@ class Objects(Streams):
         self.single = False
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        """The objects below `src`, or `src` itself if it is an object."""
         found = self._json(self.src, "--recursive", "--files-only")
         # A file lists as itself.
         self.single = len(found) == 1 and self.src.rsplit(":", 1)[-1].rsplit("/", 1)[-1] == found[0]["Path"]
@@ -243,6 +252,7 @@ class Objects(Streams):
 
     @contextmanager
     def open(self, item: Item, offset: int) -> Iterator[tuple[int, Iterable[bytes]]]:
+        """A stream of `rclone cat`. Raises Changed if the object is no longer the one that was listed."""
         path = self.src if self.single else f"{self.src}{'' if self.src.endswith(':') else '/'}{item.path}"
         if offset:
             now = _object(self._json(path, "--stat"))

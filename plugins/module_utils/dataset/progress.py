@@ -47,6 +47,7 @@ class Meter:
             self._there -= size
 
     def note(self, sentence: str) -> None:
+        """Keep a sentence for the user; the same sentence once."""
         with self._lock:
             if sentence not in self.notes:
                 self.notes.append(sentence)

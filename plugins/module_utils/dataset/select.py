@@ -77,6 +77,7 @@ def offered(request: Mapping[str, Any]) -> tuple[File, ...] | None:
 
 
 def local_path(src: str) -> str:
+    """A path on the cluster with `~` and variables expanded. Raises RankzeroError unless it is absolute."""
     path = os.path.expanduser(os.path.expandvars(src))
     if not os.path.isabs(path):
         raise RankzeroError(f"src: {src!r} is no absolute path on the cluster (it expands to {path!r})")

@@ -74,6 +74,7 @@ class Streams(Source):
         """(where the blocks really begin, the blocks). Raises Changed, Failed, OSError and HTTPException."""
 
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
+        """With up to `parallel` streams. A stream that breaks off is opened again where it ended."""
         return together(lambda item: self._one(item, parts, meter), items, self.parallel)
 
     def _one(self, item: Item, parts: Parts, meter: Meter) -> Item:

@@ -48,6 +48,7 @@ class Wanted:
     sums: str | None = None
 
     def takes(self, name: str) -> bool:
+        """Whether a file of the source belongs to the dataset. The file of checksums does not."""
         return bool(selected([name], self.include, self.exclude)) and name != self.sums
 
 
@@ -62,6 +63,7 @@ class Known:
     stamps: Mapping[str, str]
 
     def sound(self) -> dict[str, File]:
+        """The files that are here already and whole, by path."""
         return {file.path: file for file in self.manifest.files if file.path not in self.broken}
 
 
@@ -136,6 +138,7 @@ class Need:
     kept: Mapping[str, File]
 
     def size(self) -> int:
+        """Bytes that are lacking, as far as the source tells sizes."""
         return sum(item.size or 0 for item in self.lacking)
 
 
@@ -247,7 +250,7 @@ def put_in_place(place: Place, manifest: Manifest, where: Mapping[str, str], bro
         for file in manifest.files:
             path = os.path.join(data, file.path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            link_or_copy(where[file.path], path)
+            _link_or_copy(where[file.path], path)
         made = replace(manifest, files=tuple(_seen(data, file) for file in manifest.files))
         make_read_only(data)
         os.chmod(data, 0o755)
@@ -269,7 +272,7 @@ def mend(place: Place, manifest: Manifest, where: Mapping[str, str]) -> None:
         os.chmod(folder, mode | 0o200)
         try:
             own = f"{target}.{this_place()}-{os.getpid()}"
-            link_or_copy(source, own)
+            _link_or_copy(source, own)
             os.chmod(own, 0o444)
             if os.path.isdir(target) and not os.path.islink(target):
                 remove_tree(target)
@@ -278,7 +281,7 @@ def mend(place: Place, manifest: Manifest, where: Mapping[str, str]) -> None:
             os.chmod(folder, mode)
 
 
-def link_or_copy(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:  # no hard links here, or too many of this one

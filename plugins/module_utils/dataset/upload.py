@@ -25,9 +25,11 @@ class Sent(Source):
         self.said = said
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        """The files that the controller announced, as far as they are wanted."""
         return [item for item in self.items if wanted(item.path)]
 
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
+        """Check that every file has arrived whole. Raises RankzeroError for one that has not."""
         for item in items:
             # An empty one travels in no piece.
             with open(parts.growing(item), "ab") as stream:

@@ -70,12 +70,15 @@ class Web(Streams):
         self.token = token
 
     def expect(self, names: Iterable[str]) -> None:
+        """Set which files there are below a folder, for which HTTP has no listing."""
         self.names = self.names or [plain(name) for name in names]
 
     def url(self, path: str) -> str:
+        """The address of one file."""
         return urljoin(self.src, quote(path)) if self.folder else self.src
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
+        """Ask for size and validator of each wanted file, several at a time."""
         offered = [*self.names, *([self.sums] if self.sums else [])]
         return together(self.item, filter(wanted, offered), max(8, self.parallel))
 
@@ -99,6 +102,7 @@ class Web(Streams):
 
     @contextmanager
     def open(self, item: Item, offset: int) -> Iterator[tuple[int, Iterable[bytes]]]:
+        """The file from `offset` on. Raises Changed if the server's file is another one, OSError to try again."""
         headers = {"Range": f"bytes={offset}-"} if offset else {}
         validator = _validator(item.stamp)
         if offset and validator:

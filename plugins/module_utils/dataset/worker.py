@@ -41,18 +41,22 @@ class Desk:
 
     @property
     def owner(self) -> str:
+        """Who is working: host and process."""
         return os.path.join(self.folder, "owner")
 
     @property
     def lease(self) -> str:
+        """Its time says when somebody last waited for the result."""
         return os.path.join(self.folder, "lease")
 
     @property
     def progress(self) -> str:
+        """How far the work is, rewritten as it goes on."""
         return os.path.join(self.folder, "progress.json")
 
     @property
     def result(self) -> str:
+        """What the work ended with."""
         return os.path.join(self.folder, "result.json")
 
 

@@ -77,6 +77,7 @@ class Event:
 
     @property
     def stream(self) -> tuple[str, int | None, str | None]:
+        """The lines that belong together: (file, rank, node). In a log of all ranks each rank is a stream."""
         return self.file, self.rank, self.node
 
 
@@ -150,6 +151,7 @@ class Reader:
         )
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
+        """The events of one file. `lines` may hold GAP, where a part of the file was not read."""
         found = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
         heard: deque[str] = deque(maxlen=RECENT)

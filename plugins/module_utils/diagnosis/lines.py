@@ -106,6 +106,7 @@ class UpTo:
         self._ended = False
 
     def read(self, size: int) -> bytes:
+        """At most `size` bytes; none after the line that holds the last byte of the part."""
         if self._ended:
             return b""
         if self._left > 0:
@@ -141,6 +142,7 @@ def _cut(line: bytes) -> bytes:
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Line]:
+    """Number the lines of a whole file from 1 and take each apart."""
     for number, raw in enumerate(lines, 1):
         yield parse_line(number, raw)
 
@@ -175,5 +177,6 @@ def _magic(path: str) -> bytes:
 
 
 def packed(path: str) -> bool:
+    """Whether a file is compressed with gzip or zstd, by its first bytes. Raises OSError."""
     magic = _magic(path)
     return magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"

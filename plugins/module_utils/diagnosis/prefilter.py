@@ -84,6 +84,7 @@ class Hits:
     newest: int = -1
 
     def add(self, number: int, offset: int, text: bytes) -> None:
+        """Count a line; keep it if its shape is new, or it stands late. `number`: from 1, 0 where it is unknown."""
         self.seen += 1
         self.newest = offset
         hit = (number, offset, ANCHORS[0] in text)
@@ -96,6 +97,7 @@ class Hits:
         self.last.append(hit)
 
     def all(self) -> list[tuple[int, int, bool]]:
+        """The kept lines in order: (line number, offset in bytes, whether a traceback begins there)."""
         return sorted([*self.first, *self.last])
 
 

@@ -180,6 +180,7 @@ class Parts:
         self._before: int | None = None
 
     def lines(self) -> Iterator[lines.Line]:
+        """The lines of all parts in the order of the file, GAP before each part that does not begin it."""
         for begin, end, number, offset in self._windows:
             if begin:
                 yield lines.GAP

@@ -40,6 +40,7 @@ class Rule:
     expected: float = 0.0
 
     def words(self) -> str:
+        """For people: what counts as slow."""
         return (
             f"slow is below {self.share:g} of the median and {self.mads:g} deviations (MAD) below it, "
             f"or below {self.share / 2:g} of it"
@@ -52,6 +53,7 @@ def speed(measure: Measure) -> float:
 
 
 def of_candidate(result: Mapping[str, Any], candidate: str, kind: str) -> list[Measure]:
+    """The measurements of one candidate. `kind`: what was measured together, such as `pair`."""
     return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == candidate]
 
 
@@ -91,6 +93,7 @@ class View:
 
 
 def view(result: Mapping[str, Any], candidate: str, rule: Rule) -> View:
+    """The pairs of nodes of one candidate, with what is slow. Speeds are in bytes a second."""
     pairs = of_candidate(result, candidate, "pair")
     numbers = by_node(pairs)
     best = {name: max(found) for name, found in sorted(numbers.items())}

@@ -29,10 +29,12 @@ FORMULA = "bus bandwidth = size / time x 2 (n - 1) / n with n ranks, as nccl-tes
 
 
 def day(result: Mapping[str, Any]) -> str:
+    """The day of the measurement (UTC), as 2026-01-31."""
     return time.strftime("%Y-%m-%d", time.gmtime(result["measured_at"]))
 
 
 def title(result: Mapping[str, Any]) -> str:
+    """One line for people: nodes, method, interface, time and job."""
     backend = f" ({result['backend']})" if result["method"] == "torch" else ""
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result["measured_at"]))
     ranks = f" x {result['ranks_per_node']} ranks" if result["ranks_per_node"] > 1 else ""
@@ -51,6 +53,7 @@ def interface(result: Mapping[str, Any]) -> str:
 
 
 def candidate(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The candidate of this name. Raises StopIteration if there is none."""
     found: Mapping[str, Any] = next(one for one in result["candidates"] if one["name"] == name)
     return found
 
@@ -104,6 +107,7 @@ def by_node(judged: Mapping[str, Any]) -> list[str]:
 
 
 def verdict(judged: Mapping[str, Any], rule: Rule) -> str:
+    """One line for people."""
     return {
         "fine": "nothing stands out",
         "slow_nodes": f"{len(judged['slow_nodes'])} of {len(judged['nodes'])} nodes slow",
@@ -129,6 +133,7 @@ def table(result: Mapping[str, Any], judged: Mapping[str, Any], rule: Rule, sugg
 
 
 def suggestions(suggested: Mapping[str, Any]) -> Sequence[str]:
+    """Lines for people, the likeliest network first."""
     return [
         suggested["looks_like"],
         *(f"  fabric {one['fabric']} fits: {one['reason']}" for one in suggested["fabrics"]),

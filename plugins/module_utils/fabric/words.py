@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 
 def counted(number: int, thing: str) -> str:
+    """A number with its noun, in the plural except for 1."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
@@ -28,6 +29,7 @@ def shown_speed(speed: float) -> str:
 
 
 def shown_time(seconds: float) -> str:
+    """Seconds as us, ms or s."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -145,6 +145,7 @@ def _link(repository: Repository, commit: str, file: File) -> None:
 
 
 def write_manifest(repository: Repository, manifest: Manifest) -> None:
+    """Write the manifest so that it is whole or missing. Raises OSError."""
     write_durably(repository.manifest(manifest.commit), text(manifest))
 
 

@@ -36,14 +36,17 @@ class Repository:
 
     @property
     def folder(self) -> str:
+        """The hub library's name for the repository's folder, as models--ORGANISATION--NAME."""
         return "--".join([KINDS[self.kind], *self.name.split("/")])
 
     @property
     def path(self) -> str:
+        """Where the hub library looks for the repository."""
         return f"{self.home}/hub/{self.folder}"
 
     @property
     def blobs(self) -> str:
+        """The files by content, to which snapshots link."""
         return f"{self.path}/blobs"
 
     @property
@@ -52,17 +55,21 @@ class Repository:
         return f"{self.path}/refs/{self.revision}"
 
     def snapshot(self, commit: str) -> str:
+        """The folder of one commit."""
         return f"{self.path}/snapshots/{commit}"
 
     @property
     def ours(self) -> str:
+        """Where this collection keeps what the hub library does not know."""
         return f"{self.home}/rankzero/{self.folder}"
 
     def manifest(self, commit: str) -> str:
+        """The manifest of one commit."""
         return f"{self.ours}/{commit}.json"
 
     @property
     def lock(self) -> str:
+        """Held by whoever changes the repository."""
         return f"{self.ours}/lock"
 
 

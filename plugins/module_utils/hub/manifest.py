@@ -28,10 +28,12 @@ class Manifest:
 
     @property
     def digest(self) -> str:
+        """Over the paths, sizes and contents of all files."""
         return tree_digest(self.files)
 
     @property
     def size(self) -> int:
+        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
 
@@ -48,6 +50,7 @@ def read(repository: Repository, commit: str) -> Manifest | None:
 
 
 def text(manifest: Manifest) -> str:
+    """The manifest as JSON, the same bytes for the same manifest."""
     return json.dumps({"format": 1, **asdict(manifest)}, indent=1, sort_keys=True) + "\n"
 
 
@@ -85,6 +88,7 @@ def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tup
 
 
 def facts(manifest: Manifest, repository: Repository) -> Mapping[str, Any]:
+    """What module `hub` returns of it."""
     return {
         "repo": manifest.repo,
         "revision": repository.revision,

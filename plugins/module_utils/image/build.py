@@ -69,10 +69,12 @@ class Wish:
 
     @property
     def key(self) -> str:
+        """The key of the image, known before it is built."""
         return key_of(self.named)
 
     @property
     def folder(self) -> str:
+        """Where the image lies in the store once it is built."""
         return image_folder(self.root, self.key)
 
 

@@ -69,6 +69,7 @@ class Way:
     reasons: tuple[str, ...] = field(default=())
 
     def shown(self) -> dict[str, object]:
+        """As JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
@@ -183,6 +184,7 @@ def _lacks(what: str, *commands: str) -> str:
 
 
 def user_name(uid: int) -> str:
+    """The user's name, or the number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

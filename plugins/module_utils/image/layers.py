@@ -62,6 +62,7 @@ class Tree:
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def add(self, path: str, node: Node) -> None:
+        """Put a node in the place of what is there. A file replaces a folder and all below it."""
         path = self._real(path)
         if path:
             # Below what is no folder nothing can lie, also where the folder itself was never named.

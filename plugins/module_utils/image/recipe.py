@@ -92,7 +92,7 @@ def _check(made: Recipe) -> None:
             f"rootfs and reference besides is its base, as FROM {BASE}.)"
         )
     if made.text is not None:
-        wanted = containerfile_needs(made)
+        wanted = _containerfile_needs(made)
         if made.base == "squashfs":
             raise RankzeroError("squashfs: is taken as it is; a containerfile builds on suite, rootfs or reference.")
         if BASE in wanted.bases and made.base is None:
@@ -137,7 +137,7 @@ def _check(made: Recipe) -> None:
         raise RankzeroError(f"{made.base}: {path!r} must be an absolute path on the host of the task.")
 
 
-def containerfile_needs(made: Recipe) -> Needs:
+def _containerfile_needs(made: Recipe) -> Needs:
     return needs(made.text or "", dict(made.build_args), made.target)
 
 
@@ -210,6 +210,7 @@ def image_folder(store_root: str, key: str) -> str:
 
 
 def check_name(name: str) -> str:
+    """The name, if an image may have it. Raises RankzeroError otherwise."""
     if not _NAME.fullmatch(name):
         raise RankzeroError(
             f"name: {name!r} must be letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit."

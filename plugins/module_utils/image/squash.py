@@ -51,6 +51,7 @@ def mksquashfs_words(tool: str, folder: str, target: str, compression: str) -> l
 
 
 def cores() -> int:
+    """CPUs that this process may use, at least one."""
     return max(1, len(os.sched_getaffinity(0)))
 
 

@@ -70,6 +70,7 @@ def start_mariadbd(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None
 
 
 def start_slurmdbd(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    """Start slurmdbd and wait until it listens. Raises RankzeroError if it does not."""
     port = slurmconf.DATABASE_PORT if lab.realistic else host.port_block + 1
     agent.start("slurmdbd")
     control.wait_for_service(lab, agent, "slurmdbd", "head", lambda: port in control.ports(pid))

@@ -70,10 +70,12 @@ def agent_program(lab: Lab) -> str:
 
 
 def config_path(lab: Lab, agent: str) -> str:
+    """What the agent reads when it starts."""
     return lab.path("etc", "agents", f"{agent}.json")
 
 
 def socket_path(host: Host, agent: str) -> str:
+    """Where the agent answers."""
     return f"{host.socket_directory}/{agent}.sock"
 
 

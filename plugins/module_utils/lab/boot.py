@@ -306,6 +306,7 @@ def _start_head(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
 
 
 def start_controller(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
+    """Start slurmctld and wait until it listens. Raises RankzeroError if it does not."""
     port = slurmconf.CONTROLLER_PORT if lab.realistic else host.port_block
     agent.start("slurmctld")
     control.wait_for_service(lab, agent, "slurmctld", "head", lambda: port in control.ports(pid))

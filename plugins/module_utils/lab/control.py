@@ -75,12 +75,15 @@ class Agent:
         return services
 
     def start(self, service: str) -> None:
+        """Start a service of the agent's configuration. Raises RankzeroError with the agent's answer."""
         self.ask(op="start", service=service)
 
     def signal(self, service: str, number: int) -> None:
+        """Send a signal to a service's process."""
         self.ask(op="signal", service=service, signal=number)
 
     def running(self, service: str) -> bool:
+        """Whether the service has a process."""
         return self.services()[service]["pid"] is not None
 
     def end(self, service: str, number: int, timeout: float) -> bool:
@@ -90,6 +93,7 @@ class Agent:
 
 
 def agent(host: Host, name: str) -> Agent:
+    """The agent of this name; it is not asked yet."""
     return Agent(name, agents.socket_path(host, name))
 
 

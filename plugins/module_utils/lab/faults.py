@@ -95,6 +95,7 @@ class Faults:
             boot.wait_for_nodes(self.lab, self.host, [node])
 
     def restart(self, daemon: str, node: str = "") -> None:
+        """Stop and start a daemon. `node`: the one whose slurmd is meant."""
         self.stop(daemon, node)
         self.start(daemon, node)
 
@@ -164,10 +165,12 @@ class Faults:
             self._inside(node, ["tc", "qdisc", "del", "dev", interface, "root"])
 
     def link_down(self, node: str, interface: str = "ib0") -> None:
+        """Take an interface of a node down."""
         self._link(node, interface)
         self._inside(node, ["ip", "link", "set", interface, "down"])
 
     def link_up(self, node: str, interface: str = "ib0") -> None:
+        """Bring an interface of a node up again."""
         self._link(node, interface)
         self._inside(node, ["ip", "link", "set", interface, "up"])
 

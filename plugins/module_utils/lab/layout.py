@@ -88,10 +88,12 @@ class Lab:
 
     @property
     def realistic(self) -> bool:
+        """Whether the nodes have namespaces of their own, as machines have."""
         return self.way == "realistic"
 
     @property
     def node_names(self) -> list[str]:
+        """node01 and so on."""
         return [f"node{number:02d}" for number in range(1, self.nodes + 1)]
 
     @property
@@ -123,6 +125,7 @@ class Lab:
     # Paths on the host.
 
     def path(self, *parts: str) -> str:
+        """A path below the lab's folder."""
         return "/".join((self.directory, *parts))
 
     @property

@@ -24,6 +24,7 @@ class Record:
 
 
 def save(record: Record) -> None:
+    """Write lab.json so that it is whole or unchanged. Raises OSError."""
     path = record.lab.path("lab.json")
     with open(f"{path}.new", "w", encoding="utf-8") as stream:
         json.dump(dataclasses.asdict(record), stream, indent=1)

@@ -74,6 +74,7 @@ class Release:
 
     @property
     def root(self) -> str:
+        """The root file system of this Slurm release."""
         return f"{self.place}/root"
 
 

@@ -36,19 +36,20 @@ class Host:
 
     @property
     def munge_socket(self) -> str:
+        """Where munged of the lab listens."""
         return f"{self.socket_directory}/munge.socket"
 
 
 def render(lab: Lab, host: Host) -> dict[str, str]:
     """File name -> text of everything that belongs into the lab's /etc/slurm (or <directory>/etc/slurm)."""
-    files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": cgroup_conf(lab)}
+    files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": _cgroup_conf(lab)}
     files.update(profile.files(lab, host.features))
     if lab.accounting == "slurmdbd":
         files["slurmdbd.conf"] = _slurmdbd_conf(lab, host)
     return files
 
 
-def cgroup_conf(lab: Lab) -> str:
+def _cgroup_conf(lab: Lab) -> str:
     return _NO_CGROUPS if lab.root else _CGROUP_CONF
 
 

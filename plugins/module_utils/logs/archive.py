@@ -75,6 +75,7 @@ class Part:
 
     @property
     def origin(self) -> str:
+        """The file to read. It differs from `path` where the log lies elsewhere on the cluster."""
         return self.source or self.path
 
 

@@ -62,6 +62,7 @@ class Answer:
     ok: bool | None
 
     def as_dict(self) -> dict[str, Any]:
+        """As modules return it."""
         return {"question": self.question, "answer": self.answer, "ok": self.ok}
 
 
@@ -87,6 +88,7 @@ class Stall:
 
     @property
     def sentence(self) -> str:
+        """For people: how long there was no step, which ranks are behind and which nodes' GPUs are idle."""
         text = (
             f"no step for {self.age:.0f} s, {self.age / self.median:.0f} times the median step of {self.median:.3g} s"
         )
@@ -97,6 +99,7 @@ class Stall:
         return text
 
     def as_dict(self) -> dict[str, Any]:
+        """As modules return it, with `message`. Times are in seconds."""
         return {
             "age": round(self.age, 1), "median": round(self.median, 4), "step": self.step,
             "behind": list(self.behind), "nodes": list(self.nodes), "message": self.sentence,
@@ -130,6 +133,7 @@ def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
 
 
 def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
+    """How many ranks have started. `said`: the WORLD_SIZE that each rank reported; `silent`: ranks without a report."""
     worlds = sorted(set(said.values()))
     text = f"{len(said)} of {worlds[-1]} started with WORLD_SIZE {' and '.join(map(str, worlds))}"
     return text + (f"; nothing of rank {_few(silent)}" if silent else "")
@@ -141,6 +145,7 @@ def networks(heads: Mapping[int, str]) -> list[str]:
 
 
 def network_in_words(chosen: Sequence[str]) -> str:
+    """The transports that NCCL reported, with a warning about sockets."""
     return f"NCCL over {', '.join(chosen)}" + ("; Socket is the slow way" if "Socket" in chosen else "")
 
 

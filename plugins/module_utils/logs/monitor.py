@@ -58,6 +58,7 @@ class NodeSamples:
         return 100 * self.peak_memory_mb / self.memory_total_mb if self.memory_total_mb else None
 
     def as_dict(self) -> dict[str, Any]:
+        """As modules return it, without the complaints about unreadable samples."""
         found = asdict(self)
         del found["complaints"]
         return found

@@ -66,6 +66,7 @@ class Plain(Redactor):
     """Leaves everything as it is."""
 
     def clean(self, data: bytes) -> bytes:
+        """The bytes as they are."""
         return data
 
 

@@ -54,6 +54,7 @@ class Entry:
 
     @property
     def kind(self) -> Runtime:
+        """The declaration of its runtime."""
         return registry.runtime_named(self.runtime)
 
     @property
@@ -63,6 +64,7 @@ class Entry:
 
     @property
     def sources(self) -> tuple[str, ...]:
+        """The paths on the cluster that are mounted."""
         return tuple(one.source for one in self.mounts)
 
 

@@ -49,4 +49,5 @@ def launch_key(spec: LaunchSpec, inputs: Mapping[str, str]) -> str:
 
 
 def short_key(key: str) -> str:
+    """The first digits of a launch key, which job names and messages show."""
     return key[:SHORT]

@@ -60,6 +60,7 @@ class Plan:
 
     @property
     def sealed(self) -> bool:
+        """Whether the environment is one read-only file that the nodes mount."""
         return self.spec.environment.mode == "sealed"
 
     def recorded(self) -> list[dict[str, str]]:
@@ -72,6 +73,7 @@ class Plan:
         return [{**dataclasses.asdict(ref), **digests.get(ref.key, {})} for ref in self.refs]
 
     def ref(self, kind: str) -> Ref | None:
+        """The code (`code`), environment or other thing of this kind that the launch needs; None if it needs none."""
         return next((ref for ref in self.refs if ref.kind == kind), None)
 
     def runs_dir(self) -> str:

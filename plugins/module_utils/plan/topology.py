@@ -32,18 +32,22 @@ class Topology:
 
     @property
     def world_size(self) -> int:
+        """The number of ranks."""
         return self.nodes * self.ranks_per_node
 
     @property
     def tasks(self) -> int:
+        """The number of Slurm tasks; fewer than ranks where the launcher starts the ranks of a node."""
         return self.nodes * self.tasks_per_node
 
     @property
     def cpus_per_node(self) -> int:
+        """CPUs that the tasks of one node ask for."""
         return self.tasks_per_node * self.cpus_per_task
 
 
 def topology(spec: LaunchSpec) -> Topology:
+    """Nodes, ranks and tasks of a spec. Without `launcher.ranks_per_node`, one rank per GPU, else one per node."""
     ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
     cpus = spec.resources.cpus_per_rank
     row = starter(spec.launcher.kind)

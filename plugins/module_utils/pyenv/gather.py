@@ -64,6 +64,7 @@ class Aim:
 
     @property
     def minor(self) -> str:
+        """Major and minor version of its Python, as 3.12."""
         return ".".join(self.python.split(".")[:2])
 
     @property

@@ -40,6 +40,7 @@ class LockedFile:
 
     @property
     def filename(self) -> str:
+        """The last part of the URL, which is the name of the wheel or source archive."""
         return self.url.partition("#")[0].partition("?")[0].rpartition("/")[2].replace("%2B", "+")
 
 

@@ -71,6 +71,7 @@ class Testimony:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def say(self, event: Event) -> None:
+        """Add an event that stands in no log, as if it were the last line of a file of its own."""
         self.logs.append(FileEvents(event.file, [event], lines=event.line))
 
 

@@ -100,9 +100,11 @@ class RunDirectory:
 
     @property
     def generation(self) -> int:
+        """The number of this submission of the launch, from 1."""
         return int(os.path.basename(self.path))
 
     def file(self, name: str) -> str:
+        """The path of a file in the run directory, whether or not it exists."""
         return os.path.join(self.path, name)
 
     def record(self, event: str, **details: object) -> None:
@@ -153,6 +155,7 @@ class RunDirectory:
         return Claim.of(self.text("claim", CLAIM_BYTES))
 
     def started(self) -> dict[str, Any] | None:
+        """What the job wrote when its newest attempt began (`started.json`); None before that."""
         return attempt_of(self.document("started.json"))
 
     def outcome(self) -> dict[str, Any] | None:

@@ -85,6 +85,7 @@ class LaunchStatus:
 
     @property
     def run(self) -> RunDirectory:
+        """The run directory that the status is of."""
         return self.facts.run
 
     @property

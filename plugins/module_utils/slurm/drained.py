@@ -42,13 +42,16 @@ class Drained:
 
     @property
     def sentence(self) -> str:
+        """For people: the node, Slurm's reason and what it means."""
         return f"Slurm has drained {self.node} ({self.reason}: {self.meaning})"
 
     @property
     def command(self) -> str:
+        """What an administrator runs to return the node to service."""
         return f"scontrol update NodeName={self.node} State=RESUME"
 
     def as_dict(self) -> dict[str, str]:
+        """As modules return it: the fields and `command`."""
         return {**asdict(self), "command": self.command}
 
 

@@ -39,10 +39,12 @@ class Node:
 
     @property
     def gpus(self) -> int:
+        """The number of GPUs of all types."""
         return parse.count_gres(self.gres, "gpu")
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
+        """The types of its GPUs, sorted; empty where Slurm knows none."""
         return tuple(sorted({each.type for each in self.gres if each.name == "gpu" and each.type}))
 
 

@@ -37,6 +37,7 @@ class NodeGroup:
 
     @property
     def available(self) -> bool:
+        """Whether its nodes can run jobs: not down, draining, failing, reserved or in maintenance."""
         return not self.state.startswith(AWAY)
 
 
@@ -57,10 +58,12 @@ class Partition:
 
     @property
     def total_nodes(self) -> int:
+        """Nodes in any state, also in a partition that sinfo does not show."""
         return self.hidden_nodes or sum(group.count for group in self.groups)
 
     @property
     def available_nodes(self) -> int:
+        """Nodes that can run jobs, busy ones included."""
         return sum(group.count for group in self.groups if group.available)
 
 
@@ -72,9 +75,11 @@ class ClusterLimits:
 
     @property
     def default(self) -> Partition | None:
+        """The partition of jobs that name none; None if the site has no default."""
         return next((partition for partition in self.partitions if partition.default), None)
 
     def find(self, name: str) -> Partition | None:
+        """The partition of this name; None if the user sees none."""
         return next((partition for partition in self.partitions if partition.name == name), None)
 
 

@@ -216,11 +216,13 @@ class Informed:
         self._fresh: Knowledge | None = None
 
     def recall(self) -> Knowledge:
+        """What is remembered, if it is fresh; otherwise Slurm is asked."""
         known = remembered(self.path, self.clock()) if self.path else None
         self.from_memory = known is not None
         return known or self.afresh()
 
     def afresh(self) -> Knowledge:
+        """Ask Slurm, whatever is remembered. Several Slurm commands."""
         self._fresh = ask(self.slurm, self.user)
         self.from_memory = False
         return self._fresh

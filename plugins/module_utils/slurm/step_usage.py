@@ -50,10 +50,12 @@ class StepEnd:
 
     @property
     def memory_is_used_up(self) -> bool:
+        """Whether the largest resident size reached the memory that the step asked for."""
         return bool(self.max_rss and self.asked and self.max_rss >= FULL * self.asked)
 
     @property
     def sentence(self) -> str:
+        """For people: state, signal or exit code, and the largest resident size with its node."""
         words = f"step {self.step} ({self.name}) {self.state}"
         if self.signal and self.signal != 125:
             words += f", signal {self.signal}"
@@ -68,6 +70,7 @@ class StepEnd:
         return words
 
     def as_dict(self) -> dict[str, Any]:
+        """As modules return it."""
         return asdict(self)
 
 
@@ -86,6 +89,7 @@ def size_of(text: str) -> int | None:
 
 
 def from_row(row: dict[str, str]) -> StepEnd:
+    """A step from a row of `sacct --parsable2`, whose columns are keys."""
     state = states.state_of(row["State"])
     exit_code, signal = parse.parse_exit(row["ExitCode"])
     derived, _signal = parse.parse_exit(row["DerivedExitCode"])

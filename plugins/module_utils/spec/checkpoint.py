@@ -17,6 +17,8 @@ EARLY_SIGNAL = "USR2"
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """Section `checkpoint`: saving, signals, requeue and restarts."""
+
     dir: str | None = option(
         t.text(r"/[^\0\n]*", "an absolute path on the cluster"),
         "Folder for the program's checkpoints, passed to the ranks as RANKZERO_CHECKPOINT_DIR and created if "
@@ -72,6 +74,8 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Monitor:
+    """Section `monitor`: samples of the nodes. All values are in seconds."""
+
     host: int = option(
         t.whole(0, 3600),
         "Seconds between two samples of a node's load, memory and CPUs; 0 disables them.",
@@ -88,6 +92,8 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Logs:
+    """Section `logs`: names of the ranks' logs, and which one is followed."""
+
     style: str = option(
         t.choice("rank", "slurm"),
         "Names of the ranks' logs in the folder of an attempt. `rank`: rank-0000.log. `slurm`: "

@@ -85,6 +85,8 @@ class Build:
 
 @dataclass(frozen=True)
 class Container:
+    """Section `container`: the image that the ranks run in, and how."""
+
     runtime: str = option(
         t.choice("none", *registry.NAMES),
         "Runtime that starts the container on the nodes. "

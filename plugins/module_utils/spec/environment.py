@@ -16,6 +16,8 @@ ON_NODES = ("cache", "wheelhouse")
 
 @dataclass(frozen=True)
 class Environment:
+    """Section `environment`: the Python that the ranks run with."""
+
     mode: str = option(
         t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
         "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one "

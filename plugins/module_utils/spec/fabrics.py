@@ -41,6 +41,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Fabric:
+    """A kind of network. `title`: its name for people; `settings`: the variables that it needs."""
+
     name: str
     title: str
     settings: tuple[Setting, ...] = ()
@@ -138,6 +140,7 @@ def fabric(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric | None:
 
 
 def names(own: Mapping[str, tuple[Setting, ...]]) -> list[str]:
+    """Names of all fabrics, those of the collection first. `own`: the cluster's, which may redefine one."""
     return [known.name for known in FABRICS] + [name for name in own if fabric(name, {}) is None]
 
 

@@ -74,10 +74,12 @@ class FieldInfo:
 
     @property
     def meta(self) -> Mapping[str, Any]:
+        """What `option` has recorded of the field."""
         return self.attribute.metadata
 
     @property
     def default(self) -> Any:
+        """A fresh copy where the default is a list or a table; MISSING for a required field."""
         if self.attribute.default_factory is not dataclasses.MISSING:
             return self.attribute.default_factory()
         return self.attribute.default

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import DA
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option, section
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import Launcher, Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import (
@@ -42,6 +43,8 @@ _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.pars
 
 @dataclass(frozen=True)
 class Setup:
+    """Section `setup`: what a site needs before anything else runs."""
+
     modules: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
         "Site modules to load before the launch.",
@@ -59,6 +62,8 @@ class Setup:
 
 @dataclass(frozen=True)
 class Code:
+    """Section `code`: the program's files."""
+
     src: str = option(
         t.text(r"[^\0]+", "a path"),
         "Folder with the program. Its git-tracked files, including uncommitted changes, become a snapshot on the "
@@ -86,6 +91,8 @@ class Code:
 
 @dataclass(frozen=True)
 class Artifact:
+    """Section `artifact`: the result that proves the launch."""
+
     path: str = option(
         _relative_path,
         "The result file, relative to the ranks' working directory.",
@@ -128,44 +135,9 @@ class Artifact:
 
 
 @dataclass(frozen=True)
-class Parallelism:
-    strategy: str = option(
-        t.choice("ddp", "fsdp", "fsdp2", "megatron_fsdp", "megatron"),
-        "How the model is distributed; some variables depend on it.",
-        "ddp",
-        example="megatron",
-    )
-    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
-    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
-    context: int = option(t.whole(1), "Context parallel size (CP).", 1, short="cp", example=2)
-    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, short="ep", example=16)
-    expert_overlap: bool = option(
-        t.BOOLEAN, "Whether expert-parallel communication overlaps with computation.", False, example=True
-    )
-    attention_heads: int | None = option(t.whole(1), "Attention heads of the model, checked against TP.", example=32)
-    query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, checked against TP.", example=8)
-    experts: int | None = option(t.whole(1), "Experts of a mixture-of-experts model.", example=256)
-    expert_parameters: int | None = option(
-        t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate.", example=900000000
-    )
-    purpose: str = option(
-        t.choice("load", "infer", "train"),
-        "What the GPU memory must suffice for.",
-        "train",
-        key=False,
-        example="infer",
-    )
-    gpu_memory: int | None = option(
-        t.whole(1), "Memory of one GPU in GB; known for common types.", key=False, example=80
-    )
-    global_batch: int | None = option(
-        t.whole(1), "Samples of one optimizer step over all ranks.", short="gbs", example=512
-    )
-    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass on one rank.", short="mbs", example=2)
-
-
-@dataclass(frozen=True)
 class LaunchSpec:
+    """A whole job spec, checked and with all defaults. Fields without a section stand at its top."""
+
     name: str = option(
         t.text(NAME, "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"),
         "Name of the job. Its run directories are stored under this name.",

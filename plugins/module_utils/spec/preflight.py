@@ -18,6 +18,8 @@ _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 
 @dataclass(frozen=True)
 class Preflight:
+    """Section `preflight`: the checks of every node before the ranks start."""
+
     enabled: bool = option(
         t.BOOLEAN,
         "Check every node before the ranks start: code, environment, run directory, CPUs, GPUs, network.",

@@ -37,6 +37,8 @@ def _with_singleton(own: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
+    """Section `resources`: what Slurm is asked for. Most fields are options of sbatch."""
+
     nodes: int = option(
         t.whole(1), "Number of nodes.", 1, short="nodes", example=8, sbatch=Sbatch("nodes", size=True, inside="step")
     )
@@ -172,6 +174,8 @@ def path_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Launcher:
+    """Section `launcher`: how the ranks start."""
+
     kind: str = option(
         t.choice(*(row.kind for row in STARTERS)),
         "What starts the ranks. " + " ".join(f"`{row.kind}`: {row.doc}." for row in STARTERS),

@@ -30,6 +30,7 @@ class Declared:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The long names, without dashes, that a user might pass to sbatch for this field."""
         return (self.sbatch.name, *self.instead_of)
 
     def given(self, spec: LaunchSpec) -> Any:

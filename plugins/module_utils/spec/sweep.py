@@ -103,6 +103,8 @@ _NAMED = "a name of letters, digits and _"
 
 @dataclass(frozen=True)
 class Sweep:
+    """Section `sweep`: the parameters of a sweep and how its elements follow from them."""
+
     method: str = option(
         t.choice("grid", "zip", "list", "random"),
         "`grid`: every combination of `parameters`. `zip`: the first values together, then the second ones, and so "

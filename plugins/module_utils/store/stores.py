@@ -55,6 +55,7 @@ class Store:
     owners: tuple[str, ...] = ()
 
     def place(self, kind: str, key: str) -> str:
+        """The path of one thing in this store, whether or not it exists. `kind`: a key of PLACE."""
         return os.path.join(self.path, PLACE[kind], key)
 
 

@@ -38,14 +38,17 @@ class Slot:
 
     @property
     def path(self) -> str:
+        """The thing itself."""
         return os.path.join(self.root, self.place, self.name)
 
     @property
     def mark(self) -> str:
+        """The file whose time says when the thing was last wanted."""
         return os.path.join(self.root, USED, self.place, self.name)
 
     @property
     def lock(self) -> str:
+        """The lock that uses share and that a prune takes alone."""
         return f"{self.mark}.lock"
 
 

@@ -48,6 +48,7 @@ class Memory:
         return total.hexdigest() if newest < time.time() - SETTLED_SECONDS else ""
 
     def knows(self, path: str, identity: str) -> bool:
+        """Whether this thing was verified with this identity before. Only a record of one's own counts."""
         name = self._name(path)
         try:
             if not name or not is_own(name) or os.path.islink(name):

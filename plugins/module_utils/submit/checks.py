@@ -49,6 +49,7 @@ class Checked:
     unknown: list[str] = field(default_factory=list)
 
     def result(self) -> dict[str, list[str]]:
+        """As module `job` returns it under `checks`."""
         return {"facts": self.facts, "notes": self.notes, "unknown": self.unknown}
 
 
@@ -171,5 +172,6 @@ def of(request: Request, slurm: Slurm, *, check_mode: bool, clock: Callable[[], 
 
 
 def raise_for(problems: list[str]) -> None:
+    """Raise RankzeroError with all problems, if there are any."""
     if problems:
         raise RankzeroError("\n".join(["the cluster cannot run this job:", *(f"  - {text}" for text in problems)]))

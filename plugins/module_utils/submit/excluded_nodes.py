@@ -54,11 +54,13 @@ class Exclusion:
     expires: float
 
     def words(self) -> str:
+        """For people: node, end (UTC), job and reason."""
         until = datetime.fromtimestamp(self.expires, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         return f"{self.node} until {until} ({'job ' + self.job_id + ': ' if self.job_id else ''}{self.reason})"
 
 
 def cluster_name(slurm: Slurm) -> str:
+    """ClusterName of slurm.conf; `cluster` if Slurm does not say. Raises SlurmUnavailable or SlurmError."""
     return parse.parse_config(slurm.call("scontrol", "show", "config").stdout).get("ClusterName", "cluster")
 
 
@@ -71,6 +73,7 @@ def any_recorded(state_root: str) -> bool:
 
 
 def folder(state_root: str, cluster: str) -> str:
+    """Where the exclusions of one cluster are kept."""
     return os.path.join(state_root, "clusters", cluster, "nodes")
 
 

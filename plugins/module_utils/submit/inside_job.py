@@ -54,6 +54,7 @@ class Inside:
 
     @property
     def described(self) -> str | None:
+        """For people: the job, its nodes and the time that is left; None before the job was looked up."""
         return allocation.described(self.found, self.nodes, self.clock()) if self.found else None
 
     def intent(self) -> dict[str, Any]:

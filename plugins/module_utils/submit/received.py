@@ -19,9 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import 
 class Submission(Protocol):
     """A launch or a sweep that can be brought to the cluster and taken from it."""
 
-    def launch(self) -> dict[str, Any]: ...
+    def launch(self) -> dict[str, Any]:
+        """Adopt or submit. Returns the result of the module."""
 
-    def cancel(self) -> dict[str, Any]: ...
+    def cancel(self) -> dict[str, Any]:
+        """End what is active. Returns the result of the module."""
 
 
 def carry_out(

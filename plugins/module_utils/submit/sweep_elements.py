@@ -32,6 +32,7 @@ class Element:
 
     @property
     def short(self) -> str:
+        """The first 16 digits of its key."""
         return self.key[:16]
 
 

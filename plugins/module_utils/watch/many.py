@@ -37,6 +37,7 @@ class Waits:
 
     @property
     def done(self) -> bool:
+        """Whether all jobs have ended."""
         return not self.left
 
     def targets(self, now: float) -> list[Target]:

@@ -63,6 +63,7 @@ class LaunchAction(Action):
         return {**arguments, "relaunch": relaunch}
 
     def job_of(self, arguments: Mapping[str, Any]) -> Job:
+        """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError with every mistake."""
         return read_job(
             arguments.get("job"),
             arguments.get("cluster"),
@@ -80,6 +81,7 @@ class LaunchAction(Action):
         container_places: tuple[str, str | None] | None = None,
         after: Sequence[Upstream] | None = None,
     ) -> Prepared:
+        """Plan and render. Only the roots are asked of the cluster. `facts`: further values for launch.json."""
         state_root, store_root, *caches = self._roots(job)
         return prepare(
             job,

@@ -27,6 +27,7 @@ class Producer(Action):
     WHERE = ("store_root", "stores", "store_group_writable", "state")
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible's entry: check the options, then `produce`. A RankzeroError becomes a failed result."""
         super().run(tmp, task_vars)
         self._variables = task_vars or {}
         try:

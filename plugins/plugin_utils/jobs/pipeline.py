@@ -44,6 +44,7 @@ class Rendered:
 
     @property
     def is_sweep(self) -> bool:
+        """Whether the stage is a sweep."""
         return isinstance(self.launch, PreparedSweep)
 
     @property
@@ -54,6 +55,7 @@ class Rendered:
 
     @property
     def first(self) -> Prepared:
+        """The launch of the stage; of a sweep its first element."""
         return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
 
     def element_keys(self) -> list[str]:
@@ -61,6 +63,7 @@ class Rendered:
         return [one["key"] for one in self.launch.arguments["elements"]] if self.is_sweep else []
 
     def upstream(self) -> Upstream:
+        """How later stages name this one."""
         request = self.request
         # Of a sweep the folder that holds all of its arrays; its elements are named in sweep.json there.
         path = request["runs_dir"] if self.is_sweep else f"{request['runs_dir']}/{request['token']}"

@@ -91,6 +91,7 @@ class _Context(jinja2.runtime.Context):
 
 
 def environment(site_templates: str | None = None) -> jinja2.Environment:
+    """The Jinja environment of the scripts. `site_templates`: a folder whose templates take precedence over ours."""
     ours = jinja2.PrefixLoader({"rankzero": jinja2.FileSystemLoader(TEMPLATES)})
     loaders: list[jinja2.BaseLoader] = [jinja2.FileSystemLoader(site_templates)] if site_templates else []
     result = jinja2.Environment(

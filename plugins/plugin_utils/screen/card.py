@@ -23,6 +23,7 @@ _EXCEPTION = re.compile(
 
 
 def shown_value(value: object) -> str:
+    """A value of an artifact for one line: numbers with four digits, text up to 24 characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -31,6 +32,7 @@ def shown_value(value: object) -> str:
 
 
 def verdict(result: Mapping[str, Any]) -> str:
+    """One word or two for the outcome. `result`: that of module `job_wait`."""
     if result.get("success"):
         return "succeeded"
     return "failed" if result.get("completed") else "not finished"

@@ -36,6 +36,7 @@ class Screen:
         self._ansible.display(printable_lines(text).replace("\n", _FURTHER), color=color)
 
     def warning(self, text: str) -> None:
+        """Show a warning in Ansible's way, without control characters."""
         self._ansible.warning(printable_lines(text))
 
     def progress(self, text: str) -> None:

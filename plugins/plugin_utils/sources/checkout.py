@@ -148,6 +148,7 @@ class Beneath:
         self._folders: dict[str, bool] = {"": True}
 
     def __call__(self, path: str) -> bool:
+        """Whether a path of the index is a plain one, and no folder above it is a link."""
         return _is_plain(path) and self._real(path.rpartition("/")[0])
 
     def _real(self, folder: str) -> bool:

@@ -48,6 +48,7 @@ class Adopted:
         return f"{self.kind}-{self.version}-{self.digest}"
 
     def line(self) -> str:
+        """For the card that is shown before a launch."""
         return f"environment {self.path} ({self.kind}, Python {self.version}, {self.digest[:12]})"
 
 

@@ -41,16 +41,21 @@ class Aspect(Protocol):
     """
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
+        """What in `spec` contradicts itself or cannot work; `fabrics` holds the cluster's own fabrics."""
         return ()
 
     def header(self, context: Context) -> Iterable[Option]:
+        """Options for the `#SBATCH` lines of the batch script: (name without dashes, value)."""
         return ()
 
     def step(self, context: Context) -> Iterable[Option]:
+        """Options of the srun that starts the ranks: (name without dashes, value)."""
         return ()
 
     def probe(self, context: Context) -> Iterable[Option]:
+        """Options of the srun that starts the preflight: (name without dashes, value)."""
         return ()
 
     def exports(self, context: Context) -> Iterable[tuple[str, str]]:
+        """Variables that the batch script exports: (name, value, still unquoted)."""
         return ()

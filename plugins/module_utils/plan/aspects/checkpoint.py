@@ -15,7 +15,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Checkpoint(Aspect):
+    """Saving before the end, requeue and restarts; also the sampling of nodes and the style of the logs."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Signals that come too early, folders outside the job's own, options that have no effect together."""
         asked, limit = spec.checkpoint, spec.resources.time
         early = asked.signal_before_end
         if early and time_minutes(limit) * 60 <= early:
@@ -58,6 +61,7 @@ class Checkpoint(Aspect):
             yield "no-kill", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """What the job runtime needs to signal, restart, sample and write logs. Times are in seconds."""
         asked, monitor, logs = context.spec.checkpoint, context.spec.monitor, context.spec.logs
         spares = context.spec.resources.spares
         yield "RANKZERO_MONITOR_HOST", str(monitor.host)

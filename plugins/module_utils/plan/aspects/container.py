@@ -14,11 +14,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Container(Aspect):
+    """The container of the ranks. The rules and options come from `plan.container`."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
+        """Options of `container` that contradict each other or that the runtime does not have."""
         return container.findings(spec)
 
     def header(self, context: Context) -> Options:
+        """What the runtime needs in the header of the batch script."""
         return context.container.header if context.container else ()
 
     def step(self, context: Context) -> Options:
+        """What the runtime needs at the ranks' step."""
         return context.container.step if context.container else ()

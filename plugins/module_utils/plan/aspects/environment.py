@@ -20,7 +20,10 @@ _EXPANDED = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 
 
 class Environment(Aspect):
+    """The Python environment of the ranks, and the variables and secrets of the spec."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Reserved names, variables that refer to themselves, thread counts, options of another mode."""
         for where, names in (("env", spec.env), ("secrets", spec.secrets)):
             for name in names:
                 reason = reserved(name)
@@ -50,7 +53,10 @@ class Environment(Aspect):
 
 
 class Variables(Aspect):
+    """Variables of the spec that contradict what the launch sets itself."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """One finding for each variable that a fabric, a framework or the launcher sets as well."""
         yield from conflicts(spec, fabrics)
 
 

@@ -12,11 +12,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import va
 
 
 class After(Aspect):
+    """The launches that this one follows."""
+
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """The path of each upstream launch's result, in the variable that is named after it."""
         return ((upstream.variable, upstream.path) for upstream in context.after)
 
 
 class Data(Aspect):
+    """The datasets of the job."""
+
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
         """Those of packed datasets are set again once they are mounted."""
         return ((variable(name), dataset.folder) for name, dataset in sorted(context.spec.data.items()))

@@ -30,6 +30,8 @@ IGNORED, STEP, GIVEN = "ignored", "step", "given"
 
 
 class InsideJob(Aspect):
+    """A launch inside a job that is running already (`launcher.inside_job`)."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
         """What cannot hold inside an allocation."""
         here = spec.launcher.inside_job
@@ -76,9 +78,11 @@ class InsideJob(Aspect):
                     )
 
     def step(self, context: Context) -> Options:
+        """What keeps the ranks' step within the size that the spec asks for."""
         return step(context.spec)
 
     def probe(self, context: Context) -> Iterator[Option]:
+        """Let the preflight share the nodes with steps that are running, and ask for the same generic resources."""
         if context.spec.launcher.inside_job is not None:
             yield "overlap", True
             yield "gres", generic_resources(context.spec.resources) or NO_GRES

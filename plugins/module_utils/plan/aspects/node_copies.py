@@ -20,7 +20,10 @@ def stages(spec: LaunchSpec) -> bool:
 
 
 class NodeCopies(Aspect):
+    """Copies of code and environment on the nodes' own disks (`preflight.stage`)."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """`stage: always` where nothing would be copied."""
         if spec.preflight.stage != "always":
             return
         if not spec.preflight.enabled:
@@ -38,6 +41,7 @@ class NodeCopies(Aspect):
             )
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """When to copy, the budget for it, and where the archives lie if the nodes do not see the store."""
         spec, settings = context.spec, context.site.settings
         if settings.local_dir and (stages(spec) or spec.environment.mode in ON_NODES):
             yield "RANKZERO_LOCAL_DIR", settings.local_dir
@@ -50,6 +54,7 @@ class NodeCopies(Aspect):
 
 
 def archives(state_root: str) -> str:
+    """The folder that holds the packed code and environments which nodes copy."""
     return f"{state_root}/archives"
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 BF16_BYTES = 2
@@ -112,6 +113,8 @@ def _divisors(number: int) -> list[int]:
 
 
 class Sizes(Aspect):
+    """The sizes of the model's parallelism."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
         """Mistakes: sizes that do not divide."""
         wanted, world = spec.parallelism, topology(spec).world_size
@@ -150,4 +153,5 @@ class Sizes(Aspect):
         yield from _batch(spec, data)
 
     def exports(self, context: Context) -> list[tuple[str, str]]:
+        """The sizes as RANKZERO_TP, RANKZERO_PP and so on; none if the spec says nothing of parallelism."""
         return exports(context.spec)

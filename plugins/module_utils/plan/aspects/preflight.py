@@ -14,7 +14,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Preflight(Aspect):
+    """The checks of every node before the ranks start."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Spare nodes that could never be used, and a requeue that is forbidden elsewhere in the spec."""
         preflight, resources, checkpoint = spec.preflight, spec.resources, spec.checkpoint
         if resources.spares and not preflight.enabled:
             yield (
@@ -54,6 +57,7 @@ class Preflight(Aspect):
             yield "requeue", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """What to check and what to do with a node that fails. Room is in bytes; empty if the preflight is off."""
         asked = context.spec.preflight
         if not asked.enabled:
             return

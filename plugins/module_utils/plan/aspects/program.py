@@ -17,7 +17,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Program(Aspect):
+    """What every rank runs."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Exactly one of `command` and `shell` must be given."""
         if spec.command and spec.shell:
             yield ["command", "shell"], "command, shell: both are given; keep one"
         if not spec.command and not spec.shell:
@@ -27,7 +30,10 @@ class Program(Aspect):
 
 
 class Artifact(Aspect):
+    """The result that proves the launch."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Paths outside the run directory, and options that the format does not have."""
         if spec.artifact is None:
             return
         path = spec.artifact.path
@@ -69,5 +75,8 @@ class Artifact(Aspect):
 
 
 class Sweep(Aspect):
+    """The parameters of a sweep."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """What `spec.sweep` finds: methods, parameters and placeholders that do not fit."""
         yield from sweep.findings(spec, short_names())

@@ -48,7 +48,10 @@ def _cpu_bind(shape: Topology) -> tuple[str, str]:
 
 
 class Ranks(Aspect):
+    """How many ranks run on a node and what starts them."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Ranks that do not match the GPUs, and launchers that cannot do what the spec asks."""
         gpus, ranks = spec.resources.gpus_per_node, topology(spec).ranks_per_node
         if gpus and ranks != gpus:
             yield (
@@ -99,4 +102,5 @@ class Ranks(Aspect):
         yield "no-kill", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """Seconds that the other ranks may go on after the first has ended."""
         yield "RANKZERO_WAIT", str(context.spec.launcher.wait)

@@ -16,7 +16,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Resources(Aspect):
+    """What the job asks Slurm for."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+        """Generic resources that are GPUs, no resource at all or named twice; a GPU type without a count."""
         seen: set[str] = set()
         for text in spec.resources.gres:
             name = re.sub(r":[0-9].*", "", text)
@@ -38,6 +41,7 @@ class Resources(Aspect):
             )
 
     def header(self, context: Context) -> Iterator[Option]:
+        """Name, size, limits, log file and environment of the job, in the order of the batch script."""
         spec, shape = context.spec, context.topology
         yield "job-name", context.job_name
         yield from size(shape, shape.nodes + spec.resources.spares)

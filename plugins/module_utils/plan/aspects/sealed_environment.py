@@ -37,7 +37,10 @@ PROGRAMS = (
 
 
 class SealedEnvironment(Aspect):
+    """An environment that is one read-only file (`environment.mode: sealed`)."""
+
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """Whether a node copies the file to its own disk, the budget for that, and where the file lies."""
         spec, settings = context.spec, context.site.settings
         if spec.environment.mode != "sealed":
             return

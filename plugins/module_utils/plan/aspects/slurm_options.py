@@ -25,6 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class FurtherOptions(Aspect):
+    """Options that are passed to sbatch and srun as they are (`resources.sbatch`, `launcher.srun`)."""
+
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
         """What a job may not say in its further options."""
         unbound = spec.launcher.srun.get("gpu-bind") == "none"
@@ -37,9 +39,11 @@ class FurtherOptions(Aspect):
                     yield [path, row.path], f"{path}: {row.path} says it already; keep one"
 
     def header(self, context: Context) -> Iterator[Option]:
+        """The options under `resources.sbatch`."""
         yield from _given(context.spec.resources.sbatch)
 
     def step(self, context: Context) -> Iterator[Option]:
+        """The options under `launcher.srun`."""
         yield from _given(context.spec.launcher.srun)
 
 
