@@ -77,7 +77,7 @@ def main() -> int:
     with open(options.request, encoding="utf-8") as stream:
         request = json.load(stream)
     counter = Counter(options.kill, options.at)
-    launcher = Launcher(Request(**request, submitter=f"{socket.gethostname()}:{os.getpid()}"), Slurm())
+    launcher = Launcher(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm())
     counter.arm()
     try:
         result = launcher.launch()

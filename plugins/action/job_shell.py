@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
     Session,
@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import allocation_asked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import hand_over, terminal_of
 
@@ -58,6 +59,7 @@ class ActionModule(LaunchAction):
         prepared = self.prepared(job, "never")
         plan = prepared.plan
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
+        asked = allocation_asked(plan)
         request = {
             "folder": folder_of(plan),
             "files": {
@@ -66,7 +68,7 @@ class ActionModule(LaunchAction):
             },
             "refs": [ref for ref in prepared.arguments["refs"] if ref["kind"] != "runtime"],
             "stores": prepared.arguments["stores"],
-            "attach": inside_job.request(plan.spec, plan.topology),
+            "attach": asked and asdict(asked),
         }
         result = self.call("rankzero.slurm.job_shell", {"job": arguments["job"], "_request": request}, task_vars)
         result.pop("invocation", None)

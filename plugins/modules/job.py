@@ -255,7 +255,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
 
     def launcher_of(request: dict[str, Any], submitter: str) -> Launcher:
-        return Launcher(Request(**request, submitter=submitter), slurm, check_mode=module.check_mode)
+        return Launcher(Request.of(request, submitter), slurm, check_mode=module.check_mode)
 
     secrets_file = module.params["_request"].get("secrets_file")
     result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)

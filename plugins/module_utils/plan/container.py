@@ -10,8 +10,9 @@ docs/containers.md; what avoids each is tested by that number.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation, reserved
@@ -319,7 +320,7 @@ def image_formats(runtime: str) -> list[str]:
     return list(dict.fromkeys(["sqsh", built_file(runtime).rpartition(".")[2]]))
 
 
-def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> Mapping[str, object] | None:
+def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> dict[str, Any] | None:
     """What the cluster is asked before the job is submitted: the runtime, whether the job's set-up may bring it, the
     options that pyxis must know, and the places of the nodes that this host may see as they do."""
     if made is None:

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, reasons, states
@@ -196,13 +195,39 @@ def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None
     )
 
 
-def place(slurm: Slurm, asked: Mapping[str, Any], now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
-    """(allocation, nodes to run on, problems) for what `plan.inside_job.request` asks."""
-    found = look(slurm, str(asked["job_id"]))
-    exclude = [node for names in asked["exclude"] for node in expand_nodes(slurm, names)]
-    wanted = ("nodes", "names", "cpus_per_node", "gpus_per_node", "gpu_type", "gres", "memory")
-    nodes, problems = choose(found, exclude=exclude, **{name: asked[name] for name in wanted})
-    warning = limit_note(found, asked["time_minutes"], now())
+@dataclass(frozen=True)
+class Asked:
+    """What a launch wants of a running job. `names`: nodes that the user wants; `exclude`: host lists; `memory` a node
+    as sbatch takes it.
+    """
+
+    job_id: str
+    nodes: int
+    names: Sequence[str]
+    exclude: Sequence[str]
+    cpus_per_node: int
+    gpus_per_node: int
+    gpu_type: str | None
+    gres: Sequence[str]
+    memory: str | None
+    time_minutes: float
+
+
+def place(slurm: Slurm, asked: Asked, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
+    """(allocation, nodes to run on, problems) for what a launch asks."""
+    found = look(slurm, asked.job_id)
+    nodes, problems = choose(
+        found,
+        nodes=asked.nodes,
+        names=asked.names,
+        exclude=[node for names in asked.exclude for node in expand_nodes(slurm, names)],
+        cpus_per_node=asked.cpus_per_node,
+        gpus_per_node=asked.gpus_per_node,
+        gpu_type=asked.gpu_type,
+        gres=asked.gres,
+        memory=asked.memory,
+    )
+    warning = limit_note(found, asked.time_minutes, now())
     if warning:
         slurm.note(warning)
     return found, nodes, problems

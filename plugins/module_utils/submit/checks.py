@@ -16,9 +16,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
@@ -32,7 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Informed, Knowledge, whoami
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits as admission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds, Request
 
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
 # Slurm names a date this far off, and farther, for a job that a limit holds for ever.
@@ -59,19 +58,19 @@ class Checks:
     def __init__(
         self,
         slurm: Slurm,
-        asked: Mapping[str, Any],
+        asked: admission.Ask,
         *,
-        where: Mapping[str, Any] | None,
-        container: Mapping[str, Any] | None,
+        where: storage.Asked,
+        container: ContainerNeeds | None,
         check_mode: bool,
         clock: Callable[[], float],
     ) -> None:
         self.slurm = slurm
-        self.ask = admission.Ask(**asked)
-        self.where = where or {}
+        self.ask = asked
+        self.where = where
         self.container = container
         self.user, self.groups = whoami()
-        state_root = self.where.get("roots", {}).get("state_root")
+        state_root = where.roots.get("state_root")
         folder = os.path.join(state_root, "cache", "cluster") if state_root else None
         self.informed = Informed(slurm, self.user, folder, clock=clock)
         self.check_mode = check_mode
@@ -104,7 +103,7 @@ class Checks:
         if not self.informed.from_memory or self.check_mode:
             checked.problems += self._too_many(known, verdict)
         if self.container:
-            checked.problems += container_support.check(self.slurm, **self.container)
+            checked.problems += container_support.check(self.slurm, **vars(self.container))
         # Where the nodes are hidden Slurm alone can say that there are too few: sbatch itself would not.
         if (self.check_mode or refused) and script is not None and not checked.problems:
             refused = "" if self._last_word(script, options, checked) else refused

@@ -29,7 +29,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 # Letters of sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
 NODE_CODES = ("N", "c", "m", "G", "T", "P", "f")
@@ -151,19 +152,19 @@ def choose(
 
 
 def for_request(
-    slurm: Slurm, state_root: str, placement: Mapping[str, Any], limits: Mapping[str, Any], now: float
+    slurm: Slurm, state_root: str, placement: Placement, limits: Ask, now: float
 ) -> tuple[list[Exclusion], list[str]]:
     """(what a launch leaves out, warnings). Asks Slurm nothing where nothing is remembered.
 
-    `placement`: exclude, nodelist, constraint, reservation of the spec; `limits`: as cluster.check_request takes them.
+    `limits`: what the job asks for.
     """
     if not any_recorded(state_root):
         return [], []
     remembered = load(state_root, cluster_name(slurm), now)
     if not remembered:
         return [], []
-    asked = expand_nodes(slurm, placement.get("nodelist") or "")
-    own = expand_nodes(slurm, ",".join(placement.get("exclude") or ()))
+    asked = expand_nodes(slurm, placement.nodelist)
+    own = expand_nodes(slurm, ",".join(placement.exclude))
     try:
         nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
     except (SlurmUnavailable, SlurmMissing):
@@ -171,7 +172,7 @@ def for_request(
     except SlurmError as error:
         # PrivateData=nodes or partitions: nobody can tell then how many would be left.
         return [], [f"not left out, although they were not fit: {one.words()}; {error.message}" for one in remembered]
-    applied, kept = choose(remembered, nodes, limits["nodes"], asked)
+    applied, kept = choose(remembered, nodes, limits.nodes, asked)
     return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
 
 
@@ -189,22 +190,22 @@ def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
 
 def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
     """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
-    own = (request.placement or {}).get("exclude") or ()
+    own = request.placement.exclude if request.placement else ()
     return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
 
 
-def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, bool]:
+def _pool(slurm: Slurm, placement: Placement, limits: Ask) -> dict[str, bool]:
     """The nodes that could run the job (of its partition and reservation, big enough, with its features), and whether
     each is up.
     """
-    partition = limits.get("partition")
+    partition = limits.partition
     where = [f"--partition={partition}"] if partition else []
     shown = slurm.call("sinfo", "--noheader", "--all", "--Node", f"--format={parse.sinfo_format(NODE_CODES)}", *where)
     rows, _warnings = parse.parse_records(shown.stdout, NODE_CODES)
     if not partition and any(row["P"].endswith("*") for row in rows):
         rows = [row for row in rows if row["P"].endswith("*")]
-    reserved = _reserved(slurm, placement.get("reservation"))
-    constraint = placement.get("constraint") or ""
+    reserved = _reserved(slurm, placement.reservation)
+    constraint = placement.constraint or ""
     wanted = set(constraint.split("&")) if _ALL_OF.fullmatch(constraint) else set()
     fit: dict[str, bool] = {}
     for row in rows:
@@ -217,9 +218,9 @@ def _pool(slurm: Slurm, placement: Mapping[str, Any], limits: Mapping[str, Any])
             features=tuple(row["f"].split(",")),
         )
         if (
-            group.gpus(limits.get("gpu_type")) >= limits.get("gpus_per_node", 0)
-            and not parse.lacking(group.gres, limits.get("gres", ()))
-            and group.cpus >= limits.get("cpus_per_node", 0)
+            group.gpus(limits.gpu_type) >= limits.gpus_per_node
+            and not parse.lacking(group.gres, limits.gres)
+            and group.cpus >= limits.cpus_per_node
             and wanted <= set(group.features)
             and (reserved is None or row["N"] in reserved)
         ):

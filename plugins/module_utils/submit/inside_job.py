@@ -38,16 +38,18 @@ class Inside:
 
     def place(self) -> list[str]:
         """Look at the job and choose the nodes. Sentences on why the launch does not fit into it."""
-        self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach or {}, self.clock)
+        if self.request.attach is None:
+            raise RuntimeError("only a launch inside a running job looks at one")
+        self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
         return problems
 
     def check(self, building: bool) -> checks.Checked:
         """What can be known before the launch is started: the job in place of partitions and limits."""
         problems = self.place()
-        found, notes, facts = storage.look(self.slurm, self.request.places or {}, thorough=True, building=building)
+        found, notes, facts = storage.look(self.slurm, self.request.places, thorough=True, building=building)
         problems += found
         if self.request.container:
-            problems += container_support.check(self.slurm, **self.request.container)
+            problems += container_support.check(self.slurm, **vars(self.request.container))
         for sentence in notes:
             self.slurm.note(sentence)
         return checks.Checked(problems, notes, facts)

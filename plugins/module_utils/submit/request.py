@@ -6,21 +6,50 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
 
 SUPERSEDED = "it waited for a launch that is over"
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Which nodes the job wants, as its spec says it."""
+
+    exclude: Sequence[str] = ()
+    nodelist: str = ""
+    constraint: str | None = None
+    reservation: str | None = None
+
+
+@dataclass(frozen=True)
+class ContainerNeeds:
+    """What the job's container needs of the cluster (slurm/container_support.py: check)."""
+
+    runtime: str
+    own_setup: bool
+    options: Sequence[str] = ()
+    level: str = "step"
+    image: str = ""
+    sources: Sequence[str] = ()
+    runs_dir: str = ""
+
+
+@dataclass(frozen=True)
 class Request:
-    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation."""
+    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation.
+
+    `attach` is of a launch inside a running job, and `placement` of any other.
+    """
 
     name: str
     key: str
@@ -30,14 +59,14 @@ class Request:
     files: Mapping[str, str]
     refs: Sequence[Mapping[str, str]]
     relaunch: str
-    limits: Mapping[str, Any]
-    submitter: str
+    limits: Ask
+    submitter: str = ""
     secrets_file: str | None = None
     secret_files: Mapping[str, str] = field(default_factory=dict)
-    container: Mapping[str, Any] | None = None
-    attach: Mapping[str, Any] | None = None
-    placement: Mapping[str, Any] | None = None
-    places: Mapping[str, Any] | None = None
+    container: ContainerNeeds | None = None
+    attach: allocation.Asked | None = None
+    placement: Placement | None = None
+    places: storage.Asked = field(default_factory=storage.Asked)
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
     # The script's own --dependency, and what this submission waits for besides (sbatch(1)), such as afterok:12.
@@ -45,6 +74,17 @@ class Request:
     waits_for: Sequence[str] = ()
     # What it follows was submitted anew: a job of this launch that still waits does so for something that is over.
     supersedes: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], submitter: str, secrets_file: str | None = None) -> Request:
+        """From the module's arguments, as `arguments` has made them."""
+        typed = {name: kind(**given[name]) for name, kind in _TYPED.items() if isinstance(given.get(name), Mapping)}
+        own = {"submitter": submitter, "secrets_file": secrets_file or given.get("secrets_file")}
+        return cls(**{**given, **typed, **own})
+
+    def arguments(self) -> dict[str, Any]:
+        """As it is sent to the module, which knows itself who submits."""
+        return {name: value for name, value in asdict(self).items() if name not in _NOT_SENT}
 
     @property
     def state_root(self) -> str:
@@ -54,6 +94,17 @@ class Request:
     def name_of(self, generation: int) -> str:
         """The Slurm job name of one generation."""
         return with_generation(self.job_name, self.token, generation)
+
+
+_TYPED: dict[str, Callable[..., Any]] = {
+    "limits": Ask,
+    "container": ContainerNeeds,
+    "attach": allocation.Asked,
+    "placement": Placement,
+    "places": storage.Asked,
+}
+# What the module, or the pipeline around a launch, adds.
+_NOT_SENT = ("submitter", "secrets_file", "waits_for", "supersedes")
 
 
 def superseded(request: Request, status: LaunchStatus | None) -> bool:

@@ -32,7 +32,7 @@ def prepare(
     inside: str | None = None
     nodes: list[str] = []
     if attach:
-        found, nodes, problems = allocation.place(slurm, attach, time.time)
+        found, nodes, problems = allocation.place(slurm, allocation.Asked(**attach), time.time)
         if problems:
             raise RankzeroError("\n".join(["the job cannot hold this session:", *(f"  - {one}" for one in problems)]))
         inside = allocation.described(found, nodes, time.time())

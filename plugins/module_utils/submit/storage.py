@@ -14,7 +14,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -169,10 +169,21 @@ class Places:
         return self._quota
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The places of a launch on the cluster. `roots`: state_root, store_root and caches -> path; `min_free_kib`: what
+    must be free there; `sources`: what the nodes mount or read besides, (the option, its path).
+    """
+
+    roots: Mapping[str, str] = field(default_factory=dict)
+    min_free_kib: int = 0
+    sources: Sequence[Sequence[str]] = ()
+
+
 def look(
-    slurm: Slurm, asked: Mapping[str, object], *, thorough: bool, building: bool = True
+    slurm: Slurm, asked: Asked, *, thorough: bool, building: bool = True
 ) -> tuple[list[str], list[str], list[str]]:
-    """(problems, notes, facts) of `asked`: roots, min_free_kib and sources as plugin_utils/launching makes them.
+    """(problems, notes, facts) of the places of a launch.
 
     Where nothing has to be built (`building`) the store may be others', and full. Caches may be, too.
     """
@@ -180,18 +191,16 @@ def look(
     problems: list[str] = []
     notes: list[str] = []
     facts: list[str] = []
-    roots = asked.get("roots")
-    for name, path in roots.items() if isinstance(roots, Mapping) else ():
-        wrong, said, seen = places.root(str(name), str(path), int(str(asked["min_free_kib"])))
+    for name, path in asked.roots.items():
+        wrong, said, seen = places.root(name, path, asked.min_free_kib)
         if name == "state_root" or (name == "store_root" and building):
             problems += wrong
         elif name != "store_root":
             notes += wrong
         notes += said
         facts += [seen] if seen else []
-    sources = asked.get("sources")
-    for field, path in sources if isinstance(sources, (list, tuple)) else ():
-        notes += places.source(str(field), str(path))
+    for option, path in asked.sources:
+        notes += places.source(option, path)
     return problems, notes, facts
 
 

@@ -34,7 +34,7 @@ class SweepRequest:
     @classmethod
     def of(cls, given: Mapping[str, Any], submitter: str, secrets_file: str | None) -> SweepRequest:
         """From the module's arguments."""
-        array = Request(**given["array"], submitter=submitter, secrets_file=secrets_file)
+        array = Request.of(given["array"], submitter, secrets_file)
         rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
         return cls(array=array, elements=[Element(**one) for one in given["elements"]], **rest)
 

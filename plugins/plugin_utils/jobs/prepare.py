@@ -22,11 +22,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, node_copies
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     Plan,
     contract,
@@ -42,12 +39,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment im
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, take
@@ -136,18 +132,6 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
     return bundle_key(files), files
 
 
-def _placement(spec: LaunchSpec) -> dict[str, Any] | None:
-    """Which nodes the job wants; None inside another job, whose nodes are given."""
-    if spec.launcher.inside_job:
-        return None
-    return {
-        "exclude": list(spec.resources.exclude),
-        "nodelist": str(spec.resources.sbatch.get("nodelist") or ""),
-        "constraint": spec.resources.constraint,
-        "reservation": spec.resources.reservation,
-    }
-
-
 def prepare(
     job: Job,
     *,
@@ -232,47 +216,12 @@ def prepare(
             ref["file"] = built_file(spec.container.runtime)
     refs += [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
     arguments = {
-        "name": made.name,
-        "key": made.key,
-        "token": made.token,
-        "runs_dir": made.runs_dir(),
-        "job_name": f"{made.name}.{short_key(made.key)}.{made.token}",
-        "files": files,
-        "refs": refs,
+        **request_of(made, job.settings, refs, files, relaunch, (state_root, store_root)).arguments(),
         "stores": {
             "store_root": store_root,
             "stores": list(job.settings.stores),
             "store_group_writable": job.settings.store_group_writable,
         },
-        "relaunch": relaunch,
-        "limits": {
-            "nodes": made.topology.nodes + spec.resources.spares,
-            "partition": spec.resources.partition,
-            "time_minutes": time_minutes(spec.resources.time),
-            "gpus_per_node": spec.resources.gpus_per_node,
-            "gpu_type": spec.resources.gpu_type,
-            "gres": list(spec.resources.gres),
-            "cpus_per_node": made.topology.cpus_per_node,
-            "memory": memory_mib(spec.resources.memory),
-            "account": spec.resources.account,
-            "qos": spec.resources.qos,
-            "constraint": spec.resources.constraint,
-            "reservation": spec.resources.reservation,
-            "early": spec.checkpoint.signal_before_end,
-            "requeue": spec.checkpoint.requeue,
-        },
-        "places": {
-            "roots": {"state_root": state_root, "store_root": store_root, **({"caches": caches} if caches else {})},
-            "min_free_kib": (memory_mib(job.settings.min_free) or 0) * 1024,
-            "sources": _sources_on_nodes(spec),
-        },
-        "container": container_request(spec, made.container, made.runs_dir()),
-        "attach": inside_job.request(spec, made.topology),
-        "placement": _placement(spec),
-        "checkpoint_dir": spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
-        "archives": node_copies.kept(refs, spec, job.settings, state_root),
-        "dependency": str(dict(made.header).get("dependency") or ""),
-        "secret_files": {name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     }
     leaving.job(job, snapshot, built)
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
@@ -311,17 +260,6 @@ def image_key(job: Job, leaving: Leaving) -> str | None:
     except RankzeroError as error:
         raise RankzeroError(f"container.build.{error.message}") from error
     return key_of(inputs(wanted))
-
-
-def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
-    """What the nodes mount or read besides the roots: (the option, its path on the cluster)."""
-    found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
-    if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
-        found.append(("container.image", str(spec.container.image)))
-    if spec.environment.path:
-        found.append(("environment.path", spec.environment.path))
-    found += [(f"data.{name}", one.folder) for name, one in sorted(spec.data.items()) if not one.tree]
-    return found
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Pl
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import allocation_asked
 from tests.plans import context, plan
 
 
@@ -113,7 +115,7 @@ def test_how_steps_share_the_job_may_be_said_by_the_user(own: str) -> None:
 def test_a_job_of_its_own_has_none_of_it() -> None:
     made = planned()
     assert inside_job.step(made.spec) == tuple(inside_job.InsideJob().probe(context(made.spec))) == ()
-    assert inside_job.request(made.spec, made.topology) is None
+    assert allocation_asked(made) is None
 
 
 def test_the_request_holds_what_the_allocation_is_asked() -> None:
@@ -121,7 +123,8 @@ def test_the_request_holds_what_the_allocation_is_asked() -> None:
         launcher={"inside_job": "12_3", "inside_nodes": ["b", "a"], "ranks_per_node": 2},
         resources={"nodes": 2, "cpus_per_rank": 3, "exclude": ["node[07-08]"], "time": "00:30:00"},
     )
-    assert inside_job.request(made.spec, made.topology) == {
+    asked = allocation_asked(made)
+    assert asked and asdict(asked) == {
         "job_id": "12_3",
         "nodes": 2,
         "names": ["b", "a"],

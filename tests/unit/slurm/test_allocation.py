@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.allocation import (
     Allocation,
+    Asked,
     Held,
     choose,
     count_ids,
@@ -189,9 +190,9 @@ def test_the_place_of_a_launch_is_found_in_one_go() -> None:
         scontrol=[said(shown(UserId=f"me({__import__('os').geteuid()})")), HOSTS, said("node01\nnode02\n")]
     )
     slurm = fake.slurm()
-    asked = {"job_id": "1", "nodes": 1, "names": [], "exclude": ["node[01-02]"], "cpus_per_node": 1}
+    asked: dict[str, Any] = {"job_id": "1", "nodes": 1, "names": [], "exclude": ["node[01-02]"], "cpus_per_node": 1}
     asked |= {"gpus_per_node": 0, "gpu_type": None, "gres": [], "memory": None, "time_minutes": 10**9}
-    found, nodes, problems = place(slurm, asked, lambda: 0.0)
+    found, nodes, problems = place(slurm, Asked(**asked), lambda: 0.0)
     assert (found.job_id, nodes, problems) == ("1", ["node03"], [])
     assert len(slurm.notes) == 1, "the limit"
 

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation
@@ -179,7 +180,7 @@ class Bench:
             },
             refs=[{"kind": "code", "key": "k", "path": str(self.store)}],
             relaunch="on_failure",
-            limits={"nodes": 2, "partition": None, "time_minutes": 60.0},
+            limits=Ask(nodes=2, time_minutes=60.0),
             submitter=f"{socket.gethostname()}:{os.getpid()}",
         )
 

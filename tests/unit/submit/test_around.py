@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import runtime_bundle
 from tests.unit.submit.bench import NOW, Bench
 
@@ -128,7 +129,7 @@ def test_a_submission_leaves_out_nodes_that_were_not_fit_besides_the_jobs_own(be
     bench.cluster._sinfo = lambda argv: (  # type: ignore[method-assign]
         (0, "".join(FIELD.join(row) + RECORD + "\n" for row in rows), "") if "--Node" in argv else sinfo(argv)
     )
-    placement = {"exclude": ["node[01-02]"], "nodelist": "", "constraint": None, "reservation": None}
+    placement = Placement(exclude=["node[01-02]"])
     planned = bench.launch(check_mode=True, placement=placement)
     result = bench.launch(placement=placement)
     assert planned["excluded"] == result["excluded"] == [text]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import Exclusion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
 
 NOW = 1_800_000_000.0
-PLACEMENT: dict[str, Any] = {"exclude": [], "nodelist": "", "constraint": None, "reservation": None}
-LIMITS = {"nodes": 2, "partition": "batch"}
+PLACEMENT = Placement()
+LIMITS = Ask(nodes=2, partition="batch")
 
 
 def one(node: str, time: float = NOW - 10, expires: float = NOW + 3600, reason: str = "too hot") -> Exclusion:
@@ -124,7 +127,9 @@ def test_a_launch_leaves_out_what_its_own_wishes_allow(
 ) -> None:
     nodes = {**FIVE, "n2": ("idle", "b,c"), "n3": ("idle", "b,c"), "n4": ("mixed*", "b,c"), "n5": ("down*", "b")}
     root = written(tmp_path, one("n1", NOW - 20), one("n2", NOW - 10))
-    found, warnings = excluded_nodes.for_request(Cluster(nodes).slurm(), root, {**PLACEMENT, **placement}, LIMITS, NOW)
+    found, warnings = excluded_nodes.for_request(
+        Cluster(nodes).slurm(), root, replace(PLACEMENT, **placement), LIMITS, NOW
+    )
     assert [exclusion.node for exclusion in found] == applied.split()
     assert len(warnings) == warned
     assert all("(job 7: too hot)" in text for text in warnings)
@@ -147,11 +152,11 @@ def test_a_site_that_hides_its_nodes_keeps_nobody_from_launching(tmp_path: Path)
 
 def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:
     root = written(tmp_path, one("n1"))
-    limits = {"nodes": 5, "partition": None, "gpus_per_node": 8, "cpus_per_node": 16}
+    limits = Ask(nodes=5, gpus_per_node=8, cpus_per_node=16)
     more = {**FIVE, "n6": ("idle", "a")}
     assert len(excluded_nodes.for_request(Cluster(more).slurm(), root, PLACEMENT, limits, NOW)[0]) == 1
     assert (
-        excluded_nodes.for_request(Cluster(more).slurm(), root, PLACEMENT, {**limits, "cpus_per_node": 17}, NOW)[0]
+        excluded_nodes.for_request(Cluster(more).slurm(), root, PLACEMENT, replace(limits, cpus_per_node=17), NOW)[0]
         == []
     )
 
@@ -159,7 +164,7 @@ def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:
 def test_without_a_partition_the_nodes_of_the_default_one_count(tmp_path: Path) -> None:
     root = written(tmp_path, one("n1"), one("n4"))
     cluster = Cluster(FIVE, others=["n3", "n4", "n5"])
-    found, warnings = excluded_nodes.for_request(cluster.slurm(), root, PLACEMENT, {**LIMITS, "partition": None}, NOW)
+    found, warnings = excluded_nodes.for_request(cluster.slurm(), root, PLACEMENT, replace(LIMITS, partition=None), NOW)
     assert (found, len(warnings)) == ([], 1), "n1 is needed, and n4 is none of those"
 
 

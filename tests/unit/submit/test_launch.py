@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds
 from tests.unit.submit.bench import NOW, TOKEN, Bench, Cluster, tree
 
 # --- fresh, adopted, kept, anew
@@ -239,7 +242,7 @@ def test_a_store_of_others_will_do_where_only_the_runtime_is_missing(
     (tmp_path / "a-file").touch()
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "a-file" / "store")}
     refs = [*bench.request.refs, {"kind": kind, "key": "e", "path": str(tmp_path / "nowhere")}]
-    given = {"refs": refs, "places": {"roots": roots, "min_free_kib": 0, "sources": []}}
+    given = {"refs": refs, "places": storage.Asked(roots=roots)}
     if refused:
         with pytest.raises(RankzeroError, match="store_root: "):
             bench.launch(**given)
@@ -252,13 +255,13 @@ def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) ->
     assert bench.launch(refs=refs)["launch_state"] == "missing"
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
     with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
-        bench.launch(refs=refs, limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
+        bench.launch(refs=refs, limits=Ask(nodes=9, time_minutes=60.0))
     assert not bench.runs.exists()
 
 
 def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: Bench) -> None:
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - resources.nodes"):
-        bench.launch(limits={"nodes": 9, "partition": None, "time_minutes": 60.0})
+        bench.launch(limits=Ask(nodes=9, time_minutes=60.0))
     assert not bench.runs.exists()
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
 
@@ -266,11 +269,11 @@ def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: B
 def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_written(bench: Bench) -> None:
     wanted = {"runtime": "pyxis", "own_setup": False}
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - container.runtime: pyxis is not"):
-        bench.launch(container=wanted)
+        bench.launch(container=ContainerNeeds(**wanted))
     assert not bench.runs.exists()
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "srun"]
     bench.cluster.help = "  --container-image=PATH\n"
-    assert bench.launch(container=wanted)["launch_state"] == "submitted"
+    assert bench.launch(container=ContainerNeeds(**wanted))["launch_state"] == "submitted"
 
 
 @pytest.mark.parametrize("prepared", ["nothing", "active", "succeeded", "failed", "intent", "lost", "missing"])

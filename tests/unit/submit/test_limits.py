@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, partitions, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits, storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.checks import Checks
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
@@ -258,8 +258,8 @@ def cluster(**more: Any) -> FakeSlurm:
 
 
 def checks(fake: FakeSlurm, folder: Path, check_mode: bool = False, now: float = 1000.0, **asked: Any) -> Checks:
-    where = {"roots": {"state_root": str(folder)}, "min_free_kib": 0, "sources": []}
-    request = {"nodes": 1, "partition": "short", "time_minutes": 10.0, **asked}
+    where = storage.Asked(roots={"state_root": str(folder)})
+    request = limits.Ask(**{"nodes": 1, "partition": "short", "time_minutes": 10.0, **asked})
     made = Checks(
         fake.slurm(), request, where=where, container=None, check_mode=check_mode, clock=lambda: now
     )  # fmt: skip

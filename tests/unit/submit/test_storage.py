@@ -120,7 +120,7 @@ def test_a_place_of_this_host_is_a_warning_where_it_is_new(tmp_path: Path) -> No
 def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "file" / "x"), "caches": str(tmp_path / "file")}
-    asked = {"roots": roots, "min_free_kib": 0, "sources": []}
+    asked = storage.Asked(roots=roots)
     problems, notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=False)
     assert problems == [] and any(note.startswith("caches: cannot write below") for note in notes)
     (problem,), _notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=True)
@@ -128,7 +128,7 @@ def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> Non
 
 
 def test_what_the_nodes_are_to_mount(tmp_path: Path) -> None:
-    asked = {"roots": {}, "min_free_kib": 0, "sources": [["container.mounts", "/nowhere/none"]]}
+    asked = storage.Asked(sources=[["container.mounts", "/nowhere/none"]])
     _problems, (note,), _facts = storage.look(FakeSlurm().slurm(), asked, thorough=True)
     assert note.startswith("container.mounts: /nowhere/none is not on ") and "whether the nodes have it" in note
     disk = looking(mounts=[Mounted("/", "ext4", "/dev/vda")])

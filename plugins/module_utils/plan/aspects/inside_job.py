@@ -10,14 +10,12 @@ else said to be left aside: a cluster's defaults name a partition for every job.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import generic_resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, PLAIN, SCHEDULING
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, Options, time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, Options
 
 # A step that does not say so gets all generic resources of its job.
 NO_GRES = "none"
@@ -120,21 +118,3 @@ def step(spec: LaunchSpec) -> Options:
         if row.sbatch.inside == STEP and value and name not in own:
             options.append((name, value))
     return tuple(options)
-
-
-def request(spec: LaunchSpec, shape: Topology) -> dict[str, Any] | None:
-    """What the allocation is asked before anything starts in it; None for a launch of its own."""
-    if spec.launcher.inside_job is None:
-        return None
-    return {
-        "job_id": spec.launcher.inside_job,
-        "nodes": shape.nodes,
-        "names": list(spec.launcher.inside_nodes),
-        "exclude": list(spec.resources.exclude),
-        "cpus_per_node": shape.cpus_per_node,
-        "gpus_per_node": spec.resources.gpus_per_node,
-        "gpu_type": spec.resources.gpu_type,
-        "gres": list(spec.resources.gres),
-        "memory": spec.resources.memory,
-        "time_minutes": time_minutes(spec.resources.time),
-    }

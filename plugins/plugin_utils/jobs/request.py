@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan -> the request that the module on the cluster is sent (submit/request.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request as container_request
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds, Placement, Request
+
+
+def request_of(
+    plan: Plan,
+    settings: ClusterSettings,
+    refs: Sequence[Mapping[str, str]],
+    files: Mapping[str, str],
+    relaunch: str,
+    roots: tuple[str, str],
+) -> Request:
+    """The request of a launch. `roots`: state_root and store_root as absolute paths."""
+    spec, (state_root, store_root) = plan.spec, roots
+    needs = container_request(spec, plan.container, plan.runs_dir())
+    return Request(
+        name=plan.name,
+        key=plan.key,
+        token=plan.token,
+        runs_dir=plan.runs_dir(),
+        job_name=f"{plan.name}.{short_key(plan.key)}.{plan.token}",
+        files=files,
+        refs=refs,
+        relaunch=relaunch,
+        limits=_limits(plan),
+        places=storage.Asked(
+            roots={
+                "state_root": state_root,
+                "store_root": store_root,
+                **({"caches": plan.caches} if plan.caches else {}),
+            },
+            min_free_kib=(memory_mib(settings.min_free) or 0) * 1024,
+            sources=_sources_on_nodes(spec),
+        ),
+        container=ContainerNeeds(**needs) if needs else None,
+        attach=allocation_asked(plan),
+        placement=_placement(spec),
+        checkpoint_dir=spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        archives=node_copies.kept(refs, spec, settings, state_root),
+        dependency=str(dict(plan.header).get("dependency") or ""),
+        secret_files={name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
+    )
+
+
+def _limits(plan: Plan) -> Ask:
+    ask = plan.spec.resources
+    return Ask(
+        nodes=plan.topology.nodes + ask.spares,
+        partition=ask.partition,
+        time_minutes=time_minutes(ask.time),
+        gpus_per_node=ask.gpus_per_node,
+        gpu_type=ask.gpu_type,
+        gres=list(ask.gres),
+        cpus_per_node=plan.topology.cpus_per_node,
+        memory=memory_mib(ask.memory),
+        account=ask.account,
+        qos=ask.qos,
+        constraint=ask.constraint,
+        reservation=ask.reservation,
+        early=plan.spec.checkpoint.signal_before_end,
+        requeue=plan.spec.checkpoint.requeue,
+    )
+
+
+def allocation_asked(plan: Plan) -> allocation.Asked | None:
+    """What the job that is running already is asked before anything starts in it; None for a launch of its own."""
+    spec = plan.spec
+    if spec.launcher.inside_job is None:
+        return None
+    return allocation.Asked(
+        job_id=spec.launcher.inside_job,
+        nodes=plan.topology.nodes,
+        names=list(spec.launcher.inside_nodes),
+        exclude=list(spec.resources.exclude),
+        cpus_per_node=plan.topology.cpus_per_node,
+        gpus_per_node=spec.resources.gpus_per_node,
+        gpu_type=spec.resources.gpu_type,
+        gres=list(spec.resources.gres),
+        memory=spec.resources.memory,
+        time_minutes=time_minutes(spec.resources.time),
+    )
+
+
+def _placement(spec: LaunchSpec) -> Placement | None:
+    """Which nodes the job wants; None inside another job, whose nodes are given."""
+    if spec.launcher.inside_job:
+        return None
+    return Placement(
+        exclude=list(spec.resources.exclude),
+        nodelist=str(spec.resources.sbatch.get("nodelist") or ""),
+        constraint=spec.resources.constraint,
+        reservation=spec.resources.reservation,
+    )
+
+
+def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
+    """What the nodes mount or read besides the roots: (the option, its path on the cluster)."""
+    found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
+    if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
+        found.append(("container.image", str(spec.container.image)))
+    if spec.environment.path:
+        found.append(("environment.path", spec.environment.path))
+    found += [(f"data.{name}", one.folder) for name, one in sorted(spec.data.items()) if not one.tree]
+    return found
