@@ -18,10 +18,12 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.action.job_script import wanted_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds, Placement, Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
     RUNTIME,
@@ -72,6 +74,26 @@ def test_nodes_that_see_no_store_are_told_where_the_archives_are(project: Path) 
     assert shared.plan.key == made.plan.key
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"launcher": {"attach": "12"}, "resources": {"gres": ["lscratch:5"]}},
+        {"container": {"runtime": "pyxis", "image": "/images/torch.sqsh", "mounts": ["/data:/data"]}},
+    ],
+)
+def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -> None:
+    sent = dict(ready(job(project, **more)).arguments)
+    sent.pop("stores")
+    arrived = Request.of(json.loads(json.dumps(sent)), "host:1", "/secrets")
+    assert (arrived.submitter, arrived.secrets_file) == ("host:1", "/secrets")
+    assert isinstance(arrived.limits, Ask) and isinstance(arrived.places, storage.Asked)
+    assert isinstance(arrived.attach, allocation.Asked) == ("launcher" in more)
+    assert isinstance(arrived.placement, Placement) == ("launcher" not in more)
+    assert isinstance(arrived.container, ContainerNeeds) == ("container" in more)
+    assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(sent))
+
+
 def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
     made = ready(job(project, artifact={"then": "end"}, resources={"nodes": 2, "time": "01:30:00", "partition": "p"}))
     arguments = dict(made.arguments)
@@ -101,8 +123,6 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
         "early": None,
         "requeue": None,
     }
-    # The module's own checks take every one of them.
-    Ask(**arguments["limits"])
     assert arguments["places"] == {
         "roots": {"state_root": "/state", "store_root": "/store"},
         "min_free_kib": 100 * 1024,
