@@ -78,7 +78,7 @@ def test_nodes_that_see_no_store_are_told_where_the_archives_are(project: Path) 
     "more",
     [
         {},
-        {"launcher": {"attach": "12"}, "resources": {"gres": ["lscratch:5"]}},
+        {"launcher": {"inside_job": "12"}, "resources": {"gres": ["lscratch:5"]}},
         {"container": {"runtime": "pyxis", "image": "/images/torch.sqsh", "mounts": ["/data:/data"]}},
     ],
 )
