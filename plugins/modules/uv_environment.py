@@ -55,7 +55,7 @@ options:
   python:
     description:
       - Version of Python, such as V(3.11). Without it the first that C(requires-python) allows, the system's own first.
-        The interpreter must be in the same place on every node.
+        The interpreter must be at the same path on every node.
     type: str
   torch:
     description:

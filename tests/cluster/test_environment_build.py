@@ -259,7 +259,7 @@ def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
         ({"torch": "gpu"}, "environment.torch: 'gpu' is not a build of torch"),
         ({"uv": "/nonexistent/uv"}, "uv: '/nonexistent/uv' is no program"),
         ({"download": "sometimes"}, "download"),
-        ({"store_root": "store"}, "store_root: 'store' is no absolute path on the cluster"),
+        ({"store_root": "store"}, "store_root: 'store' is not an absolute path on the cluster"),
         ({"extra": ["more"]}, "extra"),
         ({"mode": "sealed", "compression": "gzip"}, "compression"),
         ({"_request": {"pyproject": "", "uv": "/bin/false"}}, "_request"),

@@ -73,7 +73,7 @@ def test_a_name_that_is_nearly_one_of_the_list_is_told(tmp_path: Path, job: dict
     )
     assert code == 0, output
     said = " ".join(output.split())
-    assert "-e nodez: is no setting of a launch and changes nothing here; did you mean nodes?" in said
+    assert "-e nodez: not a setting of a launch, so it has no effect; did you mean nodes?" in said
     assert "my_own" not in said and "-e times" not in said
 
 

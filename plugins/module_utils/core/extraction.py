@@ -184,7 +184,7 @@ def of_listing(text: str, folder: str) -> Iterator[Member]:
         path, arrow, target = found[4].partition(" -> ") if found and found[1] == "l" else (line, "", "")
         path = path if arrow or not found else found[4]
         if not found or " -> " in target or not f"{path}/".startswith(f"{folder}/"):
-            raise Refused(f"{line[-60:]!a} is no line of a listing: a name has an end of line in it, or an arrow")
+            raise Refused(f"{line[-60:]!a} is not a valid listing line: a name contains a line break or an arrow")
         kind = {"-": FILE, "d": FOLDER, "l": LINK}.get(found[1], OTHER)
         yield Member(path[len(folder) + 1 :], kind, int(found[3]) if kind == FILE else 0, 0, target)
 
@@ -233,10 +233,10 @@ def check(members: Iterable[Member], rules: Rules, packed_bytes: int, free: int 
         if member.size < 0 or total > most:
             raise Refused(f"it holds more than {most} bytes, which is too much for an archive of {packed_bytes}")
         if free is not None and total > free:
-            raise Refused(f"it needs more than the {free} bytes that are free where it is to lie")
+            raise Refused(f"it needs more than the {free} bytes free at its destination")
         target = plain(member.target, rules.control) if member.kind == HARD else member.target
         if member.kind == HARD and kinds.get(target) not in (FILE, HARD):
-            raise Refused(f"{member.name!a} is a hard link to {member.target!a}, which is no file before it")
+            raise Refused(f"{member.name!a} is a hard link to {member.target!a}, which is not an earlier file")
         _place(name, member.kind, kinds)
         if member.kind == LINK:
             if not target or "\0" in target or len(os.fsencode(target)) > MOST_PATH:

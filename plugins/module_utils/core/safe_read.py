@@ -101,7 +101,7 @@ class Beneath:
             descriptor = self._open(folder, name, _FILE, path)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Untrusted(f"{path} is no regular file, so nothing is read from it. Remove it.")
+                raise Untrusted(f"{path} is not a regular file, so it is not read. Remove it.")
             self._check(path, descriptor)
             yield descriptor
         finally:
@@ -114,7 +114,7 @@ class Beneath:
         if len(data) > most:
             raise Untrusted(
                 f"{os.path.join(self.root, relative)} has more than {most} bytes, which nothing of ours writes there. "
-                "Nothing of it is believed; remove it."
+                "It is not trusted; remove it."
             )
         return data
 
@@ -172,7 +172,7 @@ class Beneath:
             return
         why = weakness(descriptor, self.owner)
         if why:
-            raise Untrusted(f"{path} {why}: nothing of it is believed. {remedy(self.root, why, self.owner)}")
+            raise Untrusted(f"{path} {why}: it is not trusted. {remedy(self.root, why, self.owner)}")
 
 
 def weakness(descriptor: int, owner: int) -> str:

@@ -131,6 +131,6 @@ def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, 
     if wrong:
         raise RankzeroError(
             f"name: {course}: the account {', '.join(wrong)} is in Slurm's accounting already and was not made for a "
-            "class. It is left as it is; choose another name for the course."
+            "class. It was not changed; choose another name for the course."
         )
     return found

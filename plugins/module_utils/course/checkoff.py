@@ -96,7 +96,7 @@ def check(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     course = folders.read(root)
     if course is None:
         raise RankzeroError(
-            f"root: {root} holds no class ({folders.RECORD} is missing). Module rankzero.slurm.course_class, or the "
+            f"root: {root} contains no class ({folders.RECORD} is missing). Module rankzero.slurm.course_class, or the "
             "playbook rankzero.slurm.course, makes one."
         )
     _check_options(options)
@@ -123,13 +123,13 @@ def check(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
 def _check_options(options: Mapping[str, Any]) -> None:
     job = options["job"]
     if not job or "/" in job or job.startswith("."):
-        raise RankzeroError(f"job: {shown(job)} is no name of a job; give the name that stands in its job file.")
+        raise RankzeroError(f"job: {shown(job)} is not a job name; give the name in the job file.")
     nodes = options["nodes"]
     if not nodes or any(count < 1 for count in nodes) or len(set(nodes)) != len(nodes):
         raise RankzeroError(f"nodes: {nodes} must be different numbers of at least 1, as [3, 5].")
     for name in (options["artifact"], *options["saved"]):
         if os.path.isabs(name) or ".." in name.split("/") or not name:
-            raise RankzeroError(f"artifact, saved: {shown(name)} is no path in the working directory of a run.")
+            raise RankzeroError(f"artifact, saved: {shown(name)} is not a path in the working directory of a run.")
 
 
 def _asked(course: folders.Course, ids: Sequence[str]) -> list[Student]:

@@ -86,7 +86,7 @@ def read(root: str) -> Course | None:
     except OSError as error:
         raise RankzeroError(f"root: {path} cannot be read: {error.strerror}.") from error
     if owner not in (0, os.geteuid()):
-        raise RankzeroError(f"root: {path} belongs to user {owner}, who is neither you nor root: it is not believed.")
+        raise RankzeroError(f"root: {path} belongs to user {owner}, who is neither you nor root, so it is not trusted.")
     document = json_object(text) or {}
     try:
         return Course(
@@ -99,7 +99,7 @@ def read(root: str) -> Course | None:
         )
     except (KeyError, TypeError) as error:
         raise RankzeroError(
-            f"root: {path} is no record of a class; module rankzero.slurm.course_class writes it anew."
+            f"root: {path} is not a class record; module rankzero.slurm.course_class writes it again."
         ) from error
 
 
@@ -149,7 +149,7 @@ def _group(name: str) -> int | None:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
-        raise RankzeroError(f"group: {name!r} is no group on this host.") from None
+        raise RankzeroError(f"group: {name!r} is not a group on this host.") from None
 
 
 def _folder(done: Changes, path: str, mode: int, owner: tuple[int, int] | None = None, *, check_mode: bool) -> None:
@@ -161,7 +161,7 @@ def _folder(done: Changes, path: str, mode: int, owner: tuple[int, int] | None =
     except OSError as error:
         raise _trouble(path, error) from error
     if there is not None and not stat.S_ISDIR(there.st_mode):
-        raise RankzeroError(f"root: {path} is there and is no folder; remove it, or name another root.")
+        raise RankzeroError(f"root: {path} exists and is not a folder; remove it, or name another root.")
     if there is not None and owner is None:
         return
     me = os.geteuid()
@@ -211,7 +211,7 @@ def succession(course: Course, before: Course | None) -> Course:
         return course
     if before.name != course.name:
         raise RankzeroError(
-            f"root: holds the class {before.name!r}, not {course.name!r}. Give each class a root of its own, or remove "
+            f"root: holds the class {before.name!r}, not {course.name!r}. Give each class its own root, or remove "
             "the other one (state: absent)."
         )
     here = {student.id for student in course.students}

@@ -98,11 +98,11 @@ def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
             seconds = parse.parse_duration(str(value))
             if not seconds:
                 raise RankzeroError(
-                    f'{option}.time: {str(value)!r} is not a time of Slurm; write it like "00:30:00", in quotes.'
+                    f'{option}.time: {str(value)!r} is not a Slurm time; write it like "00:30:00", in quotes.'
                 )
             found[name] = str(seconds)
         elif int(str(value)) < 0:
-            raise RankzeroError(f"{option}.{name}: {value} is less than nothing; give 0 or more, or leave it away.")
+            raise RankzeroError(f"{option}.{name}: {value} is negative; give 0 or more, or omit it.")
         else:
             found[name] = str(value)
     return found

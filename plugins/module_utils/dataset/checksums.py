@@ -23,7 +23,7 @@ def parse(text: str, said: str) -> dict[str, str]:
         match, other = _LINE.fullmatch(line), _BSD.fullmatch(line)
         if not match and not other:
             raise RankzeroError(
-                f"checksums: line {number} of {said} is no line of sha256sum: {line[:80]!r}; expected 64 hexadecimal "
+                f"checksums: line {number} of {said} is not a sha256sum line: {line[:80]!r}; expected 64 hexadecimal "
                 "digits, two blanks and a name"
             )
         sha256, name = (match[1], match[2]) if match else (other[2], other[1])  # type: ignore[index]

@@ -121,7 +121,7 @@ def _dest(options: Mapping[str, Any]) -> expose.Dest | None:
     path = os.path.expanduser(os.path.expandvars(options["dest"]))
     if not os.path.isabs(path) or "$" in path:
         raise RankzeroError(
-            f"dest: {options['dest']!r} is no absolute path on the cluster (it expands to {path!r}). Give the path "
+            f"dest: {options['dest']!r} is not an absolute path on the cluster (it expands to {path!r}). Give the path "
             "that the job expects."
         )
     return expose.Dest(os.path.normpath(path), options["dest_kind"] == "copy")

@@ -70,7 +70,7 @@ def names_below(folder: str, wanted: Callable[[str], bool]) -> list[str]:
             if os.path.isdir(real):
                 raise RankzeroError(f"src: {path} is a link to a folder; {_MEND}")
             if not os.path.isfile(real):
-                raise RankzeroError(f"src: {path} is no file, or leads nowhere; {_MEND}")
+                raise RankzeroError(f"src: {path} is not a file, or is a broken link; {_MEND}")
             names.append(plain(name))
     except OSError as error:
         raise RankzeroError(f"src: {error.filename or folder} cannot be read: {error.strerror}") from error

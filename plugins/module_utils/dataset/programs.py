@@ -82,7 +82,7 @@ class Folders(Source):
         for item in items:
             path = os.path.join(folder, item.path)
             if os.path.islink(path) or not os.path.isfile(path):
-                raise RankzeroError(f"src: {item.path} of {self.said} is no file; leave it out (exclude)")
+                raise RankzeroError(f"src: {item.path} of {self.said} is not a file; exclude it")
             os.replace(path, parts.growing(item))
         with contextlib.suppress(OSError):
             remove_tree(folder)
@@ -143,7 +143,7 @@ class Rsync(Folders):
         # ssh would take a user or a host that begins with - for an option of its own.
         if not re.fullmatch(r"rsync://[^/]+/.+|(?:[^-@/:][^@/:]*@)?[^-@/:][^@/:]*::?.+", src, re.DOTALL):
             raise RankzeroError(
-                f"src: {src!r} is no source of rsync; give host:/path, user@host:/path or rsync://host/module/path"
+                f"src: {src!r} is not an rsync source; give host:/path, user@host:/path or rsync://host/module/path"
             )
         self.src, self.said = src.rstrip("/"), src
         self.single = False
@@ -234,7 +234,7 @@ class Objects(Streams):
         # What follows a comma are settings of the remote, and some of them are commands.
         if not re.match(r"(?:[^-/:,][^/:,]*|:[a-z0-9]+):", src):
             raise RankzeroError(
-                f"src: {src!r} is no path of rclone; give remote:path without settings, with the remote as "
+                f"src: {src!r} is not an rclone path; give remote:path without settings, with the remote as "
                 "`rclone listremotes` names it"
             )
         self.src, self.said = src.rstrip("/"), src

@@ -41,7 +41,7 @@ def check(options: Mapping[str, Any]) -> None:
         raise RankzeroError("sha256: is that of one file, and checksums names a list of them; give one of the two")
     sha256 = options["sha256"]
     if sha256 and (len(sha256) != 64 or sha256.strip("0123456789abcdef")):
-        raise RankzeroError(f"sha256: {sha256!r} is no sha256; expected 64 hexadecimal digits in lower case")
+        raise RankzeroError(f"sha256: {sha256!r} is not a sha256; expected 64 hexadecimal digits in lower case")
     if source == "hub" and (sha256 or options["checksums"]):
         raise RankzeroError("checksums: the hub has its own; pin a revision (a commit) instead")
 
@@ -80,7 +80,7 @@ def local_path(src: str) -> str:
     """A path on the cluster with `~` and variables expanded. Raises RankzeroError unless it is absolute."""
     path = os.path.expanduser(os.path.expandvars(src))
     if not os.path.isabs(path):
-        raise RankzeroError(f"src: {src!r} is no absolute path on the cluster (it expands to {path!r})")
+        raise RankzeroError(f"src: {src!r} is not an absolute path on the cluster (it expands to {path!r})")
     return path
 
 

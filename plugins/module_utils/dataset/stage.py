@@ -210,8 +210,9 @@ def _checked(item: Item, parts: Parts, aside: str, repair: bool, meter: Meter) -
             f"kept as {where}"
         )
     raise RankzeroError(
-        f"{item.path}: has the sha256 {sha256}, and {item.sha256} is wanted. What came is kept as {where}; run again "
-        "to bring it anew, or mend the checksum if the source is right"
+        f"{item.path}: has the sha256 {sha256}, but {item.sha256} was expected. The received file is kept as "
+        f"{where}; run again "
+        "to transfer it again, or correct the checksum if the source is right"
     )
 
 

@@ -31,7 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest impo
 _ADVICE = {
     401: "it wants a login: put one into ~/.netrc of this host's user, or give token_file",
     403: "it may not be read with this login: look at ~/.netrc of this host's user, or at token_file",
-    404: "there is no such file: mend src or files",
+    404: "there is no such file: correct src or files",
     410: "it was there and is gone: mend src or files",
 }
 
@@ -52,9 +52,9 @@ class Web(Streams):
     ) -> None:
         parts = urlsplit(src)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise RankzeroError(f"src: {src!r} is no URL; give http://HOST/... or https://HOST/...")
+            raise RankzeroError(f"src: {src!r} is not a URL; give http://HOST/... or https://HOST/...")
         if parts.password is not None:
-            raise RankzeroError("src: a password stands in the URL, where every log shows it; put it into ~/.netrc.")
+            raise RankzeroError("src: the URL contains a password, which logs would show; put it into ~/.netrc.")
         self.src, self.said = src, urlunsplit(parts._replace(query="", fragment=""))
         self.folder = parts.path.endswith("/") or not parts.path
         if sums and not self.folder:

@@ -47,7 +47,7 @@ _FAMILIES: Families = {signature.family: signature for signature in SIGNATURES}
 _OWN = Signature(
     family=UNEXPLAINED,
     what="the program raised an exception",
-    remedy="The traceback above that line says where. It is no failure that this collection knows by its wording.",
+    remedy="The traceback above that line shows where. The collection does not know this message.",
     matches=(),
     examples=(),
 )

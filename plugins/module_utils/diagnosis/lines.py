@@ -159,7 +159,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         elif magic == b"\x28\xb5\x2f\xfd":
             tool = shutil.which("zstd") or shutil.which("unzstd")
             if tool is None:
-                raise OSError("is packed with zstd, and there is no zstd here to unpack it")
+                raise OSError("is compressed with zstd, and this host has no zstd to unpack it")
             with subprocess.Popen(
                 [tool, "-dcq"], stdin=plain, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             ) as process:

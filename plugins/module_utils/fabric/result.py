@@ -40,7 +40,7 @@ def load(run_dir: str) -> dict[str, Any]:
     text = RunDirectory(os.path.expanduser(run_dir)).text(RESULT)
     if not text:
         raise RankzeroError(
-            f"run_dir: {path} is not there: the sweep has not ended, or has failed (ansible-playbook "
+            f"run_dir: {path} does not exist: the sweep has not ended, or has failed (ansible-playbook "
             f"rankzero.slurm.diagnose -e run_dir={run_dir})"
         )
     try:
@@ -49,7 +49,7 @@ def load(run_dir: str) -> dict[str, Any]:
         found = None
     about = found.pop("about", None) if isinstance(found, dict) else None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise RankzeroError(f"run_dir: {path} is no result of this version's sweep: run it again (-e rerun=true)")
+        raise RankzeroError(f"run_dir: {path} is not a result of this version's sweep: run it again (-e rerun=true)")
     return {**about, **found}
 
 

@@ -80,7 +80,7 @@ def home_of(path: str) -> str:
     home = os.path.expanduser(os.path.expandvars(path))
     if not os.path.isabs(home) or "$" in home:
         raise RankzeroError(
-            f"path: {path!r} is no absolute path on the cluster (it expands to {home!r}). Give the folder that the "
+            f"path: {path!r} is not an absolute path on the cluster (it expands to {home!r}). Give the folder that the "
             "jobs have as HF_HOME, on shared storage."
         )
     return os.path.normpath(home)
@@ -128,7 +128,7 @@ def _given(
     elif options["src"] is not None:
         folder = os.path.expanduser(options["src"])
         if not os.path.isdir(folder):
-            raise RankzeroError(f"src: {folder} is no folder on this host; with remote_src it must be one")
+            raise RankzeroError(f"src: {folder} is not a folder on this host; remote_src requires one")
         found = {file.path: file for file in read_folder(folder)}
         files = tuple(found[path] for path in selected(sorted(found), *wanted))
         said, here = folder, folder

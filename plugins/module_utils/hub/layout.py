@@ -81,8 +81,8 @@ def repository(home: str, name: str, kind: str, revision: str) -> Repository:
     ]
     if wrong or len(parts) > 2:
         raise RankzeroError(
-            f"repo: {name!r} is no name of a repository; expected ORG/NAME of letters, digits, '.', '_' and single '-'"
+            f"repo: {name!r} is not a repository name; expected ORG/NAME of letters, digits, '.', '_' and single '-'"
         )
     if not _REVISION.fullmatch(revision) or any(part in ("", ".", "..") for part in revision.split("/")):
-        raise RankzeroError(f"revision: {revision!r} is no branch, tag or commit; the default is 'main'")
+        raise RankzeroError(f"revision: {revision!r} is not a branch, tag or commit; the default is 'main'")
     return Repository(home, name, kind, revision)

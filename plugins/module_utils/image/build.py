@@ -201,10 +201,10 @@ def _copy_context(source: str, target: str, files: Sequence[tuple[str, str]]) ->
 
 def _adopt(path: str, target: str, expected: str) -> None:
     if not squashfs.is_squashfs(path):
-        raise RankzeroError(f"squashfs: {path} is no squashfs file.")
+        raise RankzeroError(f"squashfs: {path} is not a squashfs file.")
     short = squashfs.cut_off(path)
     if short:
-        raise RankzeroError(f"squashfs: {path} is cut off: {short}.")
+        raise RankzeroError(f"squashfs: {path} is truncated: {short}.")
     shutil.copyfile(path, target)
     if file_sha256(target) != expected:
         raise RankzeroError(f"squashfs: {path} was changed while it was copied; run again.")
@@ -228,7 +228,7 @@ def _work_folder(above: str, key: str) -> Iterator[str]:
         os.makedirs(parent, mode=0o700, exist_ok=True)
         found = os.lstat(parent)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise RankzeroError(f"work_dir: {parent} is another user's; name another folder.")
+            raise RankzeroError(f"work_dir: {parent} belongs to another user; name another folder.")
         sweep(parent)
         os.mkdir(folder, 0o700)
     except OSError as error:

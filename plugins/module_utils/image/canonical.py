@@ -95,7 +95,7 @@ def canonical(tree: Tree, values: Mapping[str, str]) -> Tree:
             if path not in made.nodes:
                 made.nodes[path] = Node("d")
             elif made.nodes[path].kind != "d":
-                raise RankzeroError(f"image: /{path} is no folder in the image, and something has to lie in it.")
+                raise RankzeroError(f"image: /{path} must be a folder in the image.")
     return made
 
 

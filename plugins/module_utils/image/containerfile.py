@@ -83,7 +83,7 @@ def parse(text: str) -> list[Instruction]:
             number += 1
         name, _blank, rest = joined.strip().partition(" ")
         if name.upper() not in INSTRUCTIONS:
-            raise _wrong(begin + 1, f"{name} is no instruction{suggestion(name.upper(), INSTRUCTIONS)}")
+            raise _wrong(begin + 1, f"{name} is not an instruction{suggestion(name.upper(), INSTRUCTIONS)}")
         if name.upper() in ("RUN", "COPY", "ADD"):
             for word in _HEREDOC.findall(rest):
                 while number < len(lines) and lines[number].strip() != word[1]:
@@ -104,7 +104,7 @@ def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -
         if name not in declared | PREDEFINED:
             hint = suggestion(name, sorted(declared))
             known = ", ".join(sorted(declared)) or "none"
-            raise RankzeroError(f"build_args: {name} is no ARG of the Containerfile{hint}; it has {known}.")
+            raise RankzeroError(f"build_args: {name} is not an ARG of the Containerfile{hint}; it has {known}.")
     head: dict[str, str] = {}
     values: dict[str, str] = {}
     stages: list[str] = []
@@ -153,7 +153,9 @@ def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -
                     secrets[fields.get("id", posixpath.basename(fields.get("target", "")))] = None
     if target is not None and target.lower() not in stages:
         hint = suggestion(target, stages)
-        raise RankzeroError(f"target: {target!r} is no stage of the Containerfile{hint}; it has {', '.join(stages)}.")
+        raise RankzeroError(
+            f"target: {target!r} is not a stage of the Containerfile{hint}; it has {', '.join(stages)}."
+        )
     return Needs(tuple(bases), tuple(dict.fromkeys(sources)), whole, tuple(secrets))
 
 

@@ -29,7 +29,7 @@ def content_digest(option: str, path: str, memory: str, *, check_mode: bool = Fa
             index = next((name for name in _INDEXES if os.path.isfile(os.path.join(path, name))), None)
             if index is None:
                 raise RankzeroError(
-                    f"reference: {path} has neither index.json nor manifest.json: it is no image layout."
+                    f"reference: {path} has neither index.json nor manifest.json: it is not an image layout."
                 )
             return file_sha256(os.path.join(path, index))
         found = hashlib.sha256("".join(_metadata(path)).encode("utf-8", "surrogateescape")).hexdigest()

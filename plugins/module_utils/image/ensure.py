@@ -109,7 +109,7 @@ def _wish(options: Mapping[str, Any], request: Mapping[str, Any], root: str, *, 
     secrets = {str(one): os.path.expanduser(str(file)) for one, file in (options.get("secrets") or {}).items()}
     for one, file in secrets.items():
         if not os.access(file, os.R_OK) or os.path.isdir(file):
-            raise RankzeroError(f"secrets.{one}: {file} is no file on {platform.node()} that this user may read.")
+            raise RankzeroError(f"secrets.{one}: {file} is not a file on {platform.node()} that this user may read.")
     context = None
     if made.context:
         entries = [Entry(path, what[0], what[2:], 0) for path, what in made.context]

@@ -84,7 +84,7 @@ def write_bundle(image: str, folder: str, sidecar: Mapping[str, Any]) -> None:
         raise RankzeroError("formats: oci needs unsquashfs; install package squashfs-tools on this host.")
     os.makedirs(folder)
     root = os.path.join(folder, "rootfs")
-    with said_of(f"formats: {image}", "Build the image anew."):
+    with said_of(f"formats: {image}", "Build the image again."):
         squashfs.unpack(tool, image, root, extraction.Rules(links="any", control=True))
     # Everybody sees the folder, and no mount option takes these bits away from it, as it does from the file.
     for place, _folders, files in os.walk(root):

@@ -152,7 +152,7 @@ def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
     if missing:
         raise RankzeroError(
             f"image: cannot be made on {platform.node()}: {'; '.join(missing)}. Suite, rootfs and OCI layouts need no "
-            "engine; an image can also be built elsewhere and be taken with squashfs."
+            "engine; you can also build an image elsewhere and use squashfs."
         )
     if host.uid and (made.text is not None or made.suite is not None):
         reasons.append("rootless: in a user namespace of the user's own")

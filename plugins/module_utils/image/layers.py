@@ -134,7 +134,7 @@ class Tree:
             if node is not None and node.kind == "l":
                 followed += 1
                 if followed > 40:
-                    raise RankzeroError(f"image: {path} goes round in links.")
+                    raise RankzeroError(f"image: {path} is a loop of links.")
                 found = "" if node.target.startswith("/") else found
                 parts = [one for one in node.target.split("/") if one not in ("", ".")] + parts
             else:
@@ -183,7 +183,7 @@ def of_archives(paths: Iterable[str], work: str, config: Mapping[str, Any] | Non
     """The tree of tar files, the lowest first; packed ones are unpacked into `work`. Raises RankzeroError."""
     tree = Tree(config=config or {})
     for path in paths:
-        with said_of(f"image: {path}", "Bring it again."):
+        with said_of(f"image: {path}", "Copy it here again."):
             # Open as long as the tree is used: the files' content is read from it.
             tree.layer(tree.held.enter_context(extraction.tar(_plain(path, work))))
     return tree
@@ -203,7 +203,7 @@ def _plain(path: str, work: str) -> str:
     tool = shutil.which("zstd")
     if tool is None:
         raise RankzeroError(
-            "image: a layer is packed with zstd, and the command zstd is not here: install package zstd."
+            "image: a layer is compressed with zstd, and this host has no command zstd: install package zstd."
         )
     with subprocess.Popen([tool, "-q", "-d", "-c", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
@@ -240,7 +240,7 @@ def of_squashfs(path: str, work: str, config: Mapping[str, Any] | None = None) -
         return of_archives([target], work, config)
     if not unpack:
         raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng.")
-    with said_of(f"image: {path}", "Bring it again."):
+    with said_of(f"image: {path}", "Copy it here again."):
         squashfs.unpack(unpack, path, target, _ROOT)
     tree = of_folder(target)
     tree.config = config or {}
@@ -256,7 +256,7 @@ def of_image(path: str, work: str, tag: str | None = None) -> Tree:
     if os.path.isfile(path):
         folder = os.path.join(work, "archive")
         os.mkdir(folder)
-        with said_of(f"reference: {path}", "Save the image anew."):
+        with said_of(f"reference: {path}", "Save the image again."):
             extraction.untar(path, folder, _SAVED)
     layers, config = _parts(folder, tag)
     return of_archives(layers, work, config)
@@ -271,7 +271,7 @@ def _parts(folder: str, tag: str | None) -> tuple[list[str], Mapping[str, Any]]:
     document = _json(os.path.join(folder, "manifest.json"))
     if isinstance(document, list):
         if len(document) != 1:
-            raise RankzeroError(f"reference: {folder} holds {len(document)} images; save the one that is meant alone.")
+            raise RankzeroError(f"reference: {folder} holds {len(document)} images; save only the one to use.")
         layers = [os.path.join(folder, _clean(one)) for one in document[0]["Layers"]]
         return layers, _json(os.path.join(folder, _clean(document[0]["Config"]))).get("config") or {}
     layers = [_verified(folder, one["digest"]) for one in document["layers"]]
@@ -293,7 +293,7 @@ def _pick(folder: str, index: Any, tag: str | None) -> Any:
             names = [str((one.get("annotations") or {}).get(_REF_NAME)) for one in listed]
             raise RankzeroError(
                 f"reference: {folder} holds {len(fitting)} images for {wanted} ({', '.join(names) or 'none at all'}); "
-                "it must hold the one that is meant."
+                "it must hold exactly one."
             )
         index = _json(_blob(folder, fitting[0]["digest"]))
     raise RankzeroError(f"reference: {folder} names no image.")
@@ -315,7 +315,7 @@ def _check(path: str, digest: str) -> str:
             for block in iter(lambda: stream.read(_BLOCK), b""):
                 total.update(block)
     except OSError as error:
-        raise RankzeroError(f"reference: {path} cannot be read ({error.strerror}): the image is not whole.") from error
+        raise RankzeroError(f"reference: {path} cannot be read ({error.strerror}): the image is incomplete.") from error
     if f"sha256:{total.hexdigest()}" != digest:
         raise RankzeroError(f"reference: {path} is damaged: its content is not {digest}.")
     return path
@@ -326,4 +326,4 @@ def _json(path: str) -> Any:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
     except (OSError, ValueError) as error:
-        raise RankzeroError(f"reference: {path} cannot be read ({error}): this is no image.") from error
+        raise RankzeroError(f"reference: {path} cannot be read ({error}): not an image.") from error

@@ -67,7 +67,7 @@ def squash(tree: Tree, target: str, tool: str, compression: str, work: str) -> W
             remove_tree(folder)
     trouble = "no squashfs" if not squashfs.is_squashfs(target) else squashfs.cut_off(target)
     if trouble:
-        raise RankzeroError(f"image: {tool} ended well and wrote {target}: {trouble}. Is the disk full?")
+        raise RankzeroError(f"image: {tool} exited with 0, but {target} is invalid: {trouble}. Is the disk full?")
     return written
 
 

@@ -152,7 +152,7 @@ def _checked(wanted: Release, root: str) -> dict[str, Any]:
     version = packages.get("slurmctld", "")
     if not re.match(rf"{re.escape(wanted.version)}[.~+-]", version):
         raise RootUnavailable(
-            f"slurm: {wanted.version} is wanted, but Debian's {wanted.suite} now has {version or 'none'};"
+            f"slurm: {wanted.version} was requested, but Debian's {wanted.suite} now has {version or 'none'};"
             f" use another of {', '.join(release.CHOICES)}",
             "other-version",
         )
@@ -230,7 +230,7 @@ def owner(lab: Lab, user: str) -> tuple[int, int]:
         fields = line.split(":")
         if fields[0] == user:
             return int(fields[2]), int(fields[3])
-    raise RankzeroError(f"slurm: the root of {lab.slurm} has no user {user!r}; remove {lab.root} to have it built anew")
+    raise RankzeroError(f"slurm: the root of {lab.slurm} has no user {user!r}; remove {lab.root} to rebuild it")
 
 
 def account_files(lab: Lab) -> dict[str, str]:

@@ -109,7 +109,7 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
             if not stat.S_ISREG(status.st_mode) or path == INDEX:
                 continue
             if not safe_path(path):
-                warnings.append(f"left out a log whose name is no plain text: {path!a}")
+                warnings.append(f"skipped a log whose name is not plain text: {path!a}")
             elif not os.access(full, os.R_OK):
                 warnings.append(f"left out {path}: no permission to read it")
             else:
@@ -332,7 +332,7 @@ def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tup
             opened = (tar.extractfile(member.source) for member in members)
             yield zip(parts, (stream for stream in opened if stream is not None))
     except extraction.Refused as error:
-        raise RankzeroError(f"the log archive holds what was not asked for ({error}); nothing of it is used") from error
+        raise RankzeroError(f"the log archive contains unrequested files ({error}); it was not used") from error
     except extraction.Damaged as error:
         raise RankzeroError(
             f"the log archive ends early ({error}): the connection cut it short; run the task again"
@@ -346,7 +346,7 @@ def _place(dest: str, path: str) -> str:
     os.makedirs(folder, exist_ok=True)
     inside = os.path.realpath(dest)
     if os.path.commonpath([inside, os.path.realpath(folder)]) != inside or os.path.islink(target):
-        raise RankzeroError(f"{target} is a link that leads elsewhere; remove it, then fetch the logs again")
+        raise RankzeroError(f"{target} is a link to another location; remove it, then fetch the logs again")
     return target
 
 
@@ -354,7 +354,7 @@ def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
     """Put the bytes of an archive into the files below `dest`. Returns how many there were."""
     for part in parts:
         if not safe_path(part.path) or part.path == INDEX:
-            raise RankzeroError(f"the cluster named a log {part.path!a}, which does not stay in {dest}; none is kept")
+            raise RankzeroError(f"the cluster named a log {part.path!a}, which is outside {dest}; no log was kept")
     index = read_index(dest)
     moved = 0
     os.makedirs(dest, exist_ok=True)

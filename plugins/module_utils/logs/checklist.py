@@ -250,7 +250,7 @@ def answers(
         sizes = set(said.values())
         found.append(Answer("world size", " and ".join(map(str, sorted(sizes))), sizes == {wanted}))
     elif world:
-        found.append(Answer("all ranks started", f"none of {world} has said so yet", None))
+        found.append(Answer("all ranks started", f"none of {world} has reported yet", None))
     chosen = networks(heads)
     if chosen:
         found.append(Answer("network", network_in_words(chosen), "Socket" not in chosen))

@@ -56,11 +56,13 @@ def prune(
     of what could go the longest unused goes first, and no more once this user's files in both roots are no more bytes.
     """
     if days < 0:
-        raise RankzeroError(f"older_than: {days:g} days lie in the future; give 0 or more.")
+        raise RankzeroError(f"older_than: {days:g} is negative; give 0 or more days.")
     store, state = atomic.root_of(store_root), atomic.root_of(state_root)
     for option, root in (("store_root", store), ("state_root", state)):
         if os.path.realpath(root) in ("/", os.path.realpath(os.path.expanduser("~"))):
-            raise RankzeroError(f"{option}: {root} is no folder of the collection's own. Name the one of the launches.")
+            raise RankzeroError(
+                f"{option}: {root} is not a folder of the collection. Name the folder that the launches use."
+            )
     _check_own(store)
     plan = survey(slurm, store, state, days, clock())
     going = [one for one in plan.going if one.kind in kinds]
@@ -95,7 +97,8 @@ def _check_own(store: str) -> None:
         status = os.stat(store)
         if status.st_uid != os.geteuid() and not status.st_mode & 0o020:
             raise RankzeroError(
-                f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner prunes it. Name your own, "
+                f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner can prune it. Name "
+                "your own, "
                 "or run the task as that user."
             )
 
@@ -116,7 +119,7 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
         others, blind = [], f"the list of launches that use the store cannot be read ({error})"
     known = inventory.queue(slurm)
     if known.silent:
-        slurm.note(f"{known.silent} Kept is all that a launch without an outcome of its own may use.")
+        slurm.note(f"{known.silent} Everything that a launch without an outcome may use is kept.")
     try:
         directories = inventory.run_directories(state) if os.path.isdir(state) or os.path.isdir(store) else []
     except OSError as error:

@@ -24,17 +24,15 @@ Prune = Callable[[], dict[str, Any]]
 def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
     """The users of these names. Raises RankzeroError."""
     if os.geteuid() != 0:
-        raise RankzeroError(
-            "owners: needs root (become: true), who may act for other users; leave it out for your own."
-        )
+        raise RankzeroError("owners: requires root (become: true); omit it to prune your own files.")
     found = []
     for name in dict.fromkeys(names):
         try:
             account = pwd.getpwnam(name)
         except KeyError:
-            raise RankzeroError(f"owners: {name!r} is no user of this host.") from None
+            raise RankzeroError(f"owners: {name!r} is not a user of this host.") from None
         if account.pw_uid == 0:
-            raise RankzeroError("owners: root's own things go without owners; leave it out.")
+            raise RankzeroError("owners: omit it to prune root's own files.")
         found.append(account)
     return found
 

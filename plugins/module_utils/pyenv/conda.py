@@ -281,7 +281,8 @@ def _verify(path: str) -> None:
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise RankzeroError(
-            f"environment: {len(wrong)} installed files are not what their packages say: {', '.join(wrong[:5])}{more}. "
+            f"environment: {len(wrong)} installed files differ from their packages' records: "
+            f"{', '.join(wrong[:5])}{more}. "
             "The cache of packages is damaged (`conda clean --packages`), or the storage is."
         )
 
@@ -311,7 +312,7 @@ def _unpack(archive: str, path: str) -> None:
     program = os.path.join(path, "bin", "conda-unpack")
     if not os.path.isfile(program):
         raise RankzeroError(
-            f"environment.file: {archive} has no bin/conda-unpack, so nothing can tell it where it lies. Make it with "
+            f"environment.file: {archive} has no bin/conda-unpack, so its paths cannot be adjusted. Make it with "
             "`conda-pack -p ENVIRONMENT`."
         )
     done = subprocess.run(

@@ -54,8 +54,9 @@ def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
     if without:
         raise RankzeroError(
             f"environment: no wheel fits Python {target.python[0]}.{target.python[1]} on {target.machine} with glibc "
-            f"{target.glibc[0]}.{target.glibc[1]}: {', '.join(without)}. What is not built cannot be carried to a host "
-            "without network: build wheels into a directory that pip's find-links names, or choose versions that have "
+            f"{target.glibc[0]}.{target.glibc[1]}: {', '.join(without)}. Source packages cannot be carried to a host "
+            "without a network: build wheels into a directory that pip's find-links names, or choose versions "
+            "that have "
             "them.",
             missing=without,
         )
@@ -112,7 +113,7 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
                 f"environment: {path} is locked and cannot be read ({error.strerror}). Put it back, or remove the lock "
                 "in store_root/locks."
             ) from error
-        raise RankzeroError(f"environment: {path} is not what it was when it was locked (another sha256).")
+        raise RankzeroError(f"environment: {path} has changed since it was locked (its sha256 differs).")
     if folder is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         folder = os.path.join(home, "rankzero", "wheels", file.sha256[:32])
@@ -160,7 +161,8 @@ def _download(file: LockedFile, path: str, environment: Mapping[str, str]) -> No
             total.update(block)
     if total.hexdigest() != file.sha256:
         raise RankzeroError(
-            f"environment: {sources.redact(file.url)} has the sha256 {total.hexdigest()}, and {file.sha256} was locked."
+            f"environment: {sources.redact(file.url)} has the sha256 {total.hexdigest()}, but the lock has "
+            f"{file.sha256}."
         )
 
 

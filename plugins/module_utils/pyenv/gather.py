@@ -207,8 +207,8 @@ def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
     missing = [one.file.filename for one in there if not os.path.isfile(one.file.url)]
     if missing:
         raise RankzeroError(
-            f"source: {folder} lacks {len(missing)} of {len(there)} wheels that uv.lock asks for: {', '.join(missing)}"
-            ". Nothing was made. Bring them as well.",
+            f"source: {folder} lacks {len(missing)} of {len(there)} wheels in uv.lock: {', '.join(missing)}"
+            ". Nothing was made. Add them.",
             missing=missing,
         )
     return there
@@ -218,7 +218,7 @@ def _no_folders(chosen: Sequence[Chosen]) -> None:
     """A cache finds a wheel by the index that serves it; one that pip's find-links names travels beside it."""
     if all(one.file.local for one in chosen) and chosen:
         raise RankzeroError(
-            "kind: cache holds what an index serves, and every package of this project lies in a directory of this "
+            "kind: cache needs packages from an index, and every package of this project is in a directory of this "
             "host (pip's find-links). Use wheelhouse."
         )
 

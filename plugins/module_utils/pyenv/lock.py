@@ -71,12 +71,12 @@ def parse_lock(text: str) -> list[LockedPackage]:
     """The packages of a pylock.toml as uv writes it. Raises RankzeroError for what is none."""
     head, *blocks = re.split(r"(?m)^\[\[packages\]\]$", text)
     if 'lock-version = "1.' not in head:
-        raise RankzeroError("lock: this is no pylock.toml of version 1; remove it, and it is made anew.")
+        raise RankzeroError("lock: not a pylock.toml of version 1; remove it to have it created again.")
     packages = []
     for block in blocks:
         fields = {match[1]: _unescaped(match[2], match[3]) for match in _FIELD.finditer(block)}
         if "name" not in fields:
-            raise RankzeroError("lock: a package without a name; remove the lock, and it is made anew.")
+            raise RankzeroError("lock: a package has no name; remove the lock to have it created again.")
         table = re.search(r"(?ms)^wheels = \[(.*?)\]$", block)
         wheels = tuple(
             LockedFile(_unescaped(match[2], match[3]), match[4]) for match in _FILE.finditer(table[1] if table else "")

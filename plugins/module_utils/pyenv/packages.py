@@ -149,17 +149,17 @@ def take_over(source: str, folder: str, manifest: Mapping[str, Any]) -> None:
     """
     for name, known in manifest["files"].items():
         if name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
-            raise RankzeroError(f"source: {name!r} in {MANIFEST} is no plain relative path; nothing was taken over.")
+            raise RankzeroError(f"source: {name!r} in {MANIFEST} is not a plain relative path; nothing was imported.")
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         try:
             found = _copied(os.path.join(source, name), target)
         except FileNotFoundError:
-            raise RankzeroError(f"source: {name} is missing in {source}: bring it again.", missing=[name]) from None
+            raise RankzeroError(f"source: {name} is missing in {source}: copy it here again.", missing=[name]) from None
         if found != known["sha256"]:
             raise RankzeroError(
-                f"source: {name} in {source} is not what was packed (its sha256 is {found[:16]}, and "
-                f"{known['sha256'][:16]} was written down): it was changed, or damaged on its way. Bring it again.",
+                f"source: {name} in {source} differs from the packed file (its sha256 is {found[:16]}, and "
+                f"{known['sha256'][:16]} was recorded): it was changed, or damaged in transit. Copy it here again.",
                 missing=[name],
             )
         if name == "uv":

@@ -145,9 +145,10 @@ def choose(
     asked = [f'requires-python = "{wanted}" in pyproject.toml'] if wanted else []
     asked += [f"environment.python: {request}"] if request else []
     raise RankzeroError(
-        f"{' and '.join(asked) or 'environment'}: no Python on this host fits. Found: {', '.join(refused) or 'none'}. "
-        "Ask for one that is there with environment.python and requires-python, or have one installed for all users, "
-        "in the same place on every node."
+        f"{' and '.join(asked) or 'environment'}: no suitable Python on this host. Found: "
+        f"{', '.join(refused) or 'none'}. "
+        "Request one of these with environment.python and requires-python, or have one installed for all users, "
+        "at the same path on every node."
     )
 
 

@@ -106,7 +106,7 @@ def recipe(
 def _settings(mode: str, given: Mapping[str, str]) -> dict[str, str]:
     """Every setting of a mode with its value. Raises RankzeroError."""
     if mode not in MODES:
-        raise RankzeroError(f"environment.mode: {mode!r} is not a way to build one. Allowed: {', '.join(MODES)}.")
+        raise RankzeroError(f"environment.mode: {mode!r} is not a build mode. Allowed: {', '.join(MODES)}.")
     chosen = {}
     for name, allowed in SETTINGS[mode].items():
         chosen[name] = given.get(name) or allowed[0]

@@ -60,7 +60,7 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
         problem = interpreter.trouble(tree)
         if problem and wanted != "auto":
             raise RankzeroError(
-                f"environment.interpreter: a copy of {python.path} does not stand on its own: {problem}. Set it to "
+                f"environment.interpreter: a copy of {python.path} does not work on its own: {problem}. Set it to "
                 "node, and have the same Python on every node, or to managed."
             )
     if wanted == "node" or problem:

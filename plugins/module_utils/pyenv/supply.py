@@ -202,13 +202,13 @@ def _from_source(
         )
     if wanted.recipe.lock is None:
         raise RankzeroError(
-            f"source: {source} holds wheels and no {MANIFEST}, and the project has no uv.lock: nothing says which of "
-            "them belong together, and what they must hold. Run `uv lock` where there is a network, or carry a "
+            f"source: {source} holds wheels and no {MANIFEST}, and the project has no uv.lock: it is unknown which of "
+            "them belong together and what they must contain. Run `uv lock` where there is a network, or carry a "
             "set that this module has made."
         )
     if wanted.kind == "cache":
         raise RankzeroError(
-            f"source: {source} holds wheels, and no cache can be made of them without the index that they come from. "
+            f"source: {source} holds wheels; a cache cannot be made of them without their index. "
             "Use wheelhouse, or carry a set of kind cache."
         )
     return make(root, path, wanted, aim_of(wanted), named_uv=named_uv, hint=hint, carried=wheels)
@@ -218,7 +218,7 @@ def _taken(source: str, path: str, wanted: Wanted) -> dict[str, Any]:
     """Publish a set that lies at `source`, if it is what is wanted and every file is what it was."""
     manifest = read_manifest(source)
     if manifest is None:
-        raise RankzeroError(f"source: {source}/{MANIFEST} cannot be read: bring the set again.")
+        raise RankzeroError(f"source: {source}/{MANIFEST} cannot be read: copy the set here again.")
     if manifest["key"] != wanted.key:
         theirs = dict(manifest["inputs"])
         differ = [
@@ -227,8 +227,8 @@ def _taken(source: str, path: str, wanted: Wanted) -> dict[str, Any]:
             if theirs.get(name) != value
         ]
         raise RankzeroError(
-            f"source: {source} is another set than the one that is asked for; what differs: {'; '.join(differ)}. Carry "
-            "the one of this project, or ask for what it was made from."
+            f"source: {source} is not the requested set; differences: {'; '.join(differ)}. Carry "
+            "the set of this project, or request the settings it was made with."
         )
     with fresh_folder(path) as fresh:
         folder = os.path.join(fresh, "packages")
@@ -270,7 +270,7 @@ def _lock(root: str, key: str) -> Iterator[None]:
 def _unpacked(archive: str, path: str) -> Iterator[str]:
     """The folder of a set in a tar file: only plain names, only files."""
     with fresh_folder(f"{path}.carried") as folder:
-        with said_of(f"source: {archive}", "Bring it again."):
+        with said_of(f"source: {archive}", "Copy it here again."):
             extraction.untar(archive, folder)
         # With the set's folder in it, or its files alone.
         names = os.listdir(folder)
@@ -313,7 +313,7 @@ def _result(
     ref = {"kind": "packages", "key": wanted.key, "path": path, "digest": digest, "present": manifest is not None}
     result: dict[str, Any] = {"changed": changed, "ref": ref, "damaged": damaged or []}
     if damaged:
-        result["warnings"] = [f"{path} is not what was made: {named(damaged)}. It is made anew."]
+        result["warnings"] = [f"{path} is damaged: {named(damaged)}. It is built again."]
     if manifest is not None:
         result["packages"] = dict(manifest)
     if changed:

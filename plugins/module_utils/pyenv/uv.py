@@ -107,7 +107,7 @@ def named(given: str, environment: Mapping[str, str]) -> Uv:
     path = os.path.expanduser(os.path.expandvars(given))
     version = _version(path)
     if version is None:
-        raise RankzeroError(f"uv: {given!r} is no program that answers `uv --version` on this host.")
+        raise RankzeroError(f"uv: {given!r} does not answer `uv --version` on this host.")
     if _numbers(version) < MINIMUM:
         needed = ".".join(map(str, MINIMUM))
         raise RankzeroError(f"uv: {given!r} is version {version}; at least {needed} is needed.")

@@ -71,7 +71,8 @@ def verify(path: str, minor: str) -> list[Installed]:
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise RankzeroError(
-            f"environment: {len(wrong)} installed files are not what their packages say: {', '.join(wrong[:5])}{more}. "
+            f"environment: {len(wrong)} installed files differ from their packages' records: "
+            f"{', '.join(wrong[:5])}{more}. "
             "uv's cache is damaged (run `uv cache clean`) or the storage is."
         )
     return sorted((package for package, _problems in results), key=lambda package: package.name)
@@ -120,7 +121,7 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
         said = "; ".join(f"import {module}: {problem}" for module, problem in broken.items())
         raise RankzeroError(
             f"environment: installed, but it does not work on this host: {said}. "
-            "A missing library (.so) comes from a system package; a version conflict is pyproject.toml's."
+            "Install the system package of a missing library (.so); resolve a version conflict in pyproject.toml."
         )
     return problems
 

@@ -107,7 +107,7 @@ def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:
         return Judged("launch", "its submission was interrupted; the launch finds the job or repeats it")
     if not own.begun and (before.anew or before.since > own.since):
         # Slurm ended it. That says nothing of its program, so no policy is asked.
-        return Judged("launch", "it ended before it began, and what it follows was launched again since", anew=True)
+        return Judged("launch", "it ended before it began, and its predecessor was launched again since", anew=True)
     if policies.relaunch == "on_failure" and own.generation < policies.max_failures:
         most = policies.max_failures
         return Judged("launch", f"generation {own.generation} of at most {most} has failed: {own.message}")

@@ -90,7 +90,7 @@ def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
         raise _refused(job_id, "Slurm does not know it (any more), or does not show it to you")
     if len(blocks) > 1:
         tasks = [from_scontrol(block).job_id for block in blocks]
-        raise _refused(job_id, f"it is {len(blocks)} jobs, and one of them has to be named: {', '.join(tasks[:8])}")
+        raise _refused(job_id, f"it is {len(blocks)} jobs; name one of them: {', '.join(tasks[:8])}")
     block = blocks[0]
     _check_usable(job_id, block, os.geteuid() if uid is None else uid)
     nodes = [
@@ -108,7 +108,7 @@ def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
 def _refused(job_id: str, why: str) -> RankzeroError:
     return RankzeroError(
         f"launcher.inside_job: nothing can be started inside job {job_id}: {why}. Name a running job of yours (squeue "
-        "--me), or leave launcher.inside_job out and the launch gets a job of its own."
+        "--me), or omit launcher.inside_job to submit a new job."
     )
 
 

@@ -135,7 +135,7 @@ def describe(slurm: Slurm) -> dict[str, object]:
     if controllers and not any(controller["up"] for controller in controllers):
         hosts = ", ".join(str(controller["host"]) for controller in controllers)
         raise SlurmUnavailable(
-            f"slurmctld does not answer on {hosts}. Nothing can be said about the cluster; "
+            f"slurmctld does not answer on {hosts}. The state of the cluster is unknown; "
             "ask its administrators, or look with `scontrol ping`.",
             controllers=controllers,
         )

@@ -382,7 +382,7 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
         return []
     for name in wanted:
         if "," in name:
-            raise RankzeroError(f"job name {name!r} holds a comma, which Slurm's own lists cannot express.")
+            raise RankzeroError(f"job name {name!r} contains a comma, which Slurm's lists do not support.")
     user = f"--user={os.geteuid()}"
     earliest = since - CLOCK_SLACK
 

@@ -126,7 +126,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "NodeDown": ("a node that it needs is down", "wait for the node or name it in {exclude}", False),
     "BadConstraints": (
         "no node that is up satisfies its constraints",
-        "compare resources.* (constraint, GPUs, memory, CPUs) with what rankzero.slurm.cluster_info says",
+        "compare resources.* (constraint, GPUs, memory, CPUs) with the output of rankzero.slurm.cluster_info",
         False,
     ),
     "PartitionNodeLimit": (
@@ -203,7 +203,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "BurstBufferStageIn": ("its data is being staged in", "wait", False),
     "BurstBufferOperation": ("a burst buffer operation failed", "ask the administrators of the cluster", True),
     "DeadLine": ("it can no longer end before its deadline", "submit it with a later deadline", True),
-    "FedJobLock": ("the clusters of the federation are agreeing on who starts it", "wait", False),
+    "FedJobLock": ("the clusters of the federation are agreeing on which of them starts it", "wait", False),
     "MaxRequeue": ("it was requeued too often", "find out why it keeps failing", True),
     "Reboot": ("its nodes are being rebooted", "wait", False),
     "SchedDefer": ("Slurm defers to start it until its next full look at the queue", "wait", False),

@@ -71,7 +71,7 @@ def _parse(value: object) -> Dataset:
             hint = t.suggestion(str(name), _KEYS)
             raise t.Invalid(f"has the key {t.shown(name)}{hint}; known: {', '.join(_KEYS[:4])}")
     if value.get("kind") not in (None, "dataset"):
-        raise t.Invalid(f"is a ref of kind {t.shown(value['kind'])}; one of module dataset is wanted")
+        raise t.Invalid(f"is a ref of kind {t.shown(value['kind'])}; expected one of module dataset")
     if value.get("path") is None:
         raise t.Invalid("needs a path")
     path = posixpath.normpath(_PATH.parse(value["path"]))

@@ -49,7 +49,7 @@ class Fabric:
 
 
 _INFINIBAND = Setting("NCCL_NET", "IB", "fail where InfiniBand is missing, instead of falling back to slow sockets")
-_LIBFABRIC = Setting("NCCL_NET", "AWS Libfabric", "use the site's OFI plugin, and fail where it is missing")
+_LIBFABRIC = Setting("NCCL_NET", "AWS Libfabric", "use the site's OFI plugin, and fail if it is missing")
 _CXI = "the cxi provider of libfabric 1 and 2.0"
 _CXI_UNTIL = "2027-12-31"
 

@@ -47,7 +47,9 @@ def to_text(value: object) -> str:
         if "\0" in value:
             raise Invalid("may not contain a NUL character")
         if any("\ud800" <= char <= "\udfff" for char in value):
-            raise Invalid(f"holds half a surrogate pair, which no file can: {value!a}; write the character itself")
+            raise Invalid(
+                f"contains half a surrogate pair, which no file can hold: {value!a}; write the character itself"
+            )
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(int(value))
@@ -157,7 +159,7 @@ def _parse_time(value: object) -> str:
     if not isinstance(value, str):
         raise Invalid(f'must be quoted: YAML read it as {shown(value)}; write it like "04:00:00"')
     if time_minutes(value) <= 0:
-        raise Invalid(f"must be more than nothing, not {shown(value)}")
+        raise Invalid(f"must be more than zero, not {shown(value)}")
     return value
 
 

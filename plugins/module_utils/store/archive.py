@@ -48,7 +48,7 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
         found = digest(entries)
         if found != expected:
             raise RankzeroError(
-                f"digest: the archive holds the tree {found[:16]}, and {expected[:16]} was announced. "
+                f"digest: the archive contains the tree {found[:16]}, but {expected[:16]} was announced. "
                 "A file changed while it was packed, or the transfer was damaged: run again."
             )
         # In a second pass: by now most of it is written, and one wait for the disk serves many files.
@@ -62,7 +62,7 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
 
 def untar(archive: str, folder: str) -> list[Entry]:
     """Unpack files and links of the tar (packed or not) `archive` into `folder`. Raises RankzeroError and OSError."""
-    with said_of(f"archive: {archive}", "Run again to send it anew."):
+    with said_of(f"archive: {archive}", "Run again to transfer it again."):
         found = extraction.untar(archive, folder, _ANY)
     return [Entry(one.name, _kind(one), one.sha256, one.size) for one in found]
 
@@ -118,7 +118,9 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
         parts = _plain(entry.path).split("/")
         source = places.get((entry.kind, entry.sha256))
         if source is None:
-            raise RankzeroError(f"archive: {base} no longer holds what {entry.path} needs. Run again to send it anew.")
+            raise RankzeroError(
+                f"archive: {base} no longer contains the content of {entry.path}. Run again to transfer it."
+            )
         target = os.path.join(folder, entry.path)
         os.makedirs(os.path.join(folder, *parts[:-1]), exist_ok=True)
         try:

@@ -34,7 +34,7 @@ def root_of(store_root: str) -> str:
     path = os.path.expanduser(os.path.expandvars(store_root))
     if not os.path.isabs(path) or "$" in path:
         raise RankzeroError(
-            f"store_root: {store_root!r} is no absolute path on the cluster (it expands to {path!r}). "
+            f"store_root: {store_root!r} is not an absolute path on the cluster (it expands to {path!r}). "
             "Give a path on shared storage that begins with /, ~ or a variable that is set there."
         )
     return os.path.normpath(path)

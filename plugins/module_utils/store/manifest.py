@@ -46,7 +46,7 @@ def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str
 def plain(name: str) -> str:
     """The name of a file, if it leads nowhere else. Raises RankzeroError."""
     if name.startswith("/") or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
-        raise RankzeroError(f"src: {name!r} is no plain relative path of a file")
+        raise RankzeroError(f"src: {name!r} is not a plain relative path of a file")
     return name
 
 

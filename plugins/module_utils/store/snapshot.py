@@ -66,7 +66,7 @@ def ensure_snapshot(
     Raises RankzeroError.
     """
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise RankzeroError(f"key: {digest!r} is no sha256 in hex. Give ref.key of a snapshot, or src.")
+        raise RankzeroError(f"key: {digest!r} is not a sha256 in hex. Give ref.key of a snapshot, or src.")
     options = {"store_root": where} if isinstance(where, str) else where
     warnings: list[str] = []
     stores = ready(options, check_mode=check_mode)

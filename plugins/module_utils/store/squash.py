@@ -32,7 +32,7 @@ def mksquashfs(wanted: str = "environment.mode: sealed") -> tuple[str, str]:
     """(path, version) of mksquashfs. Raises RankzeroError that names the package, and the option that `wanted` it."""
     path = shutil.which("mksquashfs", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:/usr/local/bin")
     if path is None:
-        raise RankzeroError(f"{wanted} needs mksquashfs, which is not on this host. {_INSTALL}.")
+        raise RankzeroError(f"{wanted} needs mksquashfs, which is not installed on this host. {_INSTALL}.")
     # Some versions end with 1 after they have said it.
     done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     match = re.search(r"version (\d+)\.(\d+)\S*", done.stdout)

@@ -95,8 +95,8 @@ def _uid(name: str, path: str) -> int:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
         raise RankzeroError(
-            f"stores: {path} names the owner {name!r}, and there is no such user on this host. Name users of the "
-            "cluster, or their numbers."
+            f"stores: {path} names the owner {name!r}, but this host has no such user. Name users of the "
+            "cluster, or their user ids."
         ) from None
 
 
@@ -275,6 +275,6 @@ def locate(
 
 def _planted(kind: str, path: str, why: str) -> Untrusted:
     return Untrusted(
-        f"store_root: {why}. Nothing of it is used. Look at who has changed it, then take it away (chmod -R u+w "
+        f"store_root: {why}. It is not used. Find out who changed it, then remove it (chmod -R u+w "
         f"{path}; rm -rf {path}) and run this again: {kind} {os.path.basename(path)[:12]} is made anew."
     )

@@ -159,7 +159,7 @@ def _bounded(path: str, keep: bool) -> tuple[bytes | None, None, int]:
     if not keep:
         return None, None, size
     if size > MOST_BYTES:
-        raise OSError(27, "is too large to be judged by somebody who waits for it")
+        raise OSError(27, "is too large to be checked while waiting")
     with open(path, "rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     return content, None, len(content)

@@ -275,7 +275,7 @@ class LaunchAction(Action):
             # A playbook may have variables of its own: only what is nearly one of the list is told.
             meant = None if name in names else nearest(str(name), list(names), likeness=0.8)
             if meant and meant not in extra:
-                display.warning(f"-e {name}: is no setting of a launch and changes nothing here; did you mean {meant}?")
+                display.warning(f"-e {name}: not a setting of a launch, so it has no effect; did you mean {meant}?")
         return {name: plain(extra[name]) for name in names if name in extra}
 
     def _roots(self, job: Job) -> list[str]:

@@ -109,7 +109,7 @@ def _doubled(specs: list[Spec]) -> list[str]:
 def _not_here(specs: list[Spec], known: set[str]) -> list[str]:
     """One sentence for each file that a spec follows and that is none of the folder's."""
     return [
-        f"{spec.file}: after: {name} is not a job file of this folder; what a job follows has to be in it"
+        f"{spec.file}: after: {name} is not a job file of this folder; predecessors must be in the folder"
         for spec in specs
         for name in spec.job.spec.after
         if os.path.normpath(os.path.join(spec.job.folder, name)) not in known
@@ -133,7 +133,7 @@ def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage
 
     def read(path: str) -> Job:
         if path not in known:
-            raise RankzeroError(f"jobs: {path} is not a job file of this folder; what a job follows has to be in it")
+            raise RankzeroError(f"jobs: {path} is not a job file of this folder; predecessors must be in the folder")
         return known[path].job
 
     after: dict[str, list[str]] = {path: [] for path in known}

@@ -52,7 +52,7 @@ def _bare(value: object) -> Safe:
     """Names that the spec's own patterns have reduced to harmless characters."""
     text = str(value)
     if not re.fullmatch(r"[A-Za-z0-9._-]+", text):
-        raise RankzeroError(f"{text!r} cannot stand in a script without quotes")
+        raise RankzeroError(f"{text!r} needs quotes in a script")
     return Safe(text)
 
 

@@ -55,10 +55,10 @@ def read_build(
     roots.check("containerfile", path)
     text = _read(path)
     if text is None:
-        raise RankzeroError(f"containerfile: there is no file {path} on the controller.")
+        raise RankzeroError(f"containerfile: {path} does not exist on the controller.")
     folder = os.path.abspath(os.path.expanduser(context)) if context else os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise RankzeroError(f"context: {folder} is no folder on the controller.")
+        raise RankzeroError(f"context: {folder} is not a folder on the controller.")
     roots.check("context", folder)
     wanted = needs(text, build_args, target)
     files = _files(folder, wanted, roots) if wanted.whole or wanted.sources else None

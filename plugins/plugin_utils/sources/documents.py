@@ -49,7 +49,7 @@ class _Bounded(yaml.SafeLoader):
             self._close(event.anchor, 1)
         elif isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _size in self._open):
-                raise _refused("an alias stands inside of what it names", event)
+                raise _refused("an alias refers to a node that contains it", event)
             size = self._anchored.get(str(event.anchor), 1)
             self._count(size, event)
             self._close(None, size)
@@ -152,12 +152,12 @@ def json_document(text: str, what: str) -> Any:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                raise RankzeroError(f"{what}: the key {key!r} stands in a map twice")
+                raise RankzeroError(f"{what}: the key {key!r} occurs twice in a map")
             found[key] = value
         return found
 
     def refused(word: str) -> None:
-        raise RankzeroError(f"{what}: {word} is no number; leave it out, or quote it")
+        raise RankzeroError(f"{what}: {word} is not a number; omit it, or quote it")
 
     if not text.lstrip().startswith("{"):
         return None

@@ -103,7 +103,7 @@ def _mistakes(family: Mapping[str, Any]) -> list[str]:
     found += [f"{key} is required, as text" for key in _TEXTS if not _text(family.get(key))]
     name = family.get("family")
     if isinstance(name, str) and name.strip() and not _NAME.match(name):
-        found.append(f"family {name!r} is no name: small letters, digits and _, at most 40")
+        found.append(f"family {name!r} is not a valid name: lower-case letters, digits and _, at most 40")
     if name in {signature.family for signature in SIGNATURES}:
         found.append(f"family {name!r} is one of the collection's: choose another name")
     for key in ("retry", "blames_node"):
@@ -136,7 +136,7 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
         try:
             re.compile(match[key])
         except re.error as error:
-            found.append(f".{key} {match[key]!r} is no regular expression: {error}")
+            found.append(f".{key} {match[key]!r} is not a valid regular expression: {error}")
     needles = match.get("needles")
     if "needles" in keys and not (_texts(needles) and all(len(str(one)) >= SHORTEST_NEEDLE for one in needles or [])):
         found.append(

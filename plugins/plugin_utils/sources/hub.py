@@ -61,10 +61,10 @@ def opened(src: str, include: Sequence[str], exclude: Sequence[str]) -> Iterator
 def _unpacked(archive: str, folder: str) -> str:
     if not os.path.exists(archive):
         raise RankzeroError(
-            f"src: {archive} is not there; expected a folder or an archive (tar, zip) on the controller"
+            f"src: {archive} does not exist; expected a folder or an archive (tar, zip) on the controller"
         )
     try:
-        with said_of(f"src: {archive}", "Bring it again."):
+        with said_of(f"src: {archive}", "Copy it here again."):
             if zipfile.is_zipfile(archive):
                 unzip(archive, folder)
             elif tarfile.is_tarfile(archive):

@@ -52,7 +52,7 @@ def refuse_changes(snapshot: Snapshot) -> None:
                 (
                     f"code.dirty: refuse, and {count} {'file differs' if count == 1 else 'files differ'} in "
                     f"{snapshot.src} from commit {snapshot.commit[:10]}: {', '.join(snapshot.changed[:_NAMED])}{more}. "
-                    "Commit or stash the changes, name what is no part of the program in code.exclude, or set "
+                    "Commit or stash the changes, list files that are not part of the program in code.exclude, or set "
                     "code.dirty to allow."
                 )
             ]

@@ -292,14 +292,14 @@ def test_a_store_that_was_there_before(tmp_path: Path) -> None:
 def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "class/students").mkdir(parents=True)
     (tmp_path / "class/students/ada").symlink_to("/etc")
-    with pytest.raises(RankzeroError, match="students/ada is there and is no folder"):
+    with pytest.raises(RankzeroError, match="students/ada exists and is not a folder"):
         make(Accounting(), tmp_path)
     make(Accounting(), tmp_path, name="other", root=str(tmp_path / "b"))
     for state in ("present", "absent"):
         with pytest.raises(RankzeroError, match="holds the class 'other', not 'ddp'"):
             make(Accounting(), tmp_path, root=str(tmp_path / "b"), state=state)
     (tmp_path / "b/class.json").write_text("{}")
-    with pytest.raises(RankzeroError, match="is no record of a class"):
+    with pytest.raises(RankzeroError, match="is not a class record"):
         folders.read(str(tmp_path / "b"))
 
 

@@ -219,7 +219,7 @@ def test_sums_are_held_against_what_came(store: Store) -> None:
     store.write("SUMS", "".join(f"{sha(content)}  ./{name}\n" for name, content in FILES.items()))
     store.write("train/a.txt", "oops")
     with pytest.raises(
-        RankzeroError, match=r"train/a.txt: has the sha256 .* is wanted. What came is kept as"
+        RankzeroError, match=r"train/a.txt: has the sha256 .* was expected. The received file is kept as"
     ) as raised:
         store.ensure(checksums="SUMS")
     kept = Path(str(raised.value).partition("kept as ")[2].partition(";")[0])

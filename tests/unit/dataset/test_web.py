@@ -177,7 +177,7 @@ def test_a_list_of_sums_names_the_files(server: WebServer, tmp_path: Path) -> No
 
 def test_a_wrong_sum_keeps_what_came_aside(server: WebServer, tmp_path: Path) -> None:
     one = {"src": f"{server.url}d/big.bin", "files": [], "sha256": "0" * 64}
-    with pytest.raises(RankzeroError, match=r"big.bin: has the sha256 [0-9a-f]{64}, and 0{64} is wanted") as raised:
+    with pytest.raises(RankzeroError, match=r"big.bin: has the sha256 [0-9a-f]{64}, but 0{64} was expected") as raised:
         ensure(server, tmp_path, **one)
     kept = Path(str(raised.value).partition("kept as ")[2].partition(";")[0])
     assert kept.read_bytes() == BIG

@@ -54,7 +54,7 @@ def test_what_somebody_wrote_stays_unless_it_is_to_go_and_then_is_kept(tmp_path:
     dest, content = tmp_path / "fabric.yml", text(tmp_path)
     own = content.replace("nccl_measured:", "# tried it in May\nnccl_measured:")
     dest.write_text(own)
-    with pytest.raises(RankzeroError, match="was written, or changed, by somebody else and stays as it is; move what"):
+    with pytest.raises(RankzeroError, match="was written or changed by something else and is left unchanged"):
         place(str(dest), content, overwrite=False, pretend=False)
     assert dest.read_text() == own
     assert place(str(dest), content, overwrite=True, pretend=True)["changed"] and dest.read_text() == own
@@ -77,13 +77,13 @@ def test_everything_about_a_sweep(tmp_path: Path) -> None:
 
 
 def test_what_is_no_result_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RankzeroError, match="is not there: the sweep has not ended, or has failed"):
+    with pytest.raises(RankzeroError, match="does not exist: the sweep has not ended, or has failed"):
         results.described(str(tmp_path), {}, Rule(0.7, 4.0))
     swept(tmp_path, format=0)
-    with pytest.raises(RankzeroError, match="is no result of this version's sweep: run it again"):
+    with pytest.raises(RankzeroError, match="is not a result of this version's sweep: run it again"):
         results.described(str(tmp_path), {}, Rule(0.7, 4.0))
     (tmp_path / "work" / "result.json").write_text("[1")
-    with pytest.raises(RankzeroError, match="is no result of this version's sweep"):
+    with pytest.raises(RankzeroError, match="is not a result of this version's sweep"):
         results.described(str(tmp_path), {}, Rule(0.7, 4.0))
 
 

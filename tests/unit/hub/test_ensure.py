@@ -226,7 +226,7 @@ def test_an_archive_with_another_content_than_announced_is_refused(cache: Cache,
         ({"repo": "../x"}, "repo: '../x' is no name"),
         ({"revision": "a/../b"}, "revision: 'a/../b' is no branch, tag or commit"),
         ({"revision": "f" * 40}, "is a commit, and what is staged is"),
-        ({"path": "relative"}, "path: 'relative' is no absolute path on the cluster"),
+        ({"path": "relative"}, "path: 'relative' is not an absolute path on the cluster"),
         ({"path": "$NOT_SET_ANYWHERE/x"}, "is no absolute path"),
         ({"src": "/nowhere"}, "src: /nowhere is no folder on this host"),
         (

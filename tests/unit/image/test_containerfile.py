@@ -80,9 +80,9 @@ def test_what_cannot_be_meant_is_named_with_its_line(text: str, message: str) ->
 
 
 def test_names_that_the_containerfile_does_not_have() -> None:
-    with pytest.raises(RankzeroError, match=r"build_args: RELEASES is no ARG .*did you mean RELEASE\?"):
+    with pytest.raises(RankzeroError, match=r"build_args: RELEASES is not an ARG .*did you mean RELEASE\?"):
         needs(TEXT, {"RELEASES": "1"})
-    with pytest.raises(RankzeroError, match=r"target: 'bilder' is no stage .*did you mean builder\?.* builder, 1"):
+    with pytest.raises(RankzeroError, match=r"target: 'bilder' is not a stage .*did you mean builder\?.* builder, 1"):
         needs(TEXT, {}, "bilder")
     assert needs(TEXT, {"http_proxy": "http://p.invalid"}, "Builder").secrets == ("token",)
 

@@ -131,7 +131,7 @@ def test_what_a_failure_means(
 
 
 def test_a_secret_that_is_not_there_is_named(ensure: Ensure, tmp_path: Path) -> None:
-    with pytest.raises(RankzeroError, match=r"secrets.pip: \S+gone is no file on \S+ that this user may read"):
+    with pytest.raises(RankzeroError, match=r"secrets.pip: \S+gone is not a file on \S+ that this user may read"):
         ensure(request={"text": "FROM scratch\n"}, secrets={"pip": str(tmp_path / "gone")})
 
 

@@ -264,7 +264,7 @@ def test_a_folder_of_templates_without_ours_is_told(project: Path, tmp_path: Pat
         ("{% extends 'rankzero/job.sbatch.j2' %}\n{% block x %}", r"template job.sbatch.j2 line 2 of \S+: "),
         ("{{ nothing }}", r"template job.sbatch.j2 of \S+: 'nothing' is undefined"),
         ("{% extends 'rankzero/none.j2' %}", r"template job.sbatch.j2 of \S+: .*none.j2"),
-        ("{{ 'a b' | bare }}", r"'a b' cannot stand in a script without quotes"),
+        ("{{ 'a b' | bare }}", r"'a b' needs quotes in a script"),
         ("{{ 'a\nb' | sbatch }}", r"must be one line without control characters"),
     ],
 )

@@ -93,7 +93,7 @@ def test_null_deletes_and_quoted_null_is_text(null: str) -> None:
         ("? [a, b]\n: 1\n", r"job: jobs/x.yml:1 is not a job file: a key must be text"),
         ("a: 1\n---\nb: 2\n", r"job: jobs/x.yml:2 is not a job file: "),
         ("a: *nowhere\n", r"job: jobs/x.yml:1 is not a job file: found undefined alias"),
-        ("a: &a [*a]\n", r"job: jobs/x.yml:1 is not a job file: an alias stands inside of what it names"),
+        ("a: &a [*a]\n", r"job: jobs/x.yml:1 is not a job file: an alias refers to a node that contains it"),
         ("a: \x07\n", r"job: jobs/x.yml is not a job file: .*special characters are not allowed"),
         ("\tname: x\n", r"job: jobs/x.yml:1 is not a job file: "),
         ("", r"job: jobs/x.yml must hold a map with at least `name` and `command`, not NoneType"),

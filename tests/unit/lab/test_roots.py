@@ -174,7 +174,7 @@ def test_a_root_that_cannot_be_had(machine: Machine, stderr: str, cause: str, sa
 
 def test_a_suite_that_moved_on_is_refused(machine: Machine) -> None:
     machine.version = "25.05.1-1"
-    with pytest.raises(roots.RootUnavailable, match=r"24\.11 is wanted, but Debian's trixie now has 25\.05\.1-1"):
+    with pytest.raises(roots.RootUnavailable, match=r"24\.11 was requested, but Debian's trixie now has 25\.05\.1-1"):
         roots.held(NEWER).__enter__()
     assert not roots.cached(NEWER)
 

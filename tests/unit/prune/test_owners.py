@@ -23,7 +23,7 @@ def test_only_root_prunes_for_others_and_only_for_users_that_there_are(monkeypat
     with pytest.raises(RankzeroError, match="owners: needs root"):
         users.accounts(["nobody"])
     monkeypatch.setattr(users.os, "geteuid", lambda: 0)
-    with pytest.raises(RankzeroError, match="'nosuchuser' is no user"):
+    with pytest.raises(RankzeroError, match="'nosuchuser' is not a user"):
         users.accounts(["nobody", "nosuchuser"])
     with pytest.raises(RankzeroError, match="root's own things"):
         users.accounts(["root"])

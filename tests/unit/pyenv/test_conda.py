@@ -113,7 +113,7 @@ def test_the_words_of_each_program(store: str, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ("changed", r"1 installed files are not what their packages say: alpha\.txt \(changed\)"),
+        ("changed", r"1 installed files differ from their packages' records: alpha\.txt \(changed\)"),
         ("missing", r"alpha\.txt \(missing\)"),
         ("no-python", "has no Python: name python among its dependencies"),
     ],

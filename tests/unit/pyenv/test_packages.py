@@ -199,7 +199,7 @@ def test_damage_is_named_and_mended(store: str, kind: str) -> None:
 
 
 def test_carried_in(store: str, index: Index, tmp_path: Path) -> None:
-    """A folder, or a tar file of it; whatever is not what was packed is refused by name."""
+    """A folder, or a tar file of it; whatever differs from the packed file is refused by name."""
     made = ensure(store)
     index.close()
     carried = tmp_path / "usb" / made["ref"]["key"]
@@ -218,7 +218,7 @@ def test_carried_in(store: str, index: Index, tmp_path: Path) -> None:
         ensure(there, source=str(carried), extras=["more"])
     with writable(carried / "wheels" / "beta-2.0-py3-none-any.whl").open("ab") as stream:
         stream.write(b"!")
-    with pytest.raises(RankzeroError, match=r"source: wheels/beta-2\.0-py3-none-any\.whl .* is not what was packed"):
+    with pytest.raises(RankzeroError, match=r"source: wheels/beta-2\.0-py3-none-any\.whl .* differs from the packed"):
         ensure(there, source=str(carried))
     (carried / "wheels" / "beta-2.0-py3-none-any.whl").unlink()
     with pytest.raises(RankzeroError, match=r"wheels/beta-2\.0-py3-none-any\.whl is missing"):

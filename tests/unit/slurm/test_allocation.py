@@ -89,7 +89,7 @@ def test_nodes_that_hold_different_things_stand_on_lines_of_their_own() -> None:
                 "JobId=8 ArrayJobId=7 ArrayTaskId=1 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n\n"
                 "JobId=7 ArrayJobId=7 ArrayTaskId=2 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n"
             ),
-            "it is 2 jobs, and one of them has to be named: 7_1, 7_2",
+            "it is 2 jobs; name one of them: 7_1, 7_2",
         ),
         (said("JobId=5 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n"), "does not say which nodes it holds"),
     ],

@@ -65,7 +65,7 @@ def test_a_container_sees_what_its_ranks_read() -> None:
         ),
         ({"text": {}}, "text needs a path"),
         ({"text": ["/x"]}, "text must be a path, or a map with path"),
-        ({"text": {"path": "/x", "kind": "hub"}}, "text is a ref of kind 'hub'; one of module dataset is wanted"),
+        ({"text": {"path": "/x", "kind": "hub"}}, "text is a ref of kind 'hub'; expected one of module dataset"),
         ({"text": {"path": "/x", "digest": "abc"}}, "a digest of 64 hexadecimal digits"),
         ({"text": {"path": "/x", "packed": True}}, "text is packed, and that file lies in a store of datasets"),
         (

@@ -87,7 +87,7 @@ def test_all_may_read_what_is_published_and_none_may_write_it(
 
 
 def test_another_tree_than_announced_is_refused(packed: tuple[str, str], tmp_path: Path) -> None:
-    with pytest.raises(RankzeroError, match="digest: the archive holds the tree"):
+    with pytest.raises(RankzeroError, match="digest: the archive contains the tree"):
         ensure_snapshot(str(tmp_path / "store"), "0" * 64, packed[0])
     assert names(tmp_path / "store/code") == []
 
@@ -210,7 +210,7 @@ def test_root_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert atomic.root_of("~/store/") == "/home/me/store"
     assert atomic.root_of("$SCRATCH/store") == "/scratch/me/store"
     for wrong in ("store", "$NOT_SET_ANYWHERE/store", "/a/$NOT_SET_ANYWHERE", ""):
-        with pytest.raises(RankzeroError, match=r"store_root: .* is no absolute path"):
+        with pytest.raises(RankzeroError, match=r"store_root: .* is not an absolute path"):
             atomic.root_of(wrong)
 
 
@@ -256,6 +256,6 @@ def test_only_what_an_older_snapshot_lacks_has_to_be_in_the_archive(
     os.chmod(f"{older}/run.sh", 0o755)
     Path(f"{older}/run.sh").write_text("tampered\n")
     ensure_snapshot(store, snapshot.digest, absent=True)
-    with pytest.raises(RankzeroError, match=r"no longer holds what lib/start\.sh needs"):
+    with pytest.raises(RankzeroError, match=r"no longer contains the content of lib/start\.sh"):
         ensure_snapshot(store, snapshot.digest, str(small), base=key, kept=kept)
     assert lacking(store, "0" * 64, tree) == list(range(len(tree)))

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
     family="collective_timeout",
     what="ranks waited in a collective for others that did not come",
     remedy=(
-        "The cause is the rank or node that is missing here, or stands in another collective: read its log "
+        "The cause is the rank or node that is missing here, or is in another collective: read its log "
         "and the step that it was in. `debug: true` records each collective. A slow rank 0 (export, "
         "download) needs a longer process group timeout."
     ),
