@@ -158,7 +158,7 @@ def _ended(one: Rendered, result: dict[str, Any]) -> str:
     """One line a stage: what was cancelled."""
     name = one.request["name"]
     if not result["changed"]:
-        return f"{name}: nothing of it is active"
+        return f"{name}: nothing is active"
     if one.is_sweep:
         return f"{name}: {result['counts']['cancelled']} elements cancelled"
     return f"{name}: job {result.get('job_id')} cancelled"

@@ -33,7 +33,7 @@ def there(rig: AttackLab, path: str) -> bool:
 def test_an_administrator_prunes_for_users_and_is_led_nowhere_else(attack_lab: AttackLab) -> None:
     rig = attack_lab
     refused = prune(rig, VICTIM, ATTACKER)
-    assert refused["failed"] and "owners: needs root" in refused["msg"]
+    assert refused["failed"] and "owners: requires root" in refused["msg"]
 
     mine, kept = old_code(rig, VICTIM, "a"), old_code(rig, VICTIM, "b")
     theirs = old_code(rig, ATTACKER, "c")

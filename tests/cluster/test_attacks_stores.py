@@ -257,7 +257,7 @@ def test_one_publishes_and_another_reads(attack_lab: AttackLab, umask: int) -> N
     refused = rig.task_as(
         VICTIM, "store_prune", older_than=0, store_root=platform, state_root=rig.state_root(VICTIM), umask=umask
     )
-    assert refused["failed"] and "only its owner prunes it" in refused["msg"]
+    assert refused["failed"] and "only its owner can prune it" in refused["msg"]
     # Without the word that the owner is trusted nothing is taken from there.
     other = rig.play_as(ROOT, job, launch_cluster={**rig.cluster_of(VICTIM), "store_root": platform})
     assert other.rc != 0 and "is not yours" in other.output

@@ -254,10 +254,10 @@ def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
     ("options", "said"),
     [
         ({"project": "/nonexistent"}, "environment.project: there is no pyproject.toml in /nonexistent"),
-        ({"python": "3.99"}, "environment.python: 3.99: no Python on this host fits"),
+        ({"python": "3.99"}, "environment.python: 3.99: no suitable Python on this host"),
         ({"python": "newest"}, "environment.python: 'newest' is not a Python version"),
         ({"torch": "gpu"}, "environment.torch: 'gpu' is not a build of torch"),
-        ({"uv": "/nonexistent/uv"}, "uv: '/nonexistent/uv' is no program"),
+        ({"uv": "/nonexistent/uv"}, "uv: '/nonexistent/uv' does not answer `uv --version`"),
         ({"download": "sometimes"}, "download"),
         ({"store_root": "store"}, "store_root: 'store' is not an absolute path on the cluster"),
         ({"extra": ["more"]}, "extra"),

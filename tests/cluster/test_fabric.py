@@ -101,5 +101,5 @@ def test_what_cannot_be_measured_says_why(site: Site) -> None:
 
 def test_a_group_that_is_not_there_names_those_that_are(site: Site) -> None:
     done = check(site, fabric_group="partition_gpu")
-    assert done.rc != 0 and "fabric_group: partition_gpu is no group of this inventory" in done.output, done.output
+    assert done.rc != 0 and "fabric_group: partition_gpu is not a group of this inventory" in done.output, done.output
     assert "partition_batch" in done.output and site.runs() == []

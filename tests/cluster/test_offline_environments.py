@@ -181,7 +181,7 @@ def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
 def test_a_python_that_the_nodes_lack(site: Site, index: Index) -> None:
     """Of the head's own kind it is said before anything is submitted; for another platform the nodes say it."""
     refused = site.play(job(site, index, "wheelhouse", python="3.99"))
-    assert refused.rc != 0 and "no Python on this host fits" in refused.output
+    assert refused.rc != 0 and "no suitable Python on this host" in refused.output
     assert site.jobs() == {}
     nodes_have = {"python": "3.12", "platform": "x86_64-manylinux_2_17"}
     launch = site.launch(job(site, index, "wheelhouse", **nodes_have))

@@ -162,7 +162,7 @@ def test_a_run_attaches_to_the_worker_of_one_that_was_interrupted(bench: Bench) 
     [
         ({"src": "nowhere"}, "nowhere is not on this host"),
         ({"source": "controler"}, "value of source must be one of"),
-        ({"source": "object", "src": "/x"}, "src: '/x' is no path of rclone"),
+        ({"source": "object", "src": "/x"}, "src: '/x'"),
         ({"surce": "http"}, "surce"),
     ],
 )

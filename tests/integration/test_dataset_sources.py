@@ -168,10 +168,10 @@ def test_a_killed_rsync_is_gone_on_with(bench: Bench, daemon: str) -> None:
 @pytest.mark.parametrize(
     ("src", "message"),
     [
-        ("/local/path", "src: '/local/path' is no source of rsync"),
-        ("-evil:/x", "src: '-evil:/x' is no source of rsync"),
-        ("me@-oProxyCommand=touch canary:/x", "is no source of rsync"),
-        ("-oProxyCommand=touch canary@host:/x", "is no source of rsync"),
+        ("/local/path", "src: '/local/path'"),
+        ("-evil:/x", "src: '-evil:/x'"),
+        ("me@-oProxyCommand=touch canary:/x", "not an rsync source"),
+        ("-oProxyCommand=touch canary@host:/x", "not an rsync source"),
         ("{ssh}:/nowhere/at/all", r"No such file or directory.* Mend src"),
         ("{ssh}:{src}/leads", r"a link that leads out of the folder, to /etc/passwd"),
         ("rsync://127.0.0.1:9/x", r"Connection refused.* Log in there once by ssh"),
@@ -246,9 +246,9 @@ def test_an_object_that_changed_starts_again(bench: Bench, remote: str, monkeypa
 @pytest.mark.parametrize(
     ("src", "message"),
     [
-        ("/local", "src: '/local' is no path of rclone"),
-        (":sftp,ssh='touch canary':x", "is no path of rclone"),
-        ("remote,ssh='touch canary':x", "is no path of rclone"),
+        ("/local", "src: '/local'"),
+        (":sftp,ssh='touch canary':x", "not an rclone path"),
+        ("remote,ssh='touch canary':x", "not an rclone path"),
         ("other:x", "cannot be read by rclone: .*didn't find section in config file.*rclone config"),
         ("store:nowhere", "cannot be read by rclone: .*not found.* Mend src"),
     ],

@@ -202,7 +202,7 @@ def plain(name: str, control: bool = False) -> str:
         return ""
     parts = short.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\0" in short:
-        raise Refused(f"{name!a} is no plain relative path")
+        raise Refused(f"{name!a} is not a plain relative path")
     if not control and any(ord(character) < 32 or 127 <= ord(character) < 160 for character in short):
         raise Refused(f"{name!a} has control characters")
     raw = os.fsencode(short)

@@ -28,8 +28,8 @@ def named_text(path: str, option: str, most: int = MOST_BYTES, errors: str = "st
         ) from error
     if len(content) > most:
         raise RankzeroError(
-            f"{option}: {path} has more than {most} bytes, which is the most that such a file may have. Check that it "
-            "is the file that is meant, and make it shorter."
+            f"{option}: {path} has more than {most} bytes, the limit for such a file. Check that it is the right "
+            "file, or shorten it."
         )
     try:
         return content.decode("utf-8", errors)

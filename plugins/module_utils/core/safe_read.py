@@ -113,8 +113,8 @@ class Beneath:
             data = stream.read(most + 1)
         if len(data) > most:
             raise Untrusted(
-                f"{os.path.join(self.root, relative)} has more than {most} bytes, which nothing of ours writes there. "
-                "It is not trusted; remove it."
+                f"{os.path.join(self.root, relative)} has more than {most} bytes, which the collection never writes "
+                "there. It is not trusted; remove it."
             )
         return data
 
@@ -164,7 +164,7 @@ class Beneath:
             return os.open(name, flags, dir_fd=folder)
         except OSError:
             if self.owner is not None and _is_link(name, folder):
-                raise Untrusted(f"{path} is a link, and nothing of ours is one. Remove it.") from None
+                raise Untrusted(f"{path} is a link, which the collection never creates there. Remove it.") from None
             raise
 
     def _check(self, path: str, descriptor: int) -> None:
@@ -189,9 +189,9 @@ def weakness(descriptor: int, owner: int) -> str:
 def remedy(root: str, why: str, owner: int) -> str:
     """What the owner of a folder does about such a file."""
     if why.startswith("belongs"):
-        return f"Find out how it came there, and remove it. All that is not yours: find {root} ! -user {owner}"
+        return f"Find out where it came from, and remove it. List what is not yours: find {root} ! -user {owner}"
     return (
-        f"If you can answer for all that lies in {root} (find {root} ! -user {owner}), close it to others and go on: "
+        f"If you trust everything in {root} (check: find {root} ! -user {owner}), remove the others' write permission: "
         f"chmod -R go-w {root}"
     )
 
@@ -226,7 +226,7 @@ def regular(path: str) -> Iterator[IO[bytes]]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(22, "is no regular file")
+            raise OSError(22, "is not a regular file")
         yield stream
 
 

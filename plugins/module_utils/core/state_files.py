@@ -52,7 +52,7 @@ def own(state_root: str) -> Beneath:
     found = of(state_root)
     if found.owner != os.geteuid():
         raise Untrusted(
-            f"state_root: {state_root} belongs to {user_name(found.owner or 0)}, and what lies there would decide what "
+            f"state_root: {state_root} belongs to {user_name(found.owner or 0)}, whose files would decide what "
             f"{user_name(os.geteuid())} launches. Name a folder of your own (launch_cluster.state_root)."
         )
     with contextlib.suppress(OSError), found.folder():

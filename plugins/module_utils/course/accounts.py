@@ -81,7 +81,7 @@ def _make(
     if not kind or kind.endswith("/none"):
         done.undone.append(
             "accounts and limits: this cluster keeps no accounting (AccountingStorageType is "
-            f"{kind or 'not set'}), so nobody can be given an account or be held to a limit"
+            f"{kind or 'not set'}), so accounts and limits are not possible"
         )
         return
     cluster = settings["ClusterName"]

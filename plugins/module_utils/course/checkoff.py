@@ -138,7 +138,7 @@ def _asked(course: folders.Course, ids: Sequence[str]) -> list[Student]:
     if unknown:
         raise RankzeroError(
             f"students: {', '.join(map(shown, unknown))} {'is' if len(unknown) == 1 else 'are'} not in the class "
-            f"{course.name}; it has {', '.join(known) or 'nobody'}."
+            f"{course.name}; it has {', '.join(known) or 'no students'}."
         )
     return [known[one] for one in ids] if ids else list(course.students)
 

@@ -137,8 +137,9 @@ def prepare(root: str, course: Course, *, group: str, check_mode: bool) -> Chang
         _folder(done, home_of(root, student), mode, owner, check_mode=check_mode)
     if missing:
         done.undone.append(
-            f"folders: {', '.join(sorted(set(missing)))} {'is' if len(set(missing)) == 1 else 'are'} no login on this "
-            "host, so nobody could own the folder. Have the logins made, or use mode: projects, where all share one"
+            f"folders: {', '.join(sorted(set(missing)))} "
+            f"{'is not a login' if len(set(missing)) == 1 else 'are not logins'} on this host, so the folder would "
+            "have no owner. Ask for the logins, or use mode: projects, where all share one"
         )
     return done
 

@@ -261,7 +261,7 @@ def _world_size(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     )
     found = [Evidence(said == list(range(world)) and not wrong, STUDENT, logs)]
     if not result:
-        return [*found, Evidence(False, STUDENT, f"{expected.artifact} is missing or is no JSON object")]
+        return [*found, Evidence(False, STUDENT, f"{expected.artifact} is missing or is not a JSON object")]
     proven = (
         _is(result.get("world_size"), world)
         and result.get("ranks") == list(range(world))

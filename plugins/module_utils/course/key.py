@@ -35,7 +35,7 @@ def key_of(launch: Mapping[str, Any]) -> str:
         inputs = {INPUTS[ref["kind"]]: str(ref["key"]) for ref in launch["refs"] if ref["kind"] in INPUTS}
         inputs.update({f"after.{one['name']}": str(one["key"]) for one in launch.get("after", [])})
         if parsed.problems:
-            raise Unknowable(f"is no record of a launch: {parsed.problems[0]}", fair=False)
+            raise Unknowable(f"is not a record of a launch: {parsed.problems[0]}", fair=False)
         if parsed.spec.environment.path:
             raise Unknowable(
                 "names an environment of the site (environment.path), which is not in the record", fair=True
@@ -44,7 +44,7 @@ def key_of(launch: Mapping[str, Any]) -> str:
     except Unknowable:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Unknowable(f"is no record of a launch ({type(error).__name__})", fair=False) from error
+        raise Unknowable(f"is not a record of a launch ({type(error).__name__})", fair=False) from error
 
 
 def code_of(launch: Mapping[str, Any]) -> str:

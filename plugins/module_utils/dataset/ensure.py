@@ -221,8 +221,8 @@ class _Run:
         gone = sorted(set(self.broken) - items.keys())
         if gone:
             raise RankzeroError(
-                f"src: {source.said} has no {', '.join(gone[:8])} any more, which is damaged here and cannot be mended "
-                "from there; update: true takes what the source has now"
+                f"src: {', '.join(gone[:8])} is damaged here, and {source.said} no longer has it, so it cannot be "
+                "repaired; set update: true to take what the source has now"
             )
         return [replace(items[path], sha256=known[path].sha256) for path in sorted(items)]
 

@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
-_MEND = "put what is meant in its place, or leave it out (exclude)"
+_MEND = "replace it by a file, or exclude it"
 
 
 class Local(Streams):

@@ -278,7 +278,7 @@ class Objects(Streams):
         said = _last(done.stderr, done.returncode)
         advice = "Run again; what has come is kept"
         if "didn't find section in config file" in done.stderr:
-            advice = "Set it up for this host's user with `rclone config`, or mend src"
+            advice = "Set it up for this host's user with `rclone config`, or correct src"
         elif re.search(r"(directory|object|bucket) not found", done.stderr, re.IGNORECASE):
             advice = "Mend src"
         elif re.search(r"AccessDenied|403|401|Unauthorized", done.stderr):

@@ -102,7 +102,7 @@ def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Met
         if absent or without:
             problem, names = ("lacks", absent) if absent else ("has what the list lacks,", without)
             raise RankzeroError(
-                f"checksums: {source.said} {problem} {_some(names)}; mend {wanted.sums}, or leave files out (exclude)"
+                f"checksums: {source.said} {problem} {_some(names)}; correct {wanted.sums}, or exclude files"
             )
         items = {name: replace(item, sha256=named[name]) for name, item in items.items()}
     if wanted.sha256 is not None:
@@ -205,14 +205,13 @@ def _checked(item: Item, parts: Parts, aside: str, repair: bool, meter: Meter) -
     where = parts.put_aside(item, aside)
     if repair:
         raise RankzeroError(
-            f"{item.path}: its source has another content by now (sha256 {sha256}) than what was staged "
-            f"({item.sha256}), so it cannot be mended from there; update: true takes what the source has now. It is "
+            f"{item.path}: its source has changed since it was staged (sha256 {sha256}, staged {item.sha256}), so it "
+            "cannot be repaired from there; set update: true to take what the source has now. The received file is "
             f"kept as {where}"
         )
     raise RankzeroError(
-        f"{item.path}: has the sha256 {sha256}, but {item.sha256} was expected. The received file is kept as "
-        f"{where}; run again "
-        "to transfer it again, or correct the checksum if the source is right"
+        f"{item.path}: has the sha256 {sha256}, but {item.sha256} was expected. The received file is kept as {where}; "
+        "run again to transfer it again, or correct the checksum if the source is right"
     )
 
 

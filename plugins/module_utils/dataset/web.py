@@ -32,7 +32,7 @@ _ADVICE = {
     401: "it wants a login: put one into ~/.netrc of this host's user, or give token_file",
     403: "it may not be read with this login: look at ~/.netrc of this host's user, or at token_file",
     404: "there is no such file: correct src or files",
-    410: "it was there and is gone: mend src or files",
+    410: "it is no longer there: correct src or files",
 }
 
 

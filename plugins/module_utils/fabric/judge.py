@@ -167,7 +167,7 @@ def _slow_pair(pair: Measure, median: float) -> str:
         return f"slow pair {names}: could not be measured ({pair['error']}), and both are fine with others"
     return (
         f"slow pair {names}: {shown_speed(speed(pair))}, {_percent(speed(pair), median)} of the median, and both are "
-        "fine with others: look at what lies between them"
+        "fine with others: check the switches and cables between them"
     )
 
 

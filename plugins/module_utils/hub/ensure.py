@@ -139,7 +139,7 @@ def _given(
     commit = request.get("commit") or tree_digest(files)[:40]
     if COMMIT.fullmatch(where.revision) and where.revision != commit:
         raise RankzeroError(
-            f"revision: {where.revision} is a commit, and what is staged is {commit}; name a branch or leave it out"
+            f"revision: {where.revision} is a commit, but the files are those of {commit}; name a branch or omit it"
         )
     return Source(commit, files, said, here)
 

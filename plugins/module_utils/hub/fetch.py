@@ -107,10 +107,10 @@ def read_token(file: str | None) -> str | None:
         with open(path, encoding="utf-8") as stream:
             token = stream.read().strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error
     if not token or any(character.isspace() for character in token):
-        raise RankzeroError(f"token_file: {path} holds no token; expected one word")
+        raise RankzeroError(f"token_file: {path} contains no token; expected one word")
     return token
 
 

@@ -47,8 +47,8 @@ def require_files(names: Iterable[str], wanted: Sequence[str], repo: str) -> Non
         shown = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
         raise RankzeroError(
             f"require: {repo} lacks {'; '.join(entry.replace('|', ' or ') for entry in missing)}. It has: "
-            f"{shown or 'no file'}. Without them a job fails when it loads it: take a revision or folder that has them "
-            "(save_pretrained writes them), or mend include and exclude."
+            f"{shown or 'no file'}. A job cannot load it without them: use a revision or folder that has them "
+            "(save_pretrained writes them), or correct include and exclude."
         )
 
 

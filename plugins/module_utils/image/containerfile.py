@@ -176,7 +176,7 @@ def select(wanted: Needs, paths: Iterable[str], ignored: Sequence[str] = ()) -> 
         pattern = re.compile(_glob(source) + r"(/.*)?")
         matching = [path for path in kept if pattern.fullmatch(path)]
         if not matching:
-            raise _wrong(line, f"the context has no file {source} (empty folders are no part of it)")
+            raise _wrong(line, f"the context has no file {source} (empty folders are not part of it)")
         chosen.update(matching)
     return sorted(chosen)
 
@@ -213,7 +213,7 @@ def _paths(one: Instruction) -> tuple[dict[str, str], list[str]]:
 def _inside(line: int, path: str) -> str:
     clean = posixpath.normpath("/" + path.lstrip("/"))[1:] or "."
     if ".." in path.split("/") and posixpath.normpath(path).startswith(".."):
-        raise _wrong(line, f"{path} lies outside of the context; choose a context that holds it")
+        raise _wrong(line, f"{path} is outside the context; choose a context that contains it")
     return clean
 
 

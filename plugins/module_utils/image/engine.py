@@ -67,7 +67,8 @@ class Builder:
             hint = {
                 "no-suite": "Check the name of the suite, or name an archive that has it with mirror.",
                 "no-package": "Check packages.",
-                "unreachable": "Name an archive that this host reaches (mirror), or bring a root file system (rootfs).",
+                "unreachable": "Name an archive that this host reaches (mirror), or provide a root file system "
+                "(rootfs).",
             }.get(cause, "")
             raise RankzeroError(f"suite: {made.suite}: {sentence}. {hint}\n{_last(said)}")
         return target

@@ -116,7 +116,7 @@ def _build(wanted: Release) -> dict[str, Any]:
             words = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("E:", "W:")))
             raise RootUnavailable(
                 f"slurm: {wanted.version} needs Debian's {wanted.suite}, and {sentence}. Use another of"
-                f" {', '.join(release.CHOICES)}, or mend what apt says:\n{words or done.stderr[-2000:]}",
+                f" {', '.join(release.CHOICES)}, or correct what apt reports:\n{words or done.stderr[-2000:]}",
                 cause,
             )
         manifest = _checked(wanted, root)

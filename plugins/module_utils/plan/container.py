@@ -126,16 +126,16 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         yield (
             ["container.workdir", "command"],
             (
-                f"container.workdir: {spec.command[0]} lies in the run's own working directory, which is not "
-                f"{wanted.workdir}; leave workdir out, or give the program's path inside the container"
+                f"container.workdir: {spec.command[0]} is in the run's own working directory, not in "
+                f"{wanted.workdir}; omit workdir, or give the program's path inside the container"
             ),
         )
     if spec.preflight.imports and spec.environment.mode == "none" and kind.unseen:
         yield (
             ["preflight.imports", "container.runtime"],
             (
-                f"preflight.imports: under {kind.name} the preflight looks at the nodes and not into the image, "
-                f"{kind.unseen}; leave it out"
+                f"preflight.imports: under {kind.name} the preflight checks the nodes, not the image, "
+                f"{kind.unseen}; omit it"
             ),
         )
 
@@ -300,12 +300,14 @@ def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Seque
         if UNMOUNTABLE.search(place.source):
             problems.append(f"{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted")
         if kind.hides_tmp and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
-            problems.append(f"{root}: {place.source} lies in {HIDDEN}, which {kind.used[0]} hides; put it elsewhere")
+            problems.append(f"{root}: {place.source} is in {HIDDEN}, which {kind.used[0]} hides; move it")
         for one in users:
             if posixpath.commonpath([one.target, place.target]) == place.target or (
                 one.source != one.target and posixpath.commonpath([one.target, place.target]) == one.target
             ):
-                problems.append(f"container.mounts: {one} is in the way of {place.target}, which the job needs there")
+                problems.append(
+                    f"container.mounts: {one} overlaps {place.target}, which the job needs there; mount it elsewhere"
+                )
     if problems:
         raise SpecError(problems)
 

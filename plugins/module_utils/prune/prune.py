@@ -97,9 +97,8 @@ def _check_own(store: str) -> None:
         status = os.stat(store)
         if status.st_uid != os.geteuid() and not status.st_mode & 0o020:
             raise RankzeroError(
-                f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner can prune it. Name "
-                "your own, "
-                "or run the task as that user."
+                f"store_root: {store} belongs to {user_name(status.st_uid)}: only its owner can prune it. "
+                "Name your own, or run the task as that user."
             )
 
 
@@ -177,7 +176,7 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
     roots = {os.path.realpath(store), os.path.realpath(state)}
     real = os.path.join(os.path.realpath(os.path.dirname(one.path)), os.path.basename(one.path))
     if not any(real.startswith(f"{root}/") for root in roots):
-        note(f"{one.path} lies outside of store_root and state_root ({real}); it was left alone")
+        note(f"{one.path} is outside store_root and state_root ({real}); it was not removed")
         return False
     try:
         slot = uses.slot_of(one.path) if one.kind in inventory.SLOTS else None

@@ -282,8 +282,8 @@ def _verify(path: str) -> None:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise RankzeroError(
             f"environment: {len(wrong)} installed files differ from their packages' records: "
-            f"{', '.join(wrong[:5])}{more}. "
-            "The cache of packages is damaged (`conda clean --packages`), or the storage is."
+            f"{', '.join(wrong[:5])}{more}. The cache of packages is damaged (`conda clean --packages`), or the "
+            "storage is."
         )
 
 

@@ -55,9 +55,8 @@ def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
         raise RankzeroError(
             f"environment: no wheel fits Python {target.python[0]}.{target.python[1]} on {target.machine} with glibc "
             f"{target.glibc[0]}.{target.glibc[1]}: {', '.join(without)}. Source packages cannot be carried to a host "
-            "without a network: build wheels into a directory that pip's find-links names, or choose versions "
-            "that have "
-            "them.",
+            "without a network: build wheels into a directory that pip's find-links names, or choose "
+            "versions that have them.",
             missing=without,
         )
     return chosen

@@ -126,7 +126,7 @@ def problems(path: str, manifest: Mapping[str, Any]) -> list[str]:
         full = os.path.join(path, name)
         try:
             if not stat.S_ISREG(os.lstat(full).st_mode):
-                found.append(f"{name} (is no file)")
+                found.append(f"{name} (is not a file)")
             elif os.path.getsize(full) != known["bytes"] or file_sha256(full) != known["sha256"]:
                 inside = _changed_members(full) if name == CACHE else []
                 found += [f"{name}: {one}" for one in inside] or [f"{name} (changed)"]

@@ -146,9 +146,8 @@ def choose(
     asked += [f"environment.python: {request}"] if request else []
     raise RankzeroError(
         f"{' and '.join(asked) or 'environment'}: no suitable Python on this host. Found: "
-        f"{', '.join(refused) or 'none'}. "
-        "Request one of these with environment.python and requires-python, or have one installed for all users, "
-        "at the same path on every node."
+        f"{', '.join(refused) or 'none'}. Request one of these with environment.python and requires-python, or have "
+        "one installed for all users, at the same path on every node."
     )
 
 

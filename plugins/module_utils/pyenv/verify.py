@@ -72,8 +72,7 @@ def verify(path: str, minor: str) -> list[Installed]:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise RankzeroError(
             f"environment: {len(wrong)} installed files differ from their packages' records: "
-            f"{', '.join(wrong[:5])}{more}. "
-            "uv's cache is damaged (run `uv cache clean`) or the storage is."
+            f"{', '.join(wrong[:5])}{more}. uv's cache is damaged (run `uv cache clean`) or the storage is."
         )
     return sorted((package for package, _problems in results), key=lambda package: package.name)
 

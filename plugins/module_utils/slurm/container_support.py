@@ -158,7 +158,7 @@ def image_trouble(path: str, kind: Runtime) -> str | None:
             return None
         if "root" in kind.images and any(os.path.lexists(os.path.join(path, name)) for name in ("bin", "usr")):
             return None
-        return "has neither bin nor usr (nor config.json, as an OCI bundle): it is no image"
+        return "has neither bin nor usr (nor config.json, as an OCI bundle): it is not an image"
     if "squashfs" in kind.images and squashfs.is_squashfs(path):
         short = squashfs.cut_off(path)
         return f"is cut off: {short}" if short else None

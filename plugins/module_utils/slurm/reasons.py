@@ -209,7 +209,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "SchedDefer": ("Slurm defers to start it until its next full look at the queue", "wait", False),
     "BlockMaxError": ("the blocks that it needs had too many errors", "ask the administrators of the cluster", False),
     "BlockFreeAction": ("the blocks that it needs are being freed", "wait", False),
-    "PowerNotAvail": ("there is no power left for more nodes", "wait, or ask for fewer {nodes}", False),
+    "PowerNotAvail": ("no power is left for more nodes", "wait, or ask for fewer {nodes}", False),
     "PowerReserved": ("power is reserved for others", "wait, or ask for fewer {nodes}", False),
     "MaxPoweredUpNodes": (
         "as many nodes as the site allows are powered up",

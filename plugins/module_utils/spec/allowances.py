@@ -55,8 +55,8 @@ def refused_images(images: Iterable[tuple[str, str]], allowed: Sequence[str] | N
     for option, image in images:
         if allowed is not None and not _matches(image_name(image), map(image_name, allowed)):
             yield (
-                f"{option}: the image {t.shown(image)} is none that launch_cluster.images_from allows: "
-                f"{', '.join(allowed) or '(none)'}. Take one of those, or add it there"
+                f"{option}: launch_cluster.images_from does not allow the image {t.shown(image)}. Allowed: "
+                f"{', '.join(allowed) or '(none)'}. Use one of those, or add it there"
             )
 
 
@@ -68,8 +68,8 @@ def _refused_secrets(spec: LaunchSpec, allowed: Mapping[str, Sequence[str]] | No
         if not _matches(given, allowed.get(kind, ())):
             listed = "; ".join(f"{each}: {', '.join(allowed[each])}" for each in KINDS if allowed.get(each))
             yield (
-                f"{option}: {kind} {name} is none that launch_cluster.secrets_from allows: {listed or '(none)'}. Leave "
-                f"it out, or add it there: secrets_from: {{{kind}: [{name}]}}"
+                f"{option}: launch_cluster.secrets_from does not allow {kind} {name}. Allowed: {listed or '(none)'}. "
+                f"Omit it, or add it there: secrets_from: {{{kind}: [{name}]}}"
             )
 
 

@@ -80,10 +80,10 @@ def _parse(value: object) -> Dataset:
     made = Dataset(path, digest, packed, _COPY.parse(value.get("local_copy", "never")))
     match = _STAGED.fullmatch(path)
     if match and match["digest"] and digest and match["digest"] != digest:
-        raise t.Invalid(f"names the version {match['digest'][:16]} by its path, and {digest[:16]} by digest")
+        raise t.Invalid(f"has version {match['digest'][:16]} in its path, but {digest[:16]} as digest")
     if made.packed and made.tree is None:
         raise t.Invalid(
-            "is packed, and that file lies in a store of datasets: give its path there (.../datasets/by-name/NAME) and "
+            "is packed, and a packed dataset is a file in a store: give its path there (.../datasets/by-name/NAME) and "
             "its digest, or the folder that module dataset returns"
         )
     return made

@@ -147,9 +147,9 @@ def names(own: Mapping[str, tuple[Setting, ...]]) -> list[str]:
 def expired(chosen: Fabric, today: date) -> list[str]:
     """A sentence for each workaround whose day has passed."""
     return [
-        f"fabric {chosen.name}: {item.name}={item.value} works around {item.version or 'something'} and was believed "
-        f"until {item.expires}: see whether it is still needed, and set it in launch_cluster.fabrics with a later day, "
-        "or without it"
+        f"fabric {chosen.name}: {item.name}={item.value} works around {item.version or 'something'} and expired "
+        f"on {item.expires}: check whether it is still needed, and set it in launch_cluster.fabrics with a later date, "
+        "or remove it"
         for item in chosen.settings
         if item.expires and item.expires < today.isoformat()
     ]

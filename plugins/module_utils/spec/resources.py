@@ -53,7 +53,7 @@ class Resources:
         sbatch=Sbatch(
             "no-kill",
             either=True,
-            inside="{value} spare nodes cannot be asked for inside job {job}, whose nodes are given; leave it out, and "
+            inside="{value} spare nodes cannot be requested inside job {job}, whose nodes are fixed; omit it, and "
             "choose nodes by launcher.inside_nodes",
         ),
     )
@@ -151,7 +151,7 @@ class Resources:
             "dependency",
             value=lambda ask: _with_singleton(ask.dependency),
             salloc=lambda ask: ask.dependency,
-            inside="{value} is not waited for inside job {job}, which is running already; leave it out",
+            inside="{value} has no effect inside job {job}, which is running already; omit it",
         ),
     )
     sbatch: dict[str, Any] = option(

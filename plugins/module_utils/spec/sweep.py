@@ -319,7 +319,7 @@ def _names(spec: Any, sweep: Sweep, overrides: Mapping[str, str]) -> Iterator[tu
                 yield (
                     [path, "sweep.parameters", "sweep.points"],
                     (
-                        f"{path}: {{{name}}} is no parameter of the sweep{t.suggestion(name, names)}; write "
+                        f"{path}: {{{name}}} is not a parameter of the sweep{t.suggestion(name, names)}; write "
                         f"{{{{{name}}}}} for the text {{{name}}} itself"
                     ),
                 )

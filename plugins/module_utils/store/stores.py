@@ -276,5 +276,5 @@ def locate(
 def _planted(kind: str, path: str, why: str) -> Untrusted:
     return Untrusted(
         f"store_root: {why}. It is not used. Find out who changed it, then remove it (chmod -R u+w "
-        f"{path}; rm -rf {path}) and run this again: {kind} {os.path.basename(path)[:12]} is made anew."
+        f"{path}; rm -rf {path}) and run this again: {kind} {os.path.basename(path)[:12]} is made again."
     )

@@ -296,7 +296,7 @@ def _window(partition: Partition, block: Mapping[str, str], known: Knowledge, as
     if mode.startswith("CANCEL") and ask.requeue:
         verdict.notes.append(
             f"checkpoint.requeue: partition {partition.name} cancels a preempted job (PreemptMode={mode}): Slurm does "
-            "not bring it back, launch it anew then"
+            "not requeue it; launch it again"
         )
     if not requeues and ask.requeue is None and ask.early is not None:
         verdict.notes.append(

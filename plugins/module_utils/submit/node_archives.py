@@ -24,7 +24,7 @@ def keep(request: Request) -> None:
         if os.path.lexists(wanted["archive"]) and not is_own(wanted["archive"]):
             raise RankzeroError(
                 f"state_root: {wanted['archive']} can be written by others ({described(wanted['archive'])}), and the "
-                "nodes would run what it holds: remove it, and it is packed anew"
+                "nodes would run its content: remove it, and it is packed again"
             )
         runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
         packer = os.path.join(runtime, "pack.py")

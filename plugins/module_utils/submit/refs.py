@@ -161,8 +161,8 @@ def absent(
                 uses.use(ref["path"], state_root)
             except OSError as error:
                 note(
-                    f"{ref['kind']}: the use of {ref['path']} cannot be noted there ({error.strerror}): should "
-                    "somebody else prune that store, he does not know of this launch"
+                    f"{ref['kind']}: the use of {ref['path']} cannot be recorded there ({error.strerror}): a "
+                    "prune of that store by another user does not know of this launch"
                 )
             # A prune may have been faster than the mark.
             there = is_present(ref)

@@ -121,8 +121,8 @@ def waiting(request: Request) -> list[str]:
         return []
     if "?" in request.dependency:
         raise RankzeroError(
-            f"resources.dependency: {request.dependency} asks for any one of several jobs, and this launch has to wait "
-            f"for others besides ({', '.join(request.waits_for)}), which Slurm cannot combine; leave it out"
+            f"resources.dependency: {request.dependency} waits for any one of several jobs, and this launch must also "
+            f"wait for {', '.join(request.waits_for)}; Slurm cannot combine the two. Omit it"
         )
     both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
     return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]

@@ -191,7 +191,7 @@ class Statuses:
             owner.record("adopted", job_id=job_id)
         except OSError as error:
             # It can be found out again.
-            self.slurm.note(f"{owner.path}: that job {job_id} was adopted cannot be noted there ({error.strerror})")
+            self.slurm.note(f"{owner.path}: that job {job_id} was adopted cannot be recorded there ({error.strerror})")
 
     def _may_appear(self, one: _Generation, looked: float) -> bool:
         # A journal that a network file system does not show yet is not a dead submitter.

@@ -48,8 +48,8 @@ def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
             mine = [element for element in elements if element.key.startswith(name)]
         if not mine:
             raise RankzeroError(
-                f"elements: {name} is no element of this sweep; give its number (0 to {len(elements) - 1}), or its key "
-                "or the beginning of that"
+                f"elements: {name} is not an element of this sweep; give its number (0 to {len(elements) - 1}), or its "
+                "key or the beginning of that"
             )
         found.update(element.number for element in mine)
     return found if names else {element.number for element in elements}

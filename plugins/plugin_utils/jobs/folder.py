@@ -39,7 +39,7 @@ def job_files(folder: str) -> list[str]:
     followed.
     """
     if not os.path.isdir(folder):
-        raise RankzeroError(f"jobs: there is no folder {folder} on the controller")
+        raise RankzeroError(f"jobs: {folder} is not a folder on the controller")
     found = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -52,9 +52,8 @@ def found(options: Mapping[str, Any], meter: Meter) -> Found:
     if wrong:
         raise RankzeroError(
             "\n".join(
-                f"{file.path}: has the sha256 {file.sha256}, and {must[file.path]} was expected; it was not "
-                "sent. Correct "
-                f"the file in {src}, or its checksum"
+                f"{file.path}: has the sha256 {file.sha256}, and {must[file.path]} was expected; it was not sent. "
+                f"Correct the file in {src}, or its checksum"
                 for file in wrong[:12]
             )
         )

@@ -26,10 +26,9 @@ def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> dict[str, 
         if before and not is_ours(before) and before != text:
             if not overwrite:
                 raise RankzeroError(
-                    f"dest: {dest} was written or changed by something else and is left unchanged; move what you "
-                    "want to keep to "
-                    "another file of the same folder, or replace it with overwrite: true (-e fabric_overwrite=true), "
-                    "which keeps a backup"
+                    f"dest: {dest} was written or changed by something else and is left unchanged; move what you want "
+                    "to keep to another file of the same folder, or replace it with overwrite: true (-e "
+                    "fabric_overwrite=true), which keeps a backup"
                 )
             result["backup"] = f"{dest}.{time.strftime('%Y%m%dT%H%M%S')}~"
         result["changed"] = before != text

@@ -78,5 +78,5 @@ def test_a_folder_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_failed_module_is_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bench = Bench(monkeypatch, tmp_path)
-    bench.answer = {"failed": True, "msg": "root: /class holds no class"}
+    bench.answer = {"failed": True, "msg": "root: /class contains no class"}
     assert bench.run() == bench.answer and bench.lines == []

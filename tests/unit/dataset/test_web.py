@@ -201,11 +201,11 @@ def test_a_login_and_a_token(server: WebServer, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"files": ["nothing"]}, "d/nothing: the server says 404 .* mend src or files"),
-        ({"files": ["a/../../x"]}, "'a/../../x' is no plain relative path"),
+        ({"files": ["nothing"]}, "d/nothing: the server says 404 .* src or files"),
+        ({"files": ["a/../../x"]}, "'a/../../x' is not a plain relative path"),
         ({"files": []}, "is a folder, and a web server does not say what is in one; give files or checksums"),
-        ({"src": "ftp://host/x"}, "is no URL"),
-        ({"src": "http://me:pw@host/x"}, "src: a password stands in the URL"),
+        ({"src": "ftp://host/x"}, "src: 'ftp://host/x' is not a URL"),
+        ({"src": "http://me:pw@host/x"}, "src: the URL contains a password"),
         ({"src": "http://127.0.0.1:9/x/"}, "http://127.0.0.1:9/x/big.bin cannot be reached: .*refused"),
     ],
 )

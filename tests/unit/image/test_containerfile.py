@@ -65,9 +65,9 @@ def test_a_build_that_may_read_anything_gets_the_whole_context(line: str) -> Non
     [
         ("", "line 1: a Containerfile begins with FROM"),
         ("RUN x\n", "line 1: a Containerfile begins with FROM"),
-        ("FROM a\nCOPPY x /\n", "line 2: COPPY is no instruction; did you mean COPY?"),
+        ("FROM a\nCOPPY x /\n", "line 2: COPPY is not an instruction; did you mean COPY?"),
         ("FROM a\n\nCOPY x\n", "line 3: COPY needs a source and a destination"),
-        ("FROM a\nCOPY ../x /\n", "line 2: ../x lies outside of the context"),
+        ("FROM a\nCOPY ../x /\n", "line 2: ../x is outside the context"),
         ("FROM $BASE\n", "line 1: FROM $BASE: its ARG has no default and is not given"),
         ("FROM a b\n", "line 1: FROM IMAGE [AS NAME], not FROM a b"),
         ("FROM a\nENV X='\n", "line 2: ENV X='"),

@@ -150,7 +150,7 @@ exit "$(cat {folder}/rc 2>/dev/null || echo 0)"
         ("", ""),
         ("E: The repository does not have a Release file.\n", "Check the name of the suite"),
         ("E: Unable to locate package pyton3\n", "lacks a package of it. Check packages."),
-        ("E: Failed to fetch http://a.invalid/x  Could not resolve 'a.invalid'\n", "bring a root file system (rootfs)"),
+        ("E: Failed to fetch http://a.invalid/x  Could not resolve 'a.invalid'\n", "(rootfs)"),
     ],
 )
 def test_a_debian_suite(

@@ -110,8 +110,8 @@ def test_a_key_stands_once() -> None:
         ('{"a": 1, "a": 2}', "the key 'a' occurs twice in a map"),
         ('{"a": ' + "9" * 100_000 + "}", "a number may have 40 digits, and one has 100000"),
         ('{"a": 0.' + "1" * 100_000 + "}", "a number may have 40 digits"),
-        ('{"a": NaN}', "NaN is no number"),
-        ('{"a": -Infinity}', "-Infinity is no number"),
+        ('{"a": NaN}', "NaN is not a number"),
+        ('{"a": -Infinity}', "-Infinity is not a number"),
     ],
 )
 def test_json_that_is_made_for_trouble(text: str, words: str) -> None:
@@ -139,8 +139,8 @@ def no_file(kind: str, path: Path) -> Path:
 
 
 KINDS = {
-    "pipe": "is no regular file",
-    "device": "is no regular file",
+    "pipe": "is not a regular file",
+    "device": "is not a regular file",
     "large file": "more than",
     "endless file": "more than",
 }
@@ -180,8 +180,8 @@ def test_a_folder_with_such_a_job_file_launches_nothing(tmp_path: Path) -> None:
         read_folder(".", None, str(tmp_path))
     assert caught.value.message.startswith("jobs: 3 problems")
     for words in (
-        "b.yml cannot be read: is no regular file",
-        "c.yml cannot be read: is no regular file",
+        "b.yml cannot be read: is not a regular file",
+        "c.yml cannot be read: is not a regular file",
         "its aliases multiply",
     ):
         assert words in caught.value.message

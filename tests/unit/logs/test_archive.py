@@ -190,7 +190,7 @@ def test_a_link_in_the_folder_here_is_not_written_through(tmp_path: Path, restar
     (dest / "0").symlink_to(outside)
     (dest / "a.log").symlink_to(outside / "a.log")
     for path in ("0/a.log", "a.log"):
-        with pytest.raises(RankzeroError, match="is a link that leads elsewhere"):
+        with pytest.raises(RankzeroError, match=r"a\.log is a link"):
             logs.unpack(archive(path), [Part(path, 0, 4, 4, restart)], str(dest))
     assert list(outside.iterdir()) == []
 

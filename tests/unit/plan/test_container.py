@@ -102,8 +102,8 @@ ANY = named(RUNTIMES, "or")
         (
             {**PYXIS, "workdir": "/w"},
             (
-                "container.workdir: train.py lies in the run's own working directory, which is not /w; leave workdir "
-                "out, or give the program's path inside the container"
+                "container.workdir: train.py is in the run's own working directory, not in /w; omit workdir, "
+                "or give the program's path inside the container"
             ),
         ),
         ({**PYXIS, "image": 5.5}, "container.image: must be text; YAML read it as 5.5: quote it"),
@@ -144,8 +144,8 @@ def test_what_is_mounted_in_a_nodes_tmp_is_brought_into_enroot_and_seen_without_
 def test_the_preflight_cannot_import_from_an_image() -> None:
     assert problems(PYXIS, preflight={"imports": ["torch"]}) == [
         (
-            "preflight.imports: under pyxis the preflight looks at the nodes and not into the image, which would be "
-            "extracted once more for it; leave it out"
+            "preflight.imports: under pyxis the preflight checks the nodes, not the image, which would be "
+            "extracted once more for it; omit it"
         )
     ]
     for looked_into in (APPTAINER, OCI):
@@ -182,7 +182,7 @@ def test_a_mount_has_one_spelling() -> None:
 def test_a_mount_may_not_hide_what_the_job_needs() -> None:
     # Over the run directory, inside the code, and above the store from elsewhere.
     for bad in ("/x:/state/runs", "/x:/store/code/c0de/sub", "/x:/store"):
-        with pytest.raises(SpecError, match=r"is in the way of /st"):
+        with pytest.raises(SpecError, match=r"overlaps /st"):
             planned({**PYXIS, "mounts": [bad]})
     assert planned({**PYXIS, "mounts": ["/store:/store:ro"]}).container
 
@@ -195,7 +195,7 @@ def test_the_folder_of_checkpoints_is_there_and_may_be_written() -> None:
     assert "/scratch/ml/c:/scratch/ml/c" in mounts()
     assert "/scratch/ml/c:/scratch/ml/c" not in mounts(mounts=["/scratch:/scratch"])
     assert "/scratch/ml/c:/scratch/ml/c" in mounts(mounts=["/scratch:/scratch:ro"])
-    with pytest.raises(SpecError, match=r"checkpoint.dir: /tmp/c lies in /tmp, which enroot hides"):
+    with pytest.raises(SpecError, match=r"checkpoint.dir: /tmp/c is in /tmp, which enroot hides"):
         planned(PYXIS, checkpoint={"dir": "/tmp/c"})
 
 

@@ -36,9 +36,9 @@ def planned(**data: Any) -> Plan:
     [
         ({"checkpoint": {"requeue": True}}, "checkpoint.requeue: true has no meaning inside job 1234"),
         ({"checkpoint": {"signal_before_end": 60}}, "checkpoint.signal_before_end: 60 has no meaning inside job 1234"),
-        ({"resources": {"spares": 2}}, "resources.spares: 2 spare nodes cannot be asked for inside job 1234"),
+        ({"resources": {"spares": 2}}, "resources.spares: 2 spare nodes cannot be requested inside job 1234"),
         ({"preflight": {"on_failure": "requeue"}}, "preflight.on_failure: requeue has no meaning inside job 1234"),
-        ({"resources": {"dependency": "afterok:1"}}, "resources.dependency: afterok:1 is not waited for"),
+        ({"resources": {"dependency": "afterok:1"}}, "resources.dependency: afterok:1 has no effect"),
         ({"resources": {"sbatch": {"begin": "now+1hour"}}}, "resources.sbatch.begin: may not be given inside job 1234"),
         ({"resources": {"sbatch": {"signal": "B:USR1@60"}}}, "resources.sbatch.signal: may not be given"),
         ({"launcher": {"srun": {"nodelist": "node01"}}}, "launcher.srun.nodelist: may not be given inside job 1234"),

@@ -183,7 +183,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
     (
         {"parameters": {"lr": ["1"], "widht": ["1"]}},
         {},
-        "command: {width} is no parameter of the sweep; did you mean widht?",
+        "command: {width} is not a parameter of the sweep; did you mean widht?",
     ),
     ({"parameters": {**GRID, "nodes": ["1", "2"]}}, {}, "sweep.parameters.nodes: is the name of resources.nodes"),
     (

@@ -20,12 +20,12 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a
 
 def test_only_root_prunes_for_others_and_only_for_users_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users.os, "geteuid", lambda: 1000)
-    with pytest.raises(RankzeroError, match="owners: needs root"):
+    with pytest.raises(RankzeroError, match="owners: requires root"):
         users.accounts(["nobody"])
     monkeypatch.setattr(users.os, "geteuid", lambda: 0)
     with pytest.raises(RankzeroError, match="'nosuchuser' is not a user"):
         users.accounts(["nobody", "nosuchuser"])
-    with pytest.raises(RankzeroError, match="root's own things"):
+    with pytest.raises(RankzeroError, match="root's own files"):
         users.accounts(["root"])
 
 

@@ -114,7 +114,7 @@ def test_a_cache_without_a_lock_and_a_wheel_beside_it(
     assert made["packages"]["wheels"] == ["gamma"]
     assert set(made["packages"]["packages"]) == {"alpha", "beta", "gamma"}
     assert {"cache.tar", "wheels/gamma-1.0-py3-none-any.whl"} < set(made["packages"]["files"])
-    with pytest.raises(RankzeroError, match=r"every package .* lies in a directory .*Use wheelhouse"):
+    with pytest.raises(RankzeroError, match=r"every package .* directory .*Use wheelhouse"):
         ensure(store, text=PYPROJECT.replace('"alpha"', '"gamma"'), kind="cache")
 
 
@@ -162,7 +162,7 @@ def test_a_tampered_wheel_is_refused(
     lock = locked(tmp_path)
     wheel = wheel_maker(tmp_path / "evil", "beta", "2.0", {"beta.py": "VALUE = 666\n"})
     shutil.copyfile(wheel, index.folder / "beta" / wheel.name)
-    with pytest.raises(RankzeroError, match=r"beta-2\.0.* was locked") as caught:
+    with pytest.raises(RankzeroError, match=r"beta-2\.0.* has the sha256 ") as caught:
         ensure(store, lock=lock)
     assert caught.value.partial["missing"] == ["beta-2.0-py3-none-any.whl"]
     with pytest.raises(RankzeroError, match="fetching the packages failed"):
@@ -214,7 +214,7 @@ def test_carried_in(store: str, index: Index, tmp_path: Path) -> None:
     assert ensure(there, source=str(tmp_path / "set.tar"))["changed"]
     ensure(there, state="absent")
 
-    with pytest.raises(RankzeroError, match=r"another set .*extras \(there \[\], asked \['more'\]\)"):
+    with pytest.raises(RankzeroError, match=r"source: .*extras \(there \[\], asked \['more'\]\)"):
         ensure(there, source=str(carried), extras=["more"])
     with writable(carried / "wheels" / "beta-2.0-py3-none-any.whl").open("ab") as stream:
         stream.write(b"!")
@@ -236,13 +236,13 @@ def test_wheels_carried_for_a_lock(store: str, index: Index, tmp_path: Path, whe
     index.close()
     with pytest.raises(RankzeroError, match=r"the project has no uv\.lock"):
         ensure(store, source=wheelhouse)
-    with pytest.raises(RankzeroError, match="no cache can be made"):
+    with pytest.raises(RankzeroError, match=r"holds wheels; .* Use wheelhouse"):
         ensure(store, source=wheelhouse, lock=lock, kind="cache")
     assert ensure(store, source=wheelhouse, lock=lock)["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
     ensure(store, lock=lock, state="absent")
     with Path(wheelhouse, "beta-2.0-py3-none-any.whl").open("ab") as stream:
         stream.write(b"!")
-    with pytest.raises(RankzeroError, match=r"beta-2\.0-py3-none-any\.whl is not what it was"):
+    with pytest.raises(RankzeroError, match=r"beta-2\.0-py3-none-any\.whl has changed since it was locked"):
         ensure(store, source=wheelhouse, lock=lock)
     for name in os.listdir(wheelhouse):
         if name.startswith("beta"):

@@ -321,9 +321,7 @@ def stand_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_squashfs_tools_nothing_is_promised(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_arguments, **_options: None)
-    with pytest.raises(
-        RankzeroError, match=r"mksquashfs, which is not on this host\. Install the package squashfs-tools"
-    ):
+    with pytest.raises(RankzeroError, match=r"mksquashfs, .* Install the package squashfs-tools"):
         ensure(host / "store", check_mode=True)
 
 

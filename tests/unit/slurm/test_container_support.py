@@ -90,9 +90,9 @@ def squashfs(path: Path, length: int, size: int) -> str:
     [
         ("pyxis", "squashfs", None),
         ("pyxis", "cut", "is cut off: 100 bytes of 4096"),
-        ("pyxis", "text", "is no squashfs, which pyxis needs"),
-        ("pyxis", "empty", "is no squashfs, which pyxis needs"),
-        ("pyxis", "sif", "is no squashfs, which pyxis needs"),
+        ("pyxis", "text", "is not a squashfs file, which pyxis needs"),
+        ("pyxis", "empty", "is not a squashfs file, which pyxis needs"),
+        ("pyxis", "sif", "is not a squashfs file, which pyxis needs"),
         ("pyxis", "root", "is a folder; pyxis needs a .sqsh file"),
         ("apptainer", "sif", None),
         ("apptainer", "squashfs", None),

@@ -80,9 +80,9 @@ def test_only_what_the_containerfile_names_is_read(project: Path) -> None:
 @pytest.mark.parametrize(
     ("containerfile", "context", "message"),
     [
-        ("gone", None, "containerfile: there is no file "),
+        ("gone", None, "containerfile: .*gone does not exist"),
         ("jobs", None, "is a folder without Containerfile and Dockerfile"),
-        ("images", "gone", "context: .*gone is no folder on the controller"),
+        ("images", "gone", "context: .*gone is not a folder on the controller"),
         ("images", "jobs", "containerfile: line 3: the context has no file app"),
     ],
 )
@@ -142,9 +142,12 @@ def test_the_module_comes_to_the_same_key(project: Path, tmp_path: Path, monkeyp
     [
         ({}, "container.build.image: give one of containerfile, suite"),
         ({"context": "../images"}, "container.build.context: has no effect without containerfile"),
-        ({**BUILD, "build_args": {"WHOM": "x"}}, r"container.build.build_args: WHOM is no ARG .*did you mean WHO\?"),
+        (
+            {**BUILD, "build_args": {"WHOM": "x"}},
+            r"container.build.build_args: WHOM is not an ARG .*did you mean WHO\?",
+        ),
         ({"reference": "oci:/images/torch"}, "container.build.reference: oci:/images/torch lies on the cluster"),
-        ({**BUILD, "containerfile": "nowhere"}, "container.build.containerfile: there is no file .*/jobs/nowhere"),
+        ({**BUILD, "containerfile": "nowhere"}, "container.build.containerfile: .*/jobs/nowhere does not exist"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_sent(project: Path, build: dict[str, Any], message: str) -> None:

@@ -88,7 +88,7 @@ def test_a_pipe_in_place_of_a_small_file_is_refused(name: str, trap: Trap) -> No
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    with pytest.raises(RankzeroError, match=f"{name} cannot be read: is no regular file"):
+    with pytest.raises(RankzeroError, match=f"{name} cannot be read: is not a regular file"):
         take(str(folder))
 
 

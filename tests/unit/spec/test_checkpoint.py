@@ -92,7 +92,7 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
             {"resources": {"spares": 1, "sbatch": {"no-kill": True}}},
             "resources.sbatch.no-kill: resources.spares says it already",
         ),
-        ({"checkpoint": {"dir": "/."}}, "checkpoint.dir: / is no folder of checkpoints"),
+        ({"checkpoint": {"dir": "/."}}, "checkpoint.dir: / is not allowed"),
         ({"checkpoint": {"dir": "c"}}, "checkpoint.dir: must be an absolute path on the cluster"),
         ({"logs": {"style": "slrum"}}, "logs.style: "),
         ({"checkpoint": {"signal": "KILL"}}, "checkpoint.signal: "),

@@ -67,10 +67,10 @@ def test_a_container_sees_what_its_ranks_read() -> None:
         ({"text": ["/x"]}, "text must be a path, or a map with path"),
         ({"text": {"path": "/x", "kind": "hub"}}, "text is a ref of kind 'hub'; expected one of module dataset"),
         ({"text": {"path": "/x", "digest": "abc"}}, "a digest of 64 hexadecimal digits"),
-        ({"text": {"path": "/x", "packed": True}}, "text is packed, and that file lies in a store of datasets"),
+        ({"text": {"path": "/x", "packed": True}}, "text is packed"),
         (
             {"text": {"path": f"/s/datasets/{ONE}/data", "digest": TWO}},
-            "names the version 1111111111111111 by its path",
+            "has version 1111111111111111 in its path",
         ),
         ({"text": {"path": "/x", "local_copy": "maybe"}}, "must be one of never, auto, always"),
     ],

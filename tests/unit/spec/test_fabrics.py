@@ -130,7 +130,7 @@ def test_a_workaround_says_of_which_versions_and_until_when() -> None:
     assert known is not None
     assert expired(known, date(2026, 1, 31)) == []
     (sentence,) = expired(known, date(2026, 2, 1))
-    assert sentence.startswith("fabric x: A=0 works around NCCL 2.19 and was believed until 2026-01-31: see whether")
+    assert sentence.startswith("fabric x: A=0 works around NCCL 2.19 and expired on 2026-01-31")
     assert len(expired(known, date(2026, 2, 2))) == 2
     merged = layers(fabric="x")
     assert {

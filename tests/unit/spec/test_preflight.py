@@ -105,7 +105,7 @@ def test_a_job_that_requeues_itself_asks_to_be_allowed_to(data: dict[str, Any], 
     [
         (
             {"resources": {"spares": 1}, "preflight": {"enabled": False}},
-            "resources.spares: 1 spare nodes, but nobody looks which ones are needed: preflight.enabled is false",
+            "resources.spares: 1 spare nodes, but without the preflight",
         ),
         (
             {"resources": {"spares": 1}, "preflight": {"on_failure": "stop"}},

@@ -161,7 +161,7 @@ def test_a_code_tree_is_what_its_name_says_or_is_not_used(tmp_path: Path, harm: 
     memory = Memory(str(tmp_path / "state" / "cache"))
     assert found(own(tmp_path / "store"), path, memory) == str(path)
     harm(path)
-    with pytest.raises(ownership.Untrusted, match=r"Nothing of it is used\. .*rm -rf"):
+    with pytest.raises(ownership.Untrusted, match=r"is not used\. .*rm -rf"):
         found(own(tmp_path / "store"), path, memory)
     said: list[str] = []
     assert locate([trusted(tmp_path / "store")], "code", path.name, os.path.isdir, note=said.append) is None

@@ -28,7 +28,7 @@ def test_without_anything_to_follow_the_script_says_all(bench: Bench) -> None:
 
 
 def test_any_one_of_several_cannot_be_combined(bench: Bench) -> None:
-    with pytest.raises(RankzeroError, match=r"resources\.dependency: afterok:1\?afterok:2 asks for any one"):
+    with pytest.raises(RankzeroError, match=r"resources\.dependency: afterok:1\?afterok:2 waits for any one"):
         bench.launch(waits_for=["afterok:7"], dependency="afterok:1?afterok:2")
     assert not bench.cluster.jobs
 

@@ -244,7 +244,7 @@ def test_cancelling_one_element_or_all(grid: Grid) -> None:
     grid.ends(0, True)
     assert grid.states(grid.launcher(only=["1"]).cancel()) == ["absent", "cancelled", "absent"]
     assert grid.states(grid.launcher(only=["020202"]).cancel()) == ["absent", "absent", "cancelled"]
-    with pytest.raises(RankzeroError, match="elements: 9 is no element of this sweep; give its number \\(0 to 2\\)"):
+    with pytest.raises(RankzeroError, match=r"elements: 9 is not .* \(0 to 2\)"):
         grid.launcher(only=["9"]).cancel()
     assert grid.launcher().cancel()["changed"] is False
     assert [job["state"] for job in grid.cluster.jobs.values()] == ["COMPLETED", "CANCELLED", "CANCELLED"]
@@ -270,7 +270,7 @@ def test_only_the_elements_that_are_named_are_submitted(grid: Grid) -> None:
     again = grid.launch(only=["0" * 16, "02" * 8])
     assert grid.states(again) == ["submitted", "unchanged", "submitted"]
     assert [row["generation"] for row in again["elements"]] == [1, 1, 2]
-    with pytest.raises(RankzeroError, match="elements: 03030 is no element"):
+    with pytest.raises(RankzeroError, match="elements: 03030 is not"):
         grid.launch(only=["03030"])
 
 

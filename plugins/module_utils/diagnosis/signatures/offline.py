@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 SIGNATURE = Signature(
     family="offline",
-    what="a download was tried where there is no network",
+    what="a download was tried without a network",
     remedy=(
         "Stage what it needs before the job: `data`, `tokenizer`, a hub cache on shared storage in "
         "`env.HF_HOME`, then `env.HF_HUB_OFFLINE: 1`."

@@ -30,7 +30,7 @@ class Checkpoint(Aspect):
                 ),
             )
         if asked.dir is not None and posixpath.normpath(asked.dir).strip("/") == "":
-            yield ["checkpoint.dir"], "checkpoint.dir: / is no folder of checkpoints; name one of the job's own"
+            yield ["checkpoint.dir"], "checkpoint.dir: / is not allowed; name a folder for the checkpoints of this job"
         if asked.progress is not None:
             path = posixpath.normpath(asked.progress)
             if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):

@@ -23,8 +23,8 @@ class Preflight(Aspect):
             yield (
                 ["resources.spares", "preflight.enabled"],
                 (
-                    f"resources.spares: {resources.spares} spare nodes, but nobody looks which ones are needed: "
-                    "preflight.enabled is false; drop one of the two"
+                    f"resources.spares: {resources.spares} spare nodes, but without the preflight nothing "
+                    "decides which are needed: preflight.enabled is false; change one of the two"
                 ),
             )
         elif resources.spares and preflight.on_failure == "stop":
