@@ -42,8 +42,10 @@ def test_a_slow_pair_accuses_no_node() -> None:
     found = judge(swept, RULE)
     assert (found["verdict"], found["slow_nodes"], found["slow_pairs"]) == ("slow_pairs", [], [["n1", "n2"]])
     assert found["findings"] == [
-        "slow pair n1 and n2: 20 MB/s, 4 % of the median, and both are fine with others: "
-        "check the switches and cables between them"
+        (
+            "slow pair n1 and n2: 20 MB/s, 4 % of the median, and both are fine with others: "
+            "check the switches and cables between them"
+        )
     ]
 
 

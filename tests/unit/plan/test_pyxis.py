@@ -121,7 +121,7 @@ def test_traps_12_and_13_one_bad_node_ends_the_step_and_its_size_is_explicit() -
 
 def test_trap_14_nothing_of_ours_lies_in_tmp() -> None:
     for roots in (("/tmp/state", "/store"), ("/state", "/tmp/store")):
-        with pytest.raises(SpecError, match=r"launch_cluster\.(state|store)_root: /tmp/\S+ lies in /tmp, which enroot"):
+        with pytest.raises(SpecError, match=r"launch_cluster\.(state|store)_root: /tmp/\S+ is in /tmp, which enroot"):
             planned(PYXIS, roots)
     assert planned(PYXIS, ("/tmpfs/state", "/store")).container
     assert planned(APPTAINER, ("/tmp/state", "/store")).container
