@@ -67,6 +67,8 @@ def measure(ground: Ground, launches: Launches, count: int, flying: int) -> list
                     continue
                 ground.on_head("scancel", "--signal=KILL", "--full", job_id)
                 print(f"[ends] job {job_id} hung: {run}", file=sys.stderr, flush=True)
+            elif artifact is None:
+                raise RuntimeError(f"job {job_id} ended without its artifact, so that it says nothing: {run}")
             del running[job_id]
             found.append(launches.end(run, artifact, ended.get(job_id)))
             if len(found) % 25 == 0:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -58,15 +59,15 @@ class Launches:
         code = self._here(self.store, "code", CODE_KEY)
         code.mkdir(parents=True)
         (code / "README").write_text("No program: the ranks run a line of bash.\n")
-        self._environment(self._here(self.store, "environments", ENVIRONMENT_KEY))
+        self.digest = self._environment(self._here(self.store, "environments", ENVIRONMENT_KEY))
 
     def _here(self, *parts: str) -> Path:
         """A path of the head's, as this machine sees it."""
         inside = "/".join(parts)
         return self.ground.path(*inside[len(self.ground.shared_inside) :].strip("/").split("/"))
 
-    def _environment(self, folder: Path) -> None:
-        """A sealed environment of two files: a Python that is the node's."""
+    def _environment(self, folder: Path) -> str:
+        """A sealed environment of two files: a Python that is the node's. The sha256 of its squashfs file."""
         tree = self.ground.scratch / "environment"
         (tree / "bin").mkdir(parents=True)
         (tree / "bin" / "python").write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n')
@@ -78,6 +79,7 @@ class Launches:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         said = {"python": {"path": "/usr/bin/python3"}, "sealed": {**facts, "sha256": digest}}
         (folder / "env.json").write_text(json.dumps(said))
+        return digest
 
     def make(self) -> Path:
         """A generation on disk, ready for sbatch."""
@@ -95,7 +97,8 @@ class Launches:
         )
         run = self._here(made.runs_dir(), "1")
         (run / "logs").mkdir(parents=True)
-        (run / "job.sbatch").write_text(with_generation(render_script(made), made.token, 1))
+        script = with_generation(render_script(made), made.token, 1).replace(digest_token(ENVIRONMENT_KEY), self.digest)
+        (run / "job.sbatch").write_text(script)
         (run / "contract.json").write_text(json.dumps(contract(spec)))
         (run / "launch.json").write_text("{}")
         return run
