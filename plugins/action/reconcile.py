@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import CHANGED, RELAUNCH, REMOVED
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
@@ -29,15 +29,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
-OPTIONS: dict[str, Any] = {
-    "jobs": {"type": "str", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "set": {"type": "str"},
-    "removed": {"type": "str", "choices": list(REMOVED), "default": "keep"},
-    "changed": {"type": "str", "choices": list(CHANGED), "default": "wait"},
-    "relaunch": {"type": "str", "choices": list(RELAUNCH), "default": "never"},
-    "max_failures": {"type": "int", "default": 3},
-}
 
 # What the steps of a plan carry for this action alone.
 _INTERNAL = ("ours", "submits", "anew", "recorded")
@@ -63,7 +54,7 @@ class _Ready:
 class ActionModule(LaunchAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(OPTIONS)
+        _checked, options = self.validate_argument_spec(ARGUMENTS)
         self._task_vars = task_vars or {}
         self._host = str(self._task_vars.get("inventory_hostname", "localhost"))
         try:

@@ -214,18 +214,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.cluster import planned, prepare
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
-ARGUMENT_SPEC = {
-    "jobs": {"type": "path", "required": True},
-    "cluster": {"type": "dict", "default": {}},
-    "set": {"type": "str"},
-    "removed": {"type": "str", "choices": ["keep", "cancel"], "default": "keep"},
-    "changed": {"type": "str", "choices": ["wait", "replace", "keep"], "default": "wait"},
-    "relaunch": {"type": "str", "choices": ["never", "on_failure"], "default": "never"},
-    "max_failures": {"type": "int", "default": 3},
-    "_request": {"type": "dict"},
-}
+ARGUMENT_SPEC = {**ARGUMENTS, "_request": {"type": "dict"}}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

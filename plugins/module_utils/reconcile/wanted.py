@@ -11,10 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-REMOVED = ("keep", "cancel")
-CHANGED = ("wait", "replace", "keep")
-RELAUNCH = ("never", "on_failure")
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.job_arguments import JOB_ARGUMENTS
+
+# The options of module `reconcile` and of its action.
+ARGUMENTS: dict[str, Any] = {
+    "jobs": {"type": "path", "required": True},
+    "cluster": JOB_ARGUMENTS["cluster"],
+    "set": {"type": "str"},
+    "removed": {"type": "str", "choices": ["keep", "cancel"], "default": "keep"},
+    "changed": {"type": "str", "choices": ["wait", "replace", "keep"], "default": "wait"},
+    "relaunch": {"type": "str", "choices": ["never", "on_failure"], "default": "never"},
+    "max_failures": {"type": "int", "default": 3},
+}
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, changes, make_plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
-    CHANGED,
-    RELAUNCH,
-    REMOVED,
+    ARGUMENTS,
     Found,
     Policies,
     Wanted,
@@ -77,7 +75,7 @@ def test_what_ended_under_another_content_is_no_drift() -> None:
 
 def test_a_launch_by_hand_under_the_same_name_is_left_alone() -> None:
     by_hand = found("key-1", ours=False)
-    for changed in CHANGED:
+    for changed in ARGUMENTS["changed"]["choices"]:
         assert plan(by_hand, changed=changed) == [("launch", "key-2")]
     assert "job 71 of the same name is not of this set and is left alone" in reason(by_hand)
 
@@ -275,7 +273,10 @@ def carried_out(steps: list[Step], there: list[Found]) -> list[Found]:
     return list(state.values())
 
 
-@pytest.mark.parametrize("removed,changed,relaunch", list(itertools.product(REMOVED, CHANGED, RELAUNCH)))
+@pytest.mark.parametrize(
+    "removed,changed,relaunch",
+    list(itertools.product(*(ARGUMENTS[name]["choices"] for name in ("removed", "changed", "relaunch")))),
+)
 def test_what_holds_in_every_plan(removed: str, changed: str, relaunch: str) -> None:
     for seed in range(120):
         holds(*scene(seed), Policies(removed, changed, relaunch))
