@@ -286,7 +286,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
     runs = chosen_runs(module.params)
-    found = final_reports(slurm, runs, settle=module.params["_settle"])
+    found = [one.as_dict() for one in final_reports(slurm, runs, settle=module.params["_settle"])]
     for one, run in zip(found, runs):
         one.update(progress=None, matched=None, proven=one["success"])
         # A job that Slurm ended, or that never began, has not done it itself.

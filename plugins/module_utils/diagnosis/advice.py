@@ -1,18 +1,17 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cause as people and machines read it: where, evidence, what followed, what to do. Pure."""
+"""A cause with what speaks for it, what followed from it and what to do. Pure."""
 
 from __future__ import annotations
 
 import os
 import re
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY, Cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import Cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence, Unread
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
     ARTIFACT,
     DRAINED,
@@ -26,20 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import WEAK, Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
-_MARKS = {True: "ok", False: "BAD", None: "?"}
-_STALLED = (
-    "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
-    "The others wait for it in a collective."
-)
 _LOST = "peer_lost"
-# What a screen is given: cause, where, evidence, remedy, the full story.
-SCREEN_LINES = 15
-# So many of them are the state of a running job where its logs show a failure already.
-RUNNING_LINES = 3
 EVIDENCE_KEPT = 12
-SHOWN = 2
-NAMED = 8
-WIDTH = 110
 _HOLE = re.compile(r"(?::? ?)\{(\w+)\}")
 
 Families = Mapping[str, Signature]
@@ -107,26 +94,13 @@ def filled(text: str, event: Event | None) -> str:
     return _HOLE.sub(lambda hole: hole[0].replace(f"{{{hole[1]}}}", known.get(hole[1], spare)) if known else "", text)
 
 
-def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
-    """The diagnosis as data. Paths are relative to `base` where it is given."""
+def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
+    """A cause with its evidence and remedy. Paths are relative to `base` where it is given."""
     files = {log.file: _relative(log.file, base) for log in scan.logs}
-    found: dict[str, Any] = {
-        "healthy": cause.family == HEALTHY,
-        "family": cause.family,
-        "what": "no failure is to be seen in the logs",
-        "confidence": cause.confidence,
-        "root": None,
-        "ranks": [],
-        "nodes": [],
-        "evidence": [],
-        "chain": [],
-        "remedy": "",
-        "retry": False,
-        "blame": [],
-        "files": len(scan.logs),
-        "bytes": scan.bytes,
-        "unreadable": [{"file": _relative(path, base), "why": why} for path, why in sorted(scan.unreadable.items())],
-    }
+    unreadable = [Unread(_relative(path, base), why) for path, why in sorted(scan.unreadable.items())]
+    found = Diagnosis(
+        cause.family, confidence=cause.confidence, files=len(scan.logs), bytes=scan.bytes, unreadable=unreadable
+    )
     root = cause.root
     if root is None:
         return found
@@ -136,7 +110,8 @@ def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
     alike = (event for event in cause.followed if (event.family, event.strength) == (root.family, root.strength))
     same = [root, *alike]
     nodes = _unique(event.node for event in same)
-    found.update(
+    return replace(
+        found,
         what=filled(family.what, root),
         root=_shown(root, files),
         ranks=sorted({event.rank for event in same if event.rank is not None}),
@@ -147,89 +122,11 @@ def report(cause: Cause, scan: Scan, base: str = "") -> dict[str, Any]:
         retry=family.retry,
         blame=nodes[:1] if family.blames_node and len(nodes) == 1 else [],
     )
-    return found
 
 
 def with_rank(event: Event, rank: int | None, node: str | None = None) -> Event:
     """The event with the rank and node that its file's name says, where its line said none."""
     return replace(event, rank=rank if event.rank is None else event.rank, node=event.node or node)
-
-
-def screen(found: dict[str, Any], story: str = "") -> list[str]:
-    """A diagnosis in at most SCREEN_LINES lines. `story`: where all of it is."""
-    running = _running(found)
-    if running:
-        running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
-    if found["healthy"] and running:
-        return running
-    if found["healthy"]:
-        read = f"{found['files']} log{'s' if found['files'] != 1 else ''} read"
-        said = [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
-        return [*said, *_checks(found)][:SCREEN_LINES]
-    root = found["root"]
-    lines = running[:RUNNING_LINES] + _row(
-        "cause", f"{found['what']} ({found['family']}, confidence {found['confidence']})", 2
-    )
-    lines += _row("where", _where(found), 2)
-    lines += _row("evidence", f"{root['file']}:{root['line']}  {root['text']}", 3)
-    for event in found["evidence"][1:SHOWN]:
-        lines += _row("", f"{event['file']}:{event['line']}  {event['text']}", 1)
-    if len(found["chain"]) > 1:
-        lines += _row("then", " -> ".join(found["chain"][1:]), 1)
-    lines += _row("remedy", found["remedy"], 4)
-    lines += _row("retry", "the same launch may succeed when it is tried again" if found["retry"] else "", 1)
-    lines += [*_unread(found), *_row("story", story, 1)]
-    return lines[:SCREEN_LINES]
-
-
-def _running(found: dict[str, Any]) -> list[str]:
-    """Of a job that runs: its state, the check-list, and whether it stands still."""
-    launch = found.get("launch") or {}
-    if "stall" not in found:
-        return []
-    lines = _row("state", f"{launch['message']} (job {launch['job_id']}, attempt {launch['attempt'] + 1})", 1)
-    lines += _checks(found)
-    if found["stall"]:
-        lines += _row("stalled", found["stall"]["message"], 2) + _row("", _STALLED, 2)
-    return lines
-
-
-def _checks(found: dict[str, Any]) -> list[str]:
-    """The launch check-list, a line each."""
-    rows = []
-    for number, one in enumerate(found.get("checklist") or []):
-        words = f"{_MARKS[one['ok']]:<4}{one['question']}: {one['answer']}"
-        rows += _row("" if number else "check", words, 1)
-    return rows
-
-
-def _row(title: str, text: str, most: int) -> list[str]:
-    if not text:
-        return []
-    shown = textwrap.wrap(text, WIDTH, max_lines=most, placeholder=" ...", break_on_hyphens=False)
-    return [f"{title if index == 0 else '':<10}{line}" for index, line in enumerate(shown)]
-
-
-def _unread(found: dict[str, Any]) -> list[str]:
-    unread = found["unreadable"]
-    if not unread:
-        return []
-    more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-    return _row("not read", f"{unread[0]['file']}: {unread[0]['why']}{more}", 1)
-
-
-def _where(found: dict[str, Any]) -> str:
-    ranks, nodes = found["ranks"], found["nodes"]
-    words = []
-    if ranks:
-        more = f" and {len(ranks) - NAMED} more" if len(ranks) > NAMED else ""
-        words.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:NAMED]))}{more}")
-    if nodes:
-        words.append(f"on {', '.join(nodes[:NAMED])}")
-    root = found["root"]
-    if ranks and root["rank"] is not None and len(ranks) > 1:
-        words.append(f"(first rank {root['rank']})")
-    return " ".join(words)
 
 
 def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
@@ -267,15 +164,9 @@ def _others(root: Event, followed: Sequence[Event]) -> list[Event]:
     return chosen
 
 
-def _shown(event: Event, files: dict[str, str]) -> dict[str, Any]:
-    return {
-        "file": files.get(event.file, event.file),
-        "line": event.line,
-        "text": event.text[:500],
-        "family": event.family,
-        "rank": event.rank,
-        "node": event.node,
-    }
+def _shown(event: Event, files: Mapping[str, str]) -> Evidence:
+    file = files.get(event.file, event.file)
+    return Evidence(file, event.line, event.text[:500], event.family, event.rank, event.node)
 
 
 def _relative(path: str, base: str) -> str:
@@ -283,5 +174,5 @@ def _relative(path: str, base: str) -> str:
     return os.path.relpath(path, base) if base and os.sep in path else path
 
 
-def _unique(values: Any) -> list[Any]:
+def _unique(values: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(value for value in values if value is not None))

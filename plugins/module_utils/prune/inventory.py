@@ -219,11 +219,11 @@ def _asked(
             if is_step(job_id) and job_of(job_id) in ids and status.outcome is None:
                 yield _run(directory, None, f"job {job_of(job_id)} around it goes on")
             else:
-                yield _run(directory, f"ended ({told['state'].lower()})")
+                yield _run(directory, f"ended ({told.state.lower()})")
         elif status.state == LOST and not answer.queue_only and _last(directory) < horizon:
             yield _run(directory, "never submitted")
         else:
-            yield _run(directory, None, told["message"] or "its end is not known")
+            yield _run(directory, None, told.message or "its end is not known")
 
 
 def _cluster_name(slurm: Slurm) -> str:

@@ -71,7 +71,7 @@ def look(
             one = replace(one, since=_since(run))
         if run.path not in proven:
             begun = run.claim() is not None or status.facts.started is not None
-            one = replace(one, message=described(slurm, status, answer)["message"], begun=begun)
+            one = replace(one, message=described(slurm, status, answer).message, begun=begun)
         found.append(one)
     return found
 

@@ -23,7 +23,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
@@ -58,14 +60,14 @@ def diagnose(
         return _of_path(os.path.expanduser(options["path"]), processes, signatures)
     run = one_run(options)
     launch = final_report(slurm, run)
-    if states.is_pending(launch["state"]) and not launch["completed"]:
+    if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
-    found = scan.scan(newest_logs(run.file("logs"), launch["attempt"]), processes, signatures)
+    found = scan.scan(newest_logs(run.file("logs"), launch.attempt), processes, signatures)
     for log in found.logs:
         rank = rank_of(log.file)
         node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
-    if not launch["completed"]:
+    if not launch.completed:
         return _of_running(run, launch, found, options, clock())
     return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)
 
@@ -78,28 +80,26 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
         raise RankzeroError(f"path: {path} holds no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
     found = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
-    diagnosis = advice.report(cause.find_cause(found.logs), found, base)
+    diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, base)
     # A log of no rank, or of all of them, answers what does not depend on which rank it is.
     ranks = {
         number if number is not None else -1 - place: checklist.read_ends(log)
         for place, log in enumerate(logs)
         for number in [rank_of(log)]
     }
-    diagnosis["checklist"] = [answer.as_dict() for answer in checklist.answers(ranks)]
-    return _result(diagnosis, found, changed=False)
+    return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), found, changed=False)
 
 
-def _of_pending(run: RunDirectory, launch: Mapping[str, Any]) -> dict[str, Any]:
+def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
     """A job that does not start: the scheduler's reason is all there is, and enough."""
     found = scan.Scan()
-    told = evidence.of_pending(launch, launch["reason_code"])
-    diagnosis = advice.report(cause.find_cause(told.logs), found, run.path)
-    diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[])
-    return _result(diagnosis, found, changed=False)
+    told = evidence.of_pending(launch, launch.reason_code)
+    diagnosis = advice.diagnosis_of(cause.find_cause(told.logs), found, run.path)
+    return _result(DiagnosisReport(diagnosis, launch=launch, facts=told.facts), found, changed=False)
 
 
 def _of_running(
-    run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, options: Mapping[str, Any], now: float
+    run: RunDirectory, launch: LaunchReport, found: scan.Scan, options: Mapping[str, Any], now: float
 ) -> dict[str, Any]:
     """A job that runs: the check-list, whether it stands still, and what its logs show already."""
     started = run.started() or {}
@@ -107,53 +107,44 @@ def _of_running(
     ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
     # The clock of the file system may be ahead of this host's.
     now = max([now, *(log.modified for log in ranks.values())])
-    nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch["attempt"]))))
+    nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
     steps = checklist.all_progress(ranks, begun)
     stall = checklist.find_stall(steps, ranks, now, options["stall_factor"], options["stall_seconds"])
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
-    diagnosis = advice.report(cause.find_cause(found.logs), found, run.path)
+    diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, run.path)
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
-    diagnosis.update(
-        launch=_launch(launch),
-        checklist=[answer.as_dict() for answer in answers],
-        stall=stall.as_dict() if stall else None,
-        facts={"samples": [one.as_dict() for one in nodes.values()]},
-    )
-    return _result(diagnosis, found, changed=False, story=run.file("logs"))
+    facts = {"samples": [one.as_dict() for one in nodes.values()]}
+    told = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
+    return _result(told, found, changed=False, story=run.file("logs"))
 
 
 def _of_end(
-    slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], found: scan.Scan, *, write: bool, check_mode: bool
+    slurm: Slurm, run: RunDirectory, launch: LaunchReport, found: scan.Scan, *, write: bool, check_mode: bool
 ) -> dict[str, Any]:
-    told = evidence.Testimony()
+    testimony = evidence.Testimony()
     chosen = cause.Cause(cause.HEALTHY, None, "high")
-    if not launch["success"]:
-        told = evidence.of_end(slurm, run, launch, found.signatures)
-        found.logs += told.logs
+    if not launch.success:
+        testimony = evidence.of_end(slurm, run, launch, found.signatures)
+        found.logs += testimony.logs
         chosen = cause.find_cause(found.logs)
-    diagnosis = advice.report(chosen, found, run.path)
+    diagnosis = advice.diagnosis_of(chosen, found, run.path)
     ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
     started = run.started() or {}
-    answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch["success"])
-    diagnosis.update(launch=_launch(launch), facts=told.facts, checklist=[answer.as_dict() for answer in answers])
+    answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
+    told = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
     changed = False
     # What another user may write is not written here.
     write = write and not run.foreign
     if write:
-        text = json.dumps(diagnosis, indent=1, sort_keys=True) + "\n"
+        text = json.dumps(told.as_dict(), indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
-    return _result(diagnosis, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+    return _result(told, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 
 
-def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
-    return {key: launch[key] for key in keys}
-
-
-def _result(diagnosis: dict[str, Any], found: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:
-    lines = advice.screen(diagnosis, story)
-    return {"changed": changed, "families": len(found.signatures), "diagnosis": diagnosis, "lines": lines}
+def _result(told: DiagnosisReport, found: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:
+    lines = screen(told, story)
+    return {"changed": changed, "families": len(found.signatures), "diagnosis": told.as_dict(), "lines": lines}
 
 
 def newest_logs(logs_dir: str, attempt: int) -> list[str]:

@@ -10,9 +10,8 @@ room, because the rooms `slurm` and `diagnosis` do not know each other.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
@@ -36,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, step_usage
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -68,73 +68,73 @@ class Testimony:
     """What was found: events as logs of their own, and the facts themselves, for machines."""
 
     logs: list[FileEvents] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
 
     def say(self, event: Event) -> None:
         """Add an event that stands in no log, as if it were the last line of a file of its own."""
         self.logs.append(FileEvents(event.file, [event], lines=event.line))
 
 
-def of_pending(launch: Mapping[str, Any], code: str) -> Testimony:
+def of_pending(launch: LaunchReport, code: str) -> Testimony:
     """Why a launch does not start, and what to change."""
-    nodes = [one["node"] for one in launch.get("drained", [])]
-    reason = reasons.explain(code).of_job(launch["job_id"], nodes)
+    nodes = [one.node for one in launch.drained]
+    reason = reasons.explain(code).of_job(launch.job_id, nodes)
     never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
     known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
     found = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
-    text = f"job {launch['job_id']} is {launch['state']}, reason {code.strip('()') or 'None'}"
+    text = f"job {launch.job_id} is {launch.state}, reason {code.strip('()') or 'None'}"
     found.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
     _drained(found, launch)
     return found
 
 
-def of_end(slurm: Slurm, run: RunDirectory, launch: Mapping[str, Any], signatures: Sequence[Signature]) -> Testimony:
+def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Sequence[Signature]) -> Testimony:
     """What a launch that has failed left besides logs."""
     found = Testimony()
     # First, since it tells why Slurm has cancelled the job.
     _drained(found, launch)
     _slurm_and_job(found, launch, run.rejected())
     _preflight(found, run, launch)
-    if launch["job_id"] and run.rejected() is None:
-        ends = step_usage.step_ends(slurm, str(launch["job_id"]), since=launch["started_at"])
+    if launch.job_id and run.rejected() is None:
+        ends = step_usage.step_ends(slurm, launch.job_id, since=launch.started_at)
         found.facts["accounting"] = [end.as_dict() for end in ends]
         _accounting(found, ends)
     _exit_code(found, launch)
-    _monitors(found, run.file(os.path.join("monitor", str(launch["attempt"]))), signatures)
+    _monitors(found, run.file(os.path.join("monitor", str(launch.attempt))), signatures)
     return found
 
 
-def _drained(found: Testimony, launch: Mapping[str, Any]) -> None:
+def _drained(found: Testimony, launch: LaunchReport) -> None:
     """Nodes that Slurm has taken out of service for the job's sake: of an ended job that left no word, the cause."""
-    found.facts["drained"] = launch.get("drained", [])
-    for one in found.facts["drained"]:
-        text = f"{one['node']} is drained: {one['reason']}"
-        known = (("reason", one["reason"]), ("meaning", one["meaning"]), ("command", one["command"]))
-        found.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=one["node"], captured=known))
+    found.facts["drained"] = [node.as_dict() for node in launch.drained]
+    for one in launch.drained:
+        text = f"{one.node} is drained: {one.reason}"
+        known = (("reason", one.reason), ("meaning", one.meaning), ("command", one.command))
+        found.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=one.node, captured=known))
 
 
-def _slurm_and_job(found: Testimony, launch: Mapping[str, Any], rejected: str | None) -> None:
+def _slurm_and_job(found: Testimony, launch: LaunchReport, rejected: str | None) -> None:
     """The state that Slurm gives the end, else the batch script's own verdict: what no log of a rank can say."""
-    family, strength = STATES.get(str(launch["state"]), ("", 0))
+    family, strength = STATES.get(launch.state, ("", 0))
     if rejected is not None:
         family, strength = STATES["REJECTED"]
-    if not family and launch["completed"]:
-        if (launch["outcome"] or {}).get("ended_by") == "setup":
+    if not family and launch.completed:
+        if (launch.outcome or {}).get("ended_by") == "setup":
             family, strength = SETUP, DECISIVE
-        elif launch["exit_code"] == 0:
+        elif launch.exit_code == 0:
             family, strength = ARTIFACT, WEAK
         else:
             family, strength = LAUNCHER, ECHO
     if family:
-        text = f"{launch['state']}: {launch['message'] or ''}"
+        text = f"{launch.state}: {launch.message or ''}"
         found.say(Event(family, strength, text, 1, file="Slurm"))
 
 
-def _preflight(found: Testimony, run: RunDirectory, launch: Mapping[str, Any]) -> None:
+def _preflight(found: Testimony, run: RunDirectory, launch: LaunchReport) -> None:
     """The table's lines of the nodes that were not fit."""
-    outcome = launch["outcome"] or {}
+    outcome = launch.outcome or {}
     unfit = outcome.get("unfit_nodes") or {}
-    name = os.path.join("preflight", str(launch["attempt"]), "table")
+    name = os.path.join("preflight", str(launch.attempt), "table")
     path, table = run.file(name), enumerate(run.text(name).splitlines(), 1)
     rows = {line.split()[0]: (number, line) for number, line in table if line.split()}
     found.facts["preflight"] = [
@@ -160,9 +160,9 @@ def _accounting(found: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
     found.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None))
 
 
-def _exit_code(found: Testimony, launch: Mapping[str, Any]) -> None:
+def _exit_code(found: Testimony, launch: LaunchReport) -> None:
     """The batch script's exit code: what is left where a site has no accounting."""
-    code = launch["exit_code"]
+    code = launch.exit_code
     found.facts["exit_code"] = code
     family, strength = _CODES.get(code or 0, ("", 0))
     if family:

@@ -150,8 +150,8 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
     outcome = status.outcome if status.over else None
     if outcome:
         row["finished_at"] = outcome.get("time")
-        if outcome.get("time") is not None and outcome.get("started") is not None:
-            row["wall_time"] = max(0.0, float(outcome["time"]) - float(outcome["started"]))
+        begun, ended = outcome.get("started"), outcome.get("time")
+        row["wall_time"] = None if begun is None or ended is None else max(0.0, ended - begun)
         row["values"] = dict((outcome.get("artifact") or {}).get("values") or {})
     elif record is not None:
         row["finished_at"] = record.end

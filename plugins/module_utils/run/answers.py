@@ -104,4 +104,4 @@ def _add_history(slurm: Slurm, answer: SlurmAnswer, since: float | None) -> None
 
 
 def _first_time(run: RunDirectory) -> float | None:
-    return next((float(event["time"]) for event in run.events() if "time" in event), None)
+    return next((event["time"] for event in run.events()), None)

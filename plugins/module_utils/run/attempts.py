@@ -9,20 +9,18 @@ the launch's own knowledge; an attempt that Slurm ended at once may be known to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Left
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
 # The batch script begins this many seconds after the start that Slurm records, at most; clocks differ as well.
 SLACK = 15.0
 
-# What an attempt left: {"started": ..., "outcome": ...}, each where it exists.
-Left = Mapping[str, Mapping[str, Any]]
 
-
-def earlier(count: int, left: Mapping[int, Left], record: JobRecord | None) -> list[dict[str, Any]]:
+def earlier(count: int, left: Mapping[int, Left], record: JobRecord | None) -> list[Attempt]:
     """The first `count` attempts. `left`: what each of them left in the run directory, by its number.
 
     `record.earlier` are the rows that accounting has of the attempts before the newest requeue. What nobody knows of an
@@ -58,9 +56,9 @@ def _covers(row: JobRecord, moment: float) -> bool:
     return row.end is None or moment < max(row.end, row.start + 1.0)
 
 
-def _attempt(number: int, left: Left, row: JobRecord | None, *, closes: bool) -> dict[str, Any]:
+def _attempt(number: int, left: Left, row: JobRecord | None, *, closes: bool) -> Attempt:
     started, outcome = left.get("started", {}), left.get("outcome", {})
-    nodes: Sequence[Any] | None = started.get("nodes")
+    nodes = started.get("nodes")
     restarted = outcome.get("ended_by") == "restart"
     state = "NODE_FAIL" if restarted else row.state if row is not None and closes else None
     ended = row.end if row is not None and closes else None
@@ -68,14 +66,14 @@ def _attempt(number: int, left: Left, row: JobRecord | None, *, closes: bool) ->
     if not reason and row is not None and closes:
         reason = states.describe_end(row.state, row.exit_code, row.signal, row.reason)
     code = outcome.get("exit_code")
-    return {
-        "attempt": number,
-        "job_id": outcome.get("job_id") or started.get("job_id") or (row.array_job_id if row is not None else None),
-        "state": state,
-        "started_at": _begun(left) or (row.start if row is not None else None),
-        "finished_at": outcome.get("time") or ended,
-        "node_list": row.node_list if row is not None else ",".join(map(str, nodes)) if nodes else None,
-        "nodes": [str(node) for node in nodes] if nodes else None,
-        "exit_code": int(code) if code is not None else row.exit_code if row is not None and closes else None,
-        "reason": reason,
-    }
+    return Attempt(
+        attempt=number,
+        job_id=outcome.get("job_id") or started.get("job_id") or (row.array_job_id if row is not None else None),
+        state=state,
+        started_at=_begun(left) or (row.start if row is not None else None),
+        finished_at=outcome.get("time") or ended,
+        node_list=row.node_list if row is not None else ",".join(map(str, nodes)) if nodes else None,
+        nodes=[str(node) for node in nodes] if nodes else None,
+        exit_code=int(code) if code is not None else row.exit_code if row is not None and closes else None,
+        reason=reason,
+    )

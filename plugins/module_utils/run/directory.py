@@ -17,11 +17,12 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Left, Outcome, Started
 
 JOURNAL = "journal.jsonl"
 # What an attempt leaves when the next one begins, which is the number in the name.
@@ -129,7 +130,7 @@ class RunDirectory:
         finally:
             os.close(descriptor)
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Event]:
         """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow."""
         own = self.own_events()
         place = array_of(own)
@@ -141,44 +142,45 @@ class RunDirectory:
         """The folder of an array, whose name is relative to that of all runs of this launch's name."""
         return os.path.join(os.path.dirname(os.path.dirname(self.path)), array)
 
-    def own_events(self) -> list[dict[str, Any]]:
+    def own_events(self) -> list[Event]:
         """The journal's whole lines, oldest first. A line that holds anything else than ours is left out."""
-        events = []
+        events: list[Event] = []
         for line in self.text(JOURNAL, state_files.JOURNAL_BYTES).splitlines()[:MOST_EVENTS]:
             event = json_object(line)
             if event and is_event(event):
-                events.append(event)
+                events.append(cast("Event", event))
         return events
 
     def claim(self) -> Claim | None:
         """The claim, once a job has taken it."""
         return Claim.of(self.text("claim", CLAIM_BYTES))
 
-    def started(self) -> dict[str, Any] | None:
+    def started(self) -> Started | None:
         """What the job wrote when its newest attempt began (`started.json`); None before that."""
-        return attempt_of(self.document("started.json"))
+        return cast("Started | None", attempt_of(self.document("started.json")))
 
-    def outcome(self) -> dict[str, Any] | None:
+    def outcome(self) -> Outcome | None:
         """The verdict of the newest attempt; None while it runs, also when an older attempt left one.
 
         A proof is final, whichever attempt it is of. A node that was slow, or could not be reached, may finish an
         attempt for which Slurm has begun another one elsewhere.
         """
-        outcome, started = attempt_of(self.document("outcome.json")), self.started()
+        outcome, started = cast("Outcome | None", attempt_of(self.document("outcome.json"))), self.started()
         if outcome and outcome.get("success") is True:
             return outcome
         if outcome and started and outcome.get("attempt", 0) < started.get("attempt", 0):
             return None
         return outcome
 
-    def before(self) -> dict[int, dict[str, dict[str, Any]]]:
+    def before(self) -> dict[int, Left]:
         """What the attempts before the newest one left, by number: {"started": ..., "outcome": ...} where it exists."""
-        left: dict[int, dict[str, dict[str, Any]]] = {}
+        left: dict[int, Left] = {}
         for name in self.names():
             found = BEFORE.fullmatch(name)
             document = attempt_of(self.document(name)) if found else None
             if found and document and "attempt" in document:
-                left.setdefault(document["attempt"], {})[found[1]] = document
+                number = document["attempt"]
+                left[number] = cast("Left", {**left.get(number, {}), found[1]: document})
         return left
 
     def job_id(self) -> str | None:
@@ -222,7 +224,7 @@ class Place:
         return f"{name}.{sweep.removeprefix(SWEEP_PREFIX)}.{number}"
 
 
-def array_of(events: Sequence[Mapping[str, Any]]) -> Place | None:
+def array_of(events: Sequence[Event]) -> Place | None:
     """The array that the newest intent of a generation names; None for a job of its own."""
     intents = [event for event in events if event["event"] == "intent"]
     if not intents or not intents[-1].get("array"):
@@ -230,13 +232,15 @@ def array_of(events: Sequence[Mapping[str, Any]]) -> Place | None:
     return Place(str(intents[-1]["array"]), int(intents[-1].get("task", 0)))
 
 
-def as_element(events: Sequence[Mapping[str, Any]], task: int) -> list[dict[str, Any]]:
+def as_element(events: Sequence[Event], task: int) -> list[Event]:
     """What an array's journal says, as said of one of its tasks."""
     found = []
     for event in events:
         if event["event"] in ("submitted", "adopted", "rejected"):
-            job_id = event.get("job_id")
-            found.append({**event, **({"job_id": f"{job_id}_{task}"} if job_id else {})})
+            said = event.copy()
+            if event.get("job_id"):
+                said["job_id"] = f"{event['job_id']}_{task}"
+            found.append(said)
     return found
 
 

@@ -19,6 +19,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import SlurmAnswer, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SUCCEEDED,
@@ -50,12 +52,12 @@ def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, s
     return good, bad
 
 
-def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> dict[str, Any]:
+def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> LaunchReport:
     """One launch as job_info and job_wait return it."""
     return described(slurm, answer.status(run), answer)
 
 
-def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> dict[str, Any]:
+def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> LaunchReport:
     """A status as job_info and job_wait return it. `answer`: that of Slurm, from which it follows."""
     run, record, outcome, started = status.run, status.record, status.outcome, status.facts.started
     who = identity(run.path)
@@ -66,69 +68,49 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> dict[s
     names = [node.node for node in lost]
     message = _message(status, answer, names)
     told = drained.sentences(lost, commands=status.over)
-    newest = {
-        "attempt": status.attempt,
-        "job_id": status.job_id,
-        "state": state,
-        "started_at": begun,
-        "finished_at": finished,
-        "node_list": record.node_list if record is not None else None,
-        "nodes": nodes,
-        "exit_code": _exit_code(record, outcome),
-        "reason": str(outcome.get("message") or "") if outcome else _reason(record, names),
-    }
-    return {
-        "name": who.name,
-        "key": who.key,
-        "generation": who.generation,
-        "job_id": status.job_id,
-        "state": state,
-        "active": status.may_run,
-        "completed": status.over,
-        "success": status.state == SUCCEEDED,
-        "exit_code": _exit_code(record, outcome),
-        "reason": _reason(record, names),
-        "reason_code": record.reason if record is not None else "",
-        "message": f"{message}; {told}" if told else message,
-        "drained": [node.as_dict() for node in lost],
-        "nodes": nodes,
-        "attempt": status.attempt,
-        "attempts": [*attempts.earlier(status.attempt, run.before(), record), newest],
-        "started_at": begun,
-        "finished_at": finished,
-        "wall_time": None if begun is None or finished is None else max(0.0, finished - begun),
-        "artifact": outcome.get("artifact") if outcome else None,
-        "outcome": outcome,
-        "run_dir": run.path,
-        "logs_dir": run.file("logs"),
-        "journal": run.events(),
-        "source": record.source if record else None,
-    }
+    newest = Attempt(
+        attempt=status.attempt,
+        job_id=status.job_id,
+        state=state,
+        started_at=begun,
+        finished_at=finished,
+        node_list=record.node_list if record is not None else None,
+        nodes=nodes,
+        exit_code=_exit_code(record, outcome),
+        reason=str(outcome.get("message") or "") if outcome else _reason(record, names),
+    )
+    return LaunchReport(
+        name=who.name,
+        key=who.key,
+        generation=who.generation,
+        job_id=status.job_id,
+        state=state,
+        active=status.may_run,
+        completed=status.over,
+        success=status.state == SUCCEEDED,
+        exit_code=_exit_code(record, outcome),
+        reason=_reason(record, names),
+        reason_code=record.reason if record is not None else "",
+        message=f"{message}; {told}" if told else message,
+        drained=lost,
+        nodes=nodes,
+        attempt=status.attempt,
+        attempts=[*attempts.earlier(status.attempt, run.before(), record), newest],
+        started_at=begun,
+        finished_at=finished,
+        wall_time=None if begun is None or finished is None else max(0.0, finished - begun),
+        outcome=outcome,
+        run_dir=run.path,
+        logs_dir=run.file("logs"),
+        journal=run.events(),
+        source=record.source if record else None,
+    )
 
 
-def untrusted(run: RunDirectory, why: str) -> dict[str, Any]:
+def untrusted(run: RunDirectory, why: str) -> LaunchReport:
     """The row of a launch of which nothing can be believed."""
     who = identity(run.path)
-    unknown = ("job_id", "exit_code", "started_at", "finished_at", "wall_time", "artifact", "outcome", "source")
-    return {
-        **dict.fromkeys(unknown),
-        "name": who.name,
-        "key": who.key,
-        "generation": who.generation,
-        "state": UNTRUSTED,
-        "message": why,
-        "active": False,
-        "completed": False,
-        "success": False,
-        "reason": "",
-        "reason_code": "",
-        "nodes": [],
-        "attempt": 0,
-        "attempts": [],
-        "run_dir": run.path,
-        "logs_dir": run.file("logs"),
-        "journal": [],
-    }
+    return LaunchReport(who.name, who.key, who.generation, UNTRUSTED, why, run.path, run.file("logs"))
 
 
 def _state(status: LaunchStatus) -> str:
@@ -140,9 +122,10 @@ def _state(status: LaunchStatus) -> str:
     return UNKNOWN if status.outcome is None else ("COMPLETED" if status.outcome.get("success") else "FAILED")
 
 
-def _exit_code(record: JobRecord | None, outcome: Mapping[str, Any] | None) -> int | None:
-    if outcome is not None and outcome.get("exit_code") is not None:
-        return int(outcome["exit_code"])
+def _exit_code(record: JobRecord | None, outcome: Outcome | None) -> int | None:
+    code = outcome.get("exit_code") if outcome is not None else None
+    if code is not None:
+        return code
     return record.exit_code if record is not None and record.final else None
 
 
@@ -195,10 +178,10 @@ def _left_in_queue(record: JobRecord | None) -> str:
     )
 
 
-def _nodes(slurm: Slurm, record: JobRecord | None, started: Mapping[str, Any] | None) -> list[str]:
+def _nodes(slurm: Slurm, record: JobRecord | None, started: Started | None) -> list[str]:
     """Host names: the job's own list, else Slurm's."""
-    if started and isinstance(started.get("nodes"), list):
-        return [str(node) for node in started["nodes"]]
+    if started and started.get("nodes") is not None:
+        return [str(node) for node in started["nodes"] or ()]
     return expand_nodes(slurm, record.node_list) if record is not None else []
 
 
@@ -226,10 +209,10 @@ def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
     reports = {run.path: report(slurm, run, answer) for run in good}
     launches = [reports.get(run.path) or untrusted(run, bad[run.path]) for run in runs]
     if options.get("active"):
-        launches = [one for one in launches if one["active"]]
+        launches = [one for one in launches if one.active]
     if answer.silent:
         slurm.note(answer.silent)
-    result: dict[str, Any] = {"launches": launches, "slurm_commands": slurm.commands}
+    result: dict[str, Any] = {"launches": [one.as_dict() for one in launches], "slurm_commands": slurm.commands}
     if not launches:
         result["message"] = _nothing_found(slurm, options)
         result["slurm_commands"] = slurm.commands
@@ -252,7 +235,7 @@ def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
 SETTLE_STEP = 0.1
 
 
-def final_report(slurm: Slurm, run: RunDirectory, **options: Any) -> dict[str, Any]:
+def final_report(slurm: Slurm, run: RunDirectory, **options: Any) -> LaunchReport:
     """`final_reports` of one launch."""
     return final_reports(slurm, [run], **options)[0]
 
@@ -264,7 +247,7 @@ def final_reports(
     settle: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> list[dict[str, Any]]:
+) -> list[LaunchReport]:
     """The reports of some launches, by one question to Slurm. The batch script writes its outcome just before it ends:
     for up to `settle` seconds Slurm is asked again until it agrees, so that state and times are the final ones.
     """
@@ -272,9 +255,7 @@ def final_reports(
     while True:
         answer = ask_slurm(slurm, runs)
         found = [report(slurm, run, answer) for run in runs]
-        open_ = any(
-            one["completed"] and one["source"] is not None and not states.is_final(one["state"]) for one in found
-        )
+        open_ = any(one.completed and one.source is not None and not states.is_final(one.state) for one in found)
         if answer.silent or not open_ or clock() + step > until:
             return found
         sleep(step)

@@ -9,13 +9,12 @@ nothing on its own, so that no two of them tell different things of the same lau
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
 
 # The states of a launch. It waits, runs or may be requeued:
@@ -43,8 +42,8 @@ class RunFacts:
     run: RunDirectory
     job_id: str | None = None
     refusal: str | None = None
-    outcome: Mapping[str, Any] | None = None
-    started: Mapping[str, Any] | None = None
+    outcome: Outcome | None = None
+    started: Started | None = None
 
     @classmethod
     def read(cls, run: RunDirectory) -> RunFacts:
@@ -79,7 +78,7 @@ class LaunchStatus:
     facts: RunFacts
     job_id: str | None = None
     record: JobRecord | None = None
-    outcome: Mapping[str, Any] | None = None
+    outcome: Outcome | None = None
     attempt: int = 0
     message: str = ""
 

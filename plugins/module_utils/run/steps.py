@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id
@@ -157,7 +157,7 @@ def _accounted(slurm: Slurm, step_id: str, name: str) -> JobRecord | None:
     return None
 
 
-def judged(record: JobRecord | None, outcome: Mapping[str, Any] | None) -> JobRecord | None:
+def judged(record: JobRecord | None, outcome: Outcome | None) -> JobRecord | None:
     """A step's record once the launch has spoken: its outcome is its end, whatever Slurm still closes."""
     if record is None or outcome is None or not is_step(record.job_id):
         return record

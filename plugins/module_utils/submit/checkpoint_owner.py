@@ -59,17 +59,17 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
     for run in runs:
         path, entry = others[run.path]
         found = report(slurm, run, answer)
-        if found["active"] and answer.silent:
+        if found.active and answer.silent:
             raise SlurmUnavailable(
-                f"checkpoint.dir: {directory} was given to job {found['job_id']} ({run.path}), and Slurm does not say "
+                f"checkpoint.dir: {directory} was given to job {found.job_id} ({run.path}), and Slurm does not say "
                 f"whether it is over ({answer.silent}). Nothing is submitted; try again later."
             )
-        if found["active"]:
-            who = f"{found['name']}, generation {found['generation']} of key {found['key']}"
+        if found.active:
+            who = f"{found.name}, generation {found.generation} of key {found.key}"
             raise RankzeroError(
-                f"checkpoint.dir: {directory} belongs to job {found['job_id']} of {entry.get('user', 'unknown')} "
-                f"({who}; {found['state']}), which is still active. Wait for its end, cancel it (scancel "
-                f"{found['job_id']}), or name another folder."
+                f"checkpoint.dir: {directory} belongs to job {found.job_id} of {entry.get('user', 'unknown')} "
+                f"({who}; {found.state}), which is still active. Wait for its end, cancel it (scancel "
+                f"{found.job_id}), or name another folder."
             )
         if clean and os.path.basename(path).startswith(SUBMITTED):
             with contextlib.suppress(OSError):

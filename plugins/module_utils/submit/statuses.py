@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
@@ -22,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
     array_of,
     as_element,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own, without_namesakes
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
@@ -58,7 +58,7 @@ class _Generation:
     """
 
     facts: RunFacts
-    events: list[dict[str, Any]]
+    events: list[Event]
     name: str
     owner: RunDirectory
     task: int | None = None
@@ -88,7 +88,7 @@ class Statuses:
     check_mode: bool = False
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.time
-    _journals: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _journals: dict[str, list[Event]] = field(default_factory=dict)
 
     def of(self, runs: Sequence[RunDirectory]) -> list[LaunchStatus]:
         """What became of each. The secrets of those that are over are removed. Raises `SlurmUnavailable` where
@@ -124,7 +124,7 @@ class Statuses:
         facts = RunFacts(run, job_id, refusal, run.outcome(), run.started())
         return _Generation(facts, events, name, owner, place.task if place else None)
 
-    def _of_array(self, owner: RunDirectory, place: Place) -> list[dict[str, Any]]:
+    def _of_array(self, owner: RunDirectory, place: Place) -> list[Event]:
         if owner.path not in self._journals:
             self._journals[owner.path] = owner.own_events()
         return as_element(self._journals[owner.path], place.task)
@@ -233,7 +233,7 @@ class Statuses:
         return one.run.outcome() is None and self.clock() - record.end <= OUTCOME_SECONDS
 
 
-def submitter_may_live(events: Sequence[Mapping[str, Any]]) -> bool:
+def submitter_may_live(events: Sequence[Event]) -> bool:
     """Whether whoever wrote the newest intent of a journal may still be about to submit. A journal without an intent is
     one that a network file system does not show yet.
     """

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
@@ -71,7 +72,7 @@ class View:
     exists: bool = False
     claim: Claim | None = None
     started: Mapping[str, Any] | None = None
-    outcome: Mapping[str, Any] | None = None
+    outcome: Outcome | None = None
     log: LogChunk | None = None
     proven: bool = False
     untrusted: str = ""

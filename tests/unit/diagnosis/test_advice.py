@@ -7,39 +7,50 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import (
+    SCREEN_LINES,
+    DiagnosisReport,
+    screen,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 
 NO_FILE = "[rank{0}]: FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'\n"
 TRACE = '[rank{0}]: Traceback (most recent call last):\n[rank{0}]:   File "t.py", line 1\n'
 
 
-def diagnosed(folder: Path, text: str) -> dict[str, Any]:
+LAUNCH = LaunchReport("a", "k", 1, "RUNNING", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
+
+
+def diagnosed(folder: Path, text: str) -> Diagnosis:
     (folder / "job.log").write_text(text)
     found = scan.scan(scan.find_logs(str(folder)))
-    return advice.report(cause.find_cause(found.logs), found, str(folder))
+    return advice.diagnosis_of(cause.find_cause(found.logs), found, str(folder))
 
 
 def test_cause_where_evidence_and_remedy_fit_the_screen(tmp_path: Path) -> None:
     text = "".join((TRACE + NO_FILE).format(rank) for rank in range(4, 20)) + "x" * 5000
     found = diagnosed(tmp_path, text + "\n[rank0]: RuntimeError: NCCL error in: x, ncclRemoteError\n")
-    lines = advice.screen(found, "/runs/a/diagnosis.json")
-    assert len(lines) <= advice.SCREEN_LINES
+    lines = screen(DiagnosisReport(found), "/runs/a/diagnosis.json")
+    assert len(lines) <= SCREEN_LINES
     shown = "\n".join(lines)
     for words in ("a file is missing: /data/x.npy", "rank", "job.log:3", "HF_HOME", "diagnosis.json"):
         assert words in shown
-    assert found["ranks"][0] == 4
-    assert found["chain"][0].endswith("a file is missing: /data/x.npy")
-    assert any("another rank went away" in link for link in found["chain"])
+    assert found.ranks[0] == 4
+    assert found.chain[0].endswith("a file is missing: /data/x.npy")
+    assert any("another rank went away" in link for link in found.chain)
 
 
 def test_a_node_is_blamed_where_its_device_failed(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, "node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
-    assert (found["family"], found["blame"], found["retry"]) == ("cuda_device", ["node07"], True)
+    assert (found.family, found.blame, found.retry) == ("cuda_device", ["node07"], True)
 
 
 @pytest.mark.parametrize(("name", "shown"), [("Slurm", "Slurm"), ("{folder}/logs/job.1.log", "logs/job.1.log")])
@@ -48,14 +59,14 @@ def test_a_witness_is_shown_by_its_name_and_a_log_by_its_path(tmp_path: Path, na
     found = scan.scan(scan.find_logs(str(tmp_path)))
     file = name.format(folder=tmp_path)
     logs = [replace(log, file=file, events=[replace(one, file=file) for one in log.events]) for log in found.logs]
-    told = advice.report(cause.find_cause(logs), replace(found, logs=logs), str(tmp_path))
-    assert [one["file"] for one in told["evidence"]] == [shown] and told["root"]["file"] == shown
+    told = advice.diagnosis_of(cause.find_cause(logs), replace(found, logs=logs), str(tmp_path))
+    assert [one.file for one in told.evidence] == [shown] and told.root and told.root.file == shown
 
 
 def test_a_healthy_log_says_so(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, "all is well\n")
-    assert found["healthy"]
-    assert advice.screen(found) == ["no cause found: 1 log read, and none of them shows a failure"]
+    assert found.healthy
+    assert screen(DiagnosisReport(found)) == ["no cause found: 1 log read, and none of them shows a failure"]
 
 
 def test_a_hole_that_nothing_fills_goes() -> None:
@@ -65,17 +76,16 @@ def test_a_hole_that_nothing_fills_goes() -> None:
 def test_a_step_that_slurm_ends_for_a_dead_rank_was_not_cancelled_by_anybody(tmp_path: Path) -> None:
     cancelled = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
     found = diagnosed(tmp_path, (TRACE + NO_FILE).format(3) + cancelled + "srun: error: n1: task 0: Terminated\n")
-    assert found["chain"] == ["rank 3: a file is missing: /data/x.npy", "the launcher ended the other ranks"]
+    assert found.chain == ["rank 3: a file is missing: /data/x.npy", "the launcher ended the other ranks"]
 
 
 def test_a_running_job_shows_its_state_and_who_is_behind() -> None:
-    answer = {"question": "world size", "answer": "8", "ok": True}
-    found: dict[str, Any] = {
-        "healthy": True, "files": 8, "unreadable": [], "checklist": [answer, {**answer, "ok": None}],
-        "launch": {"message": "running on n[1-2]", "job_id": "7", "attempt": 0},
-        "stall": {"message": "no step for 90 s, 45 times the median step of 2 s; behind: rank 5"},
-    }  # fmt: skip
-    lines = advice.screen(found, "/runs/a/logs")
+    answer = Answer("world size", "8", True)
+    stall = Stall(age=90.0, median=2.0, step=7, behind=(5,))
+    found = DiagnosisReport(
+        Diagnosis(HEALTHY, files=8), [answer, replace(answer, ok=None)], LAUNCH, running=True, stall=stall
+    )
+    lines = screen(found, "/runs/a/logs")
     assert lines[:3] == [
         "state     running on n[1-2] (job 7, attempt 1)",
         "check     ok  world size: 8",
@@ -83,13 +93,12 @@ def test_a_running_job_shows_its_state_and_who_is_behind() -> None:
     ]
     assert "behind: rank 5" in lines[3] and "py-spy" in " ".join(lines)
     assert lines[-1] == "story     /runs/a/logs"
-    assert len(advice.screen({**found, "checklist": [answer] * 40}, "s")) == advice.SCREEN_LINES
+    assert len(screen(replace(found, checklist=[answer] * 40), "s")) == SCREEN_LINES
 
 
 def test_a_failure_that_a_running_job_shows_already_comes_with_its_state(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, (TRACE + NO_FILE).format(3))
-    found.update(launch={"message": "running", "job_id": "7", "attempt": 0}, stall=None, checklist=[])
-    lines = advice.screen(found)
+    lines = screen(DiagnosisReport(found, launch=LAUNCH, running=True))
     assert lines[0].startswith("state ") and lines[1].startswith("cause ")
 
 

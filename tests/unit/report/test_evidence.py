@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import ca
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import step_usage
 from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm, said
 
@@ -41,10 +42,8 @@ def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, d
     run = RunDirectory(str(folder))
     if rejected:
         run.record("rejected", message=rejected)
-    known = {
-        "state": "FAILED", "message": "it ended", "completed": True, "exit_code": None, "outcome": None, "attempt": 0,
-        "job_id": "7", "started_at": 1000.0, **launch,
-    }  # fmt: skip
+    known = {"state": "FAILED", "completed": True, "job_id": "7", "started_at": 1000.0, **launch}
+    known = LaunchReport(name="a", key="k", generation=1, message="it ended", run_dir="", logs_dir="", **known)
     told = evidence.of_end(slurm.slurm(), run, known, SIGNATURES)
     return cause.find_cause(told.logs), told.facts
 
@@ -148,10 +147,7 @@ def test_monitors_say_that_memory_was_full_and_that_a_gpu_is_lost(tmp_path: Path
 def test_a_job_that_does_not_start_says_why_and_what_to_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str, remedy: str
 ) -> None:
-    launch = {
-        "name": "a", "key": "k", "generation": 1, "job_id": "9", "state": "PENDING", "attempt": 0, "message": "pending",
-        "run_dir": str(tmp_path), "completed": False, "success": False, "reason_code": code,
-    }  # fmt: skip
+    launch = LaunchReport("a", "k", 1, "PENDING", "pending", str(tmp_path), "", job_id="9", reason_code=code)
     run = tmp_path / "runs" / "a" / "k" / "1"
     run.mkdir(parents=True)
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)

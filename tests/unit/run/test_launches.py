@@ -283,7 +283,7 @@ def test_the_final_report_lets_slurm_close_the_job(tmp_path: Path) -> None:
     found = launches.final_report(
         fake.slurm(), select.open_run(str(run)), settle=3.0, sleep=naps.append, clock=lambda: sum(naps)
     )
-    assert (found["state"], found["completed"], len(naps)) == ("COMPLETED", True, 2)
+    assert (found.state, found.completed, len(naps)) == ("COMPLETED", True, 2)
 
 
 def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
@@ -296,11 +296,11 @@ def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
         sleep=naps.append,
         clock=lambda: sum(naps),
     )
-    assert (found["state"], found["completed"], found["success"]) == ("COMPLETING", True, True)
+    assert (found.state, found.completed, found.success) == ("COMPLETING", True, True)
     assert sum(naps) <= 3.0
 
 
 def test_the_final_report_of_what_still_runs_is_immediate(tmp_path: Path) -> None:
     fake = queue("RUNNING")
     found = launches.final_report(fake.slurm(), select.open_run(str(make_run(tmp_path, *SUBMITTED))), settle=3.0)
-    assert found["completed"] is False and fake.programs.count("squeue") == 1
+    assert found.completed is False and fake.programs.count("squeue") == 1

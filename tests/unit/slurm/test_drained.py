@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import ad
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from tests.unit.run.test_launches import entry, look, make_run, outcome, row
@@ -43,17 +44,18 @@ def test_only_what_slurm_has_drained_for_a_job_counts() -> None:
 
 def test_a_job_that_slurm_holds_after_a_crash_names_its_commands(tmp_path: Path) -> None:
     fake = slurm(row("PENDING", **HELD))
-    launch = look(fake, make_run(tmp_path, entry("submitted", job_id="7")))
+    run = make_run(tmp_path, entry("submitted", job_id="7"))
+    launch = look(fake, run)
     both = "scontrol update NodeName=node02,node03 State=RESUME"
     assert "scontrol release 7;" in launch["message"] and both in launch["message"]
     assert "Duplicate jobid" in launch["message"] and "node05" not in launch["message"]
     assert [one["node"] for one in launch["drained"]] == ["node02", "node03"]
     assert launch["active"] and not launch["completed"]
-    told = evidence.of_pending(launch, launch["reason_code"])
-    diagnosis = advice.report(cause.find_cause(told.logs), scan.Scan(), str(tmp_path))
-    assert diagnosis["family"] == "pending" and "scontrol release 7" in diagnosis["remedy"]
-    assert both in diagnosis["remedy"]
-    assert any("node02 is drained" in one["text"] for one in diagnosis["evidence"])
+    told = evidence.of_pending(final_report(fake.slurm(), RunDirectory(str(run))), launch["reason_code"])
+    diagnosis = advice.diagnosis_of(cause.find_cause(told.logs), scan.Scan(), str(tmp_path))
+    assert diagnosis.family == "pending" and "scontrol release 7" in diagnosis.remedy
+    assert both in diagnosis.remedy
+    assert any("node02 is drained" in one.text for one in diagnosis.evidence)
 
 
 def test_a_job_that_a_drained_node_has_ended_names_the_node(tmp_path: Path) -> None:
@@ -62,11 +64,12 @@ def test_a_job_that_a_drained_node_has_ended_names_the_node(tmp_path: Path) -> N
     launch = look(fake, run)
     assert launch["completed"] and RESUME in launch["message"]
     assert [one["node"] for one in launch["drained"]] == ["node02"], "node03 is not the job's"
-    told = evidence.of_end(fake.slurm(), RunDirectory(str(run)), launch, SIGNATURES)
+    ended = final_report(fake.slurm(), RunDirectory(str(run)))
+    told = evidence.of_end(fake.slurm(), RunDirectory(str(run)), ended, SIGNATURES)
     chosen = cause.find_cause(told.logs)
     assert chosen.family == "node_drained" and chosen.root and chosen.root.node == "node02"
-    diagnosis = advice.report(chosen, scan.Scan(), str(tmp_path))
-    assert RESUME in diagnosis["remedy"] and "had forgotten" in diagnosis["what"]
+    diagnosis = advice.diagnosis_of(chosen, scan.Scan(), str(tmp_path))
+    assert RESUME in diagnosis.remedy and "had forgotten" in diagnosis.what
 
 
 def test_nodes_are_asked_about_once_for_all_jobs(tmp_path: Path) -> None:

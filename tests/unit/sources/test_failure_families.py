@@ -14,7 +14,7 @@ import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, scan, site_families
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.advice import report
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.advice import diagnosis_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 from tests.repository import ROOT
 
@@ -41,8 +41,8 @@ def test_the_example_of_the_docs_is_a_family_of_twenty_lines(tmp_path: Path) -> 
     signatures = site_families.with_own(load_families(["families"], str(tmp_path)))
     (tmp_path / "job.log").write_text("step 1 loss 2.0\nsolver: License checkout failed: solver (all 8 seats taken)\n")
     found = scan.scan([str(tmp_path / "job.log")], signatures=signatures)
-    told = report(cause.find_cause(found.logs), found, str(tmp_path))
-    assert (told["family"], told["root"]["line"], told["retry"]) == ("license", 2, True)
+    told = diagnosis_of(cause.find_cause(found.logs), found, str(tmp_path))
+    assert (told.family, told.root and told.root.line, told.retry) == ("license", 2, True)
     assert told["what"] == "no licence is free: solver"
 
 

@@ -201,11 +201,11 @@ def info(case: Case) -> str:
 
 
 def wait(case: Case) -> str:
-    return told_by(launches.final_report(case.grid.slurm(), case.run))
+    return told_by(launches.final_report(case.grid.slurm(), case.run).as_dict())
 
 
 def status_listing(case: Case) -> str:
-    _head, line = listing([launches.final_report(case.grid.slurm(), case.run)], NOW)
+    _head, line = listing([launches.final_report(case.grid.slurm(), case.run).as_dict()], NOW)
     return S if ", proven" in line else F if ", failed" in line else "open"
 
 

@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A diagnosis with the launch that it is of, as module job_diagnosis returns it and as a screen shows it. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer, Stall
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+
+_MARKS = {True: "ok", False: "BAD", None: "?"}
+_STALLED = (
+    "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
+    "The others wait for it in a collective."
+)
+# What a screen is given: cause, where, evidence, remedy, the full story.
+SCREEN_LINES = 15
+# So many of them are the state of a running job where its logs show a failure already.
+RUNNING_LINES = 3
+SHOWN = 2
+NAMED = 8
+WIDTH = 110
+
+# What of a launch's report is repeated in its diagnosis.
+_OF_LAUNCH = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
+
+
+@dataclass(frozen=True)
+class DiagnosisReport:
+    """`launch`: None where only logs were read. `stall`: of a job that runs, how it stands still. `facts`: what speaks
+    besides logs, by its source, as JSON (report/evidence.py).
+    """
+
+    diagnosis: Diagnosis
+    checklist: Sequence[Answer] = ()
+    launch: LaunchReport | None = None
+    facts: Mapping[str, object] | None = None
+    running: bool = False
+    stall: Stall | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As module job_diagnosis returns it; what there is only of a launch, or of one that runs, may be missing."""
+        told = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
+        if self.launch is not None:
+            told["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
+            told["facts"] = dict(self.facts or {})
+        if self.running:
+            told["stall"] = self.stall.as_dict() if self.stall else None
+        return told
+
+
+def screen(told: DiagnosisReport, story: str = "") -> list[str]:
+    """A diagnosis in at most SCREEN_LINES lines. `story`: where all of it is."""
+    found, running = told.diagnosis, _running(told)
+    if running:
+        running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
+    if found.healthy and running:
+        return running
+    root = found.root
+    if root is None:
+        read = f"{found.files} log{'s' if found.files != 1 else ''} read"
+        said = [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
+        return [*said, *_checks(told)][:SCREEN_LINES]
+    lines = running[:RUNNING_LINES] + _row("cause", f"{found.what} ({found.family}, confidence {found.confidence})", 2)
+    lines += _row("where", _where(found), 2)
+    lines += _row("evidence", f"{root.file}:{root.line}  {root.text}", 3)
+    for event in found.evidence[1:SHOWN]:
+        lines += _row("", f"{event.file}:{event.line}  {event.text}", 1)
+    if len(found.chain) > 1:
+        lines += _row("then", " -> ".join(found.chain[1:]), 1)
+    lines += _row("remedy", found.remedy, 4)
+    lines += _row("retry", "the same launch may succeed when it is tried again" if found.retry else "", 1)
+    lines += [*_unread(found), *_row("story", story, 1)]
+    return lines[:SCREEN_LINES]
+
+
+def _running(told: DiagnosisReport) -> list[str]:
+    """Of a job that runs: its state, the check-list, and whether it stands still."""
+    launch = told.launch
+    if launch is None or not told.running:
+        return []
+    lines = _row("state", f"{launch.message} (job {launch.job_id}, attempt {launch.attempt + 1})", 1)
+    lines += _checks(told)
+    if told.stall:
+        lines += _row("stalled", told.stall.sentence, 2) + _row("", _STALLED, 2)
+    return lines
+
+
+def _checks(told: DiagnosisReport) -> list[str]:
+    """The launch check-list, a line each."""
+    rows = []
+    for number, one in enumerate(told.checklist):
+        rows += _row("" if number else "check", f"{_MARKS[one.ok]:<4}{one.question}: {one.answer}", 1)
+    return rows
+
+
+def _row(title: str, text: str, most: int) -> list[str]:
+    if not text:
+        return []
+    shown = textwrap.wrap(text, WIDTH, max_lines=most, placeholder=" ...", break_on_hyphens=False)
+    return [f"{title if index == 0 else '':<10}{line}" for index, line in enumerate(shown)]
+
+
+def _unread(found: Diagnosis) -> list[str]:
+    unread = found.unreadable
+    if not unread:
+        return []
+    more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+    return _row("not read", f"{unread[0].file}: {unread[0].why}{more}", 1)
+
+
+def _where(found: Diagnosis) -> str:
+    ranks, nodes = found.ranks, found.nodes
+    words = []
+    if ranks:
+        more = f" and {len(ranks) - NAMED} more" if len(ranks) > NAMED else ""
+        words.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:NAMED]))}{more}")
+    if nodes:
+        words.append(f"on {', '.join(nodes[:NAMED])}")
+    if len(ranks) > 1 and found.root and found.root.rank is not None:
+        words.append(f"(first rank {found.root.rank})")
+    return " ".join(words)

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The JSON that a run directory holds, as `RunDirectory` has read and checked it. A field that is absent is unknown.
+
+A field that is not named here may be there as well: an older release, a newer one or a site's template wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class _Line(TypedDict):
+    event: str
+    time: float
+
+
+class Event(_Line, total=False):
+    """A line of the journal: `event` is intent, submitted, adopted, rejected, cancelled and so on, `time` in epoch
+    seconds. `submitter`: host:pid of an intent. `array`, `task`: the place of a sweep's element. `attach`: the job that
+    the launch runs inside.
+    """
+
+    job_id: str | None
+    submitter: str
+    message: str
+    reason: str
+    array: str | None
+    task: int
+    attach: str | None
+
+
+class Started(TypedDict, total=False):
+    """What the batch script wrote when an attempt began (started.json)."""
+
+    attempt: int
+    job_id: str | None
+    time: float | None
+    nodes: list[str] | None
+    world_size: int | None
+
+
+class Outcome(TypedDict, total=False):
+    """The verdict of an attempt (outcome.json). `time` is its end and `started` its beginning, in epoch seconds.
+    `unfit_nodes`: node -> why.
+    """
+
+    attempt: int
+    job_id: str | None
+    success: bool
+    message: str
+    ended_by: str
+    exit_code: int | None
+    time: float | None
+    started: float | None
+    artifact: dict[str, Any] | None
+    unfit_nodes: dict[str, str] | None
+    nodes: list[str] | None
+    world_size: int | None
+
+
+class Left(TypedDict, total=False):
+    """What an attempt left in the run directory; what is absent it did not leave."""
+
+    started: Started
+    outcome: Outcome

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A launch as modules return it (job_info, job_wait and the diagnosis). Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.drained import Drained
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a launch. `attempt` counts from 0, times are epoch seconds, and None is unknown."""
+
+    attempt: int
+    job_id: str | None = None
+    state: str | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    node_list: str | None = None
+    nodes: Sequence[str] | None = None
+    exit_code: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """What is known of one generation of a launch.
+
+    `state` is Slurm's, or one of ours where Slurm knows no job. `reason_code` is Slurm's reason, `reason` what it
+    means, `message` what became of the launch. Times are epoch seconds, `wall_time` seconds. `source`: the Slurm
+    command that knew the job.
+    """
+
+    name: str
+    key: str
+    generation: int
+    state: str
+    message: str
+    run_dir: str
+    logs_dir: str
+    job_id: str | None = None
+    active: bool = False
+    completed: bool = False
+    success: bool = False
+    exit_code: int | None = None
+    reason: str = ""
+    reason_code: str = ""
+    drained: Sequence[Drained] = ()
+    nodes: Sequence[str] = ()
+    attempt: int = 0
+    attempts: Sequence[Attempt] = ()
+    started_at: float | None = None
+    finished_at: float | None = None
+    wall_time: float | None = None
+    outcome: Outcome | None = None
+    journal: Sequence[Event] = ()
+    source: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As modules return it, with the artifact of the outcome."""
+        artifact = self.outcome.get("artifact") if self.outcome else None
+        lists = {name: list(getattr(self, name)) for name in ("nodes", "journal")}
+        told = {"drained": [node.as_dict() for node in self.drained], "attempts": list(map(asdict, self.attempts))}
+        return {**asdict(self), **lists, **told, "artifact": artifact}
