@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge

@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 
 OPERATIONS = ("os.rename", "os.link", "os.symlink", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "subprocess.Popen")
 #: The code in which every line counts.
-LINES = ("/submit/launch.py", "/submit/create.py", "/run/directory.py", "/submit/checkpoint_owner.py")
+LINES = ("/submit/launch.py", "/submit/create.py", "/run/directory.py", "/submit/admission/checkpoint_owner.py")
 
 
 class Counter:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event, screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import dataset

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import KINDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display

@@ -244,7 +244,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import describe
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import load, result
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import load, result
 
 ARGUMENT_SPEC = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
 

@@ -133,8 +133,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import LAUNCH_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.job_arguments import LAUNCH_ARGUMENTS
 
 
 def logic(_module: AnsibleModule) -> dict[str, Any]:

@@ -91,7 +91,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.job_arguments import JOB_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 
 ARGUMENT_SPEC = {

@@ -110,7 +110,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import change
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import change
 
 ARGUMENT_SPEC = {
     "nodes": {"type": "list", "elements": "str"},

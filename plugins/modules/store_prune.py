@@ -173,7 +173,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import K
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.users import for_each
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import size_bytes
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import size_bytes
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

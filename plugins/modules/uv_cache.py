@@ -209,7 +209,7 @@ packages:
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST, UV_CACHE
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import ensure_packages
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import ensure_packages
 
 
 def main() -> None:

@@ -168,7 +168,7 @@ class Format:
         self.read, self.content, self.closed, self.folder = read, content, closed, folder
 
 
-# module_utils/spec/artifact.py has the same names, for those who write a job.
+# module_utils/spec/sections/artifact.py has the same names, for those who write a job.
 FORMATS = {
     "json": Format(of_json, closed=True),
     "yaml": Format(of_yaml),

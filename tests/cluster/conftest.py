@@ -23,7 +23,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, faults, layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, faults, layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups
 from tests.cluster import attack
 from tests.cluster.launching import Site
 

@@ -13,14 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
-    agents,
-    boot,
-    cgroups,
-    cluster,
-    layout,
-    processes,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, boot, cluster, layout
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, processes
 from tests.cluster.conftest import LabCluster
 
 #: A program that brings a lab into a state: options as JSON, and the state.

@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes
 
 SECONDS, BYTES = 10, 1 << 30
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import Environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe

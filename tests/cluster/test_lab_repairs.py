@@ -20,15 +20,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
-    agents,
-    boot,
-    cluster,
-    control,
-    layout,
-    processes,
-    record,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, boot, cluster, control, layout, record
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import processes
 from tests.cluster.conftest import LabCluster
 from tests.cluster.small_labs import APPLY, as_json, kill_a_start, members, start_in_background
 

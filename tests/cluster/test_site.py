@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, cluster, profile
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, profile
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups
 from benchmarks.faults.run import run_matrix
 from tests import images
 from tests.cluster.conftest import LabCluster
@@ -356,7 +357,7 @@ def test_faults_lose_and_double_nothing_where_a_share_caches_and_comments_are_th
 
 def test_what_a_killed_lab_left_is_cleared(site_lab: LabCluster) -> None:
     """Last: it ends the lab's processes as a crash of the machine's memory would, groups and mounts stay."""
-    from ansible_collections.rankzero.slurm.plugins.module_utils.lab import processes
+    from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import processes
 
     marks = processes.Marks(site_lab.lab.marker, f"{site_lab.dir}/lib/agent", str(site_lab.dir))
     assert processes.kill_all(marks) > 10

@@ -27,8 +27,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import programs
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import programs
 from tests import hub
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")

@@ -36,5 +36,5 @@ def test_a_launch_does_not_send_what_only_the_controller_thinks() -> None:
         for path in files("plugins/module_utils/spec/containers/", ".py")
         if not path.endswith("__init__.py")
     }
-    tables = {f"spec/{name}.py" for name in ("fields", "launchers", "mounts", "resources", "types")}
+    tables = {f"spec/{name}.py" for name in ("fields", "launchers", "sections/mounts", "sections/resources", "types")}
     assert thinking == containers | tables

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of the producers, once for a module and for its controller half, which checks them before it looks.
+"""Options that several modules take, and those of the producers: once for a module and for its controller half.
 
 A module has `_request` besides: what its controller half tells it.
 """
@@ -147,4 +147,17 @@ UV_ENVIRONMENT: Options = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORES,
     **ROOTS,
+}
+
+# What says which job: its layers, as the action plugins read them.
+JOB_ARGUMENTS: Options = {
+    "job": {"type": "raw", "required": True},
+    "cluster": {"type": "dict", "default": {}},
+    "overrides": {"type": "dict", "default": {}},
+}
+# What is to become of it on the cluster.
+LAUNCH_ARGUMENTS: Options = {
+    **JOB_ARGUMENTS,
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
 }

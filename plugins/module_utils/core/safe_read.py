@@ -31,6 +31,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # More names than this in one folder of somebody else were put there to keep the reader busy.
 MOST_NAMES = 20000
+#: More than any program nests its files, and far from Python's limit of recursion.
+LEVELS = 100
 # Attributes that hold access control lists: with one, a group's right to write may be the right of others.
 _ACLS = ("system.posix_acl_access", "system.nfs4_acl")
 _FORCE_SYNC, _SIZE = 0x2000, 0x200
@@ -246,3 +248,11 @@ def sync(path: str, folder: int = -100) -> None:
     if statx is not None:  # glibc before 2.28 has none
         flags = _FORCE_SYNC | 0x100  # AT_SYMLINK_NOFOLLOW
         statx(folder, os.fsencode(path), flags, _SIZE, ctypes.create_string_buffer(256))
+
+
+def bounded_walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk(top)`, which calls itself for each level, without what lies deeper than LEVELS folders."""
+    for place, folders, names in os.walk(top):
+        if place[len(top) :].count("/") >= LEVELS:
+            folders.clear()
+        yield place, folders, names

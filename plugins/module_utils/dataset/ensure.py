@@ -22,19 +22,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
     read_manifest,
     read_record,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import (
     check,
     local_path,
     offered,
     said,
     source_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.upload import Sent, take
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent, take
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.worker import follow
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble

@@ -23,7 +23,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Part, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import BRINGING, Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source, Streams, hashed, together
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
+    Source,
+    Streams,
+    hashed,
+    together,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
     make_read_only,

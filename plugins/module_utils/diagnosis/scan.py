@@ -12,8 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import bounded_walk
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk, regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines, prefilter
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import FileEvents, Reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature

@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, kernel
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, kernel
 
 # ---- set-up operations ------------------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, profile, release, sharing
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, sharing
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 SUPERVISOR = "lab"

@@ -25,15 +25,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agents,
     control,
-    network,
-    processes,
     profile,
     roots,
-    sharing,
     slurmconf,
     wrappers,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import network, processes, sharing
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 

@@ -24,17 +24,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     agents,
     boot,
-    cgroups,
     control,
     library,
-    processes,
     profile,
     release,
     roots,
-    sharing,
     slurmconf,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, check
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, processes, sharing
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.record import Record, load, save
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, processes
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import processes
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 Condition = Callable[[], bool]

@@ -16,16 +16,9 @@ import sys
 from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
-    accounting,
-    agents,
-    boot,
-    control,
-    network,
-    processes,
-    record,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import accounting, agents, boot, control, record
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import network, processes
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 HEAD_DAEMONS = ("slurmctld", "slurmdbd", "mariadbd", "munged")

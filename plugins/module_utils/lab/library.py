@@ -18,23 +18,25 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     agent,
     agents,
     boot,
-    cgroups,
     control,
     faults,
-    internet,
-    kernel,
     layout,
-    network,
-    processes,
     profile,
     record,
     release,
     roots,
-    sharing,
     slurmconf,
     wrappers,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import (
+    cgroups,
+    internet,
+    kernel,
+    network,
+    processes,
+    sharing,
+)
 
 MODULES = (
     clearing,

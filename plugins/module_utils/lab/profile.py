@@ -12,8 +12,8 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cgroups, sharing
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, sharing
 
 Features = Mapping[str, "bool | str"]
 

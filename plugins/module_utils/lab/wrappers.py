@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 
 # Only these of the caller's variables are seen inside, as after an SSH login.
 KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "TERM", "LANG", "LC_ALL", "TZ")
-PROXY_PORT = 3128  # on the head's loopback; see internet.py
+PROXY_PORT = 3128  # on the head's loopback; see machine/internet.py
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PACKAGE = "ansible_collections.rankzero.slurm.plugins.module_utils.lab"
 
@@ -42,9 +42,9 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         "lib/agent": _python(lab, python, "agent", "sys.argv[1:]"),
     }
     if lab.realistic and lab.internet:
-        scripts["lib/internet"] = _python(lab, python, "internet", "sys.argv[1:]")
+        scripts["lib/internet"] = _python(lab, python, "machine.internet", "sys.argv[1:]")
     if profile.on(host.features, "network_share"):
-        scripts["lib/fileserver"] = _python(lab, python, "sharing", "sys.argv[1:]")
+        scripts["lib/fileserver"] = _python(lab, python, "machine.sharing", "sys.argv[1:]")
     if lab.site:
         scripts["bin/user"] = (
             _HEADER.format(what="run a command on the head as the lab's user: user COMMAND [ARGUMENT...]")
@@ -59,8 +59,8 @@ def _python(lab: Lab, python: str, module: str, arguments: str) -> str:
         f"#!{python} -IB\n"
         "import sys\n\n"
         f"sys.path.insert(0, {json.dumps(lab.path('lib'))})\n"
-        f"from {_PACKAGE} import {module}  # noqa: E402\n\n"
-        f"sys.exit({module}.main({arguments}))\n"
+        f"from {_PACKAGE}.{module} import main  # noqa: E402\n\n"
+        f"sys.exit(main({arguments}))\n"
     )
 
 

@@ -26,10 +26,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk, sync
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Plain, Redactor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import JOURNAL, RunDirectory
 

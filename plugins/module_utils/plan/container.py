@@ -16,12 +16,12 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation, reserved
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import IMAGE_FILES, REGISTRY
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Options, Runtime, Wish
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import UNMOUNTABLE, Mount, mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import IMAGE_FILES, REGISTRY
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, Mount, mount
 
 # The node's values of these would be seen by the image's programs, which they do not fit (trap 10).
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS

@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmMissing,
     SlurmUnavailable,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import MOST, of_run, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm

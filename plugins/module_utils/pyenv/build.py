@@ -23,13 +23,14 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed, sources, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import lock_key, lock_path, requirement_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path, text_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv, uv_from_wheel
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import lock_key, lock_path, requirement_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, keep_lock, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import bootstrap_uv, find_uv, uv_from_wheel
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import (
     Installed,
     content_digest,
@@ -123,7 +124,7 @@ def _python(request: Request, environ: Mapping[str, str]) -> Python:
         return choose(wanted.pyproject, wanted.python)
     python = interpreter.pick(wanted, request.store_root, environ)
     if python is None:
-        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+        settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
         tool = find_uv(request.store_root, request.uv, request.hint, settings)
         if tool is None:
             raise RankzeroError(
@@ -137,12 +138,12 @@ def _python(request: Request, environ: Mapping[str, str]) -> Python:
 
 def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) -> dict[str, Any]:
     """Resolve and install from what this host reaches."""
-    pip = sources.read_pip_settings(environ)
-    settings = sources.uv_environment(pip, environ)
+    pip = pip_settings.read_pip_settings(environ)
+    settings = pip_settings.uv_environment(pip, environ)
     tool = find_uv(request.store_root, request.uv, request.hint, settings) or bootstrap_uv(
         request.store_root, python, environ
     )
-    identity = sources.identity(pip, environ)
+    identity = pip_settings.identity(pip, environ)
     key = lock_key(request.recipe, python.minor, python.target(), python.markers["platform_machine"], identity)
 
     def install(folder: str, work: str) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
                 keep_lock(kept, lock)
         tool.run(
             ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--link-mode", "copy", "-r", lock]
-            + sources.uv_options(pip),
+            + pip_settings.uv_options(pip),
             work,
             "installing the packages",
         )
@@ -173,7 +174,7 @@ def _from_brought(
     request: Request, brought: Brought, python: Python, environ: Mapping[str, str]
 ) -> dict[str, Any] | Needs:
     """Install from verified wheel files, without any network."""
-    settings = {**sources.uv_environment(sources.PipSettings(), environ), "UV_OFFLINE": "1"}
+    settings = {**pip_settings.uv_environment(pip_settings.PipSettings(), environ), "UV_OFFLINE": "1"}
     wanted = [*brought.wheels, *([brought.tool] if brought.tool else [])]
     places = {str(wheel["filename"]): _verified(wheel, brought.folder) for wheel in wanted}
     missing = sorted(name for name, place in places.items() if place is None)

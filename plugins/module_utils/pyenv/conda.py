@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, text_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import redact
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (

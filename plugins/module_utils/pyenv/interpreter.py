@@ -18,9 +18,9 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose, requires_python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import uv
 
 # Of the standard library, what no job needs (its own tests, the static library) and what belongs to the host alone.
 _LEFT_OUT = (

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.job_arguments import JOB_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS
 
 # The options of module `reconcile` and of its action.
 ARGUMENTS: dict[str, Any] = {

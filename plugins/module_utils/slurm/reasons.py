@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import path_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import path_of
 
 
 @dataclass(frozen=True)

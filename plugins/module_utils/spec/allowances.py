@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import KINDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import KINDS
 
 _TRANSPORTS = ("docker", "oci", "oci-archive", "docker-archive", "dir")
 

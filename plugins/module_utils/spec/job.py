@@ -15,24 +15,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import CONDITIONS, FORMATS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import Checkpoint, Logs, Monitor
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.container import Container
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import DATA, Dataset
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option, section
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parallelism import Parallelism
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import Preflight
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import Launcher, Resources
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import CONDITIONS, FORMATS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import Checkpoint, Logs, Monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import Container
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import DATA, Dataset
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import Preflight
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Launcher, Resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import (
     SECRETS,
     SOURCES,
     VARIABLE,
     SecretSource,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sweep import Sweep
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import PLAIN
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import PLAIN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 
 _PATH = t.text(PLAIN, "an absolute path of letters, digits and . _ / + @ = -")

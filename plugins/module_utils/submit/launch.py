@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmError,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
@@ -39,12 +39,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import (
     checkpoint_owner,
     checks,
-    create,
     excluded_nodes,
-    node_archives,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent

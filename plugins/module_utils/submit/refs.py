@@ -5,7 +5,7 @@
 
 A launch is rendered as if everything lay in the user's own store. What a trusted store has is taken from there: its
 path then stands for the other one wherever the launch names it. Digests that are known once a thing was made are put
-in the same way (core/placement.py).
+in the same way (core/placeholders.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import PLAIN, digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import PLAIN, digest_token, text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import damage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses

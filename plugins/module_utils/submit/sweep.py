@@ -24,19 +24,15 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import ACTIVE, FAILED, LOST, LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sweep import shown, substituted
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import (
-    checkpoint_owner,
-    create,
-    excluded_nodes,
-    node_archives,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import shown, substituted
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import checkpoint_owner, excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (

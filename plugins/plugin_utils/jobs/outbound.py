@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import images_of, secrets_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job

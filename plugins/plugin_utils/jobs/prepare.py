@@ -32,13 +32,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     summary,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused_images
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job

@@ -19,7 +19,7 @@ import jinja2
 import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import container_of, folder_of, values_of

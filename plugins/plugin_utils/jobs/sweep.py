@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sweep import Sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script

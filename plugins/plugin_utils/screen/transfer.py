@@ -37,7 +37,7 @@ def screen(host: str, subject: str, alone: bool) -> Progress:
 
 
 def event(known: Mapping[str, Any]) -> Event:
-    """What a meter knows (dataset/meter.py), in words."""
+    """What a meter knows (dataset/progress.py), in words."""
     size, there = int(known["size"]), int(known["bytes"])
     text = [str(known["phase"])]
     if size:

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
 #: Bytes of a piece, at first and at most: what is lost when the connection breaks, against calls.

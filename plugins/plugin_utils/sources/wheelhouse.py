@@ -15,18 +15,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedPackage, parse_lock
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedPackage, parse_lock
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
 
 
 def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
     """The controller's uv: beside Ansible's own Python first, because that is where requirements put it."""
     environ = os.environ if environ is None else environ
-    settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+    settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
     return uv.find(_places(environ), settings)
 
 
@@ -41,7 +41,7 @@ def _places(environ: Mapping[str, str]) -> list[str]:
 
 def own_sources() -> str:
     """The identity of the package sources that the controller uses."""
-    return sources.identity(sources.read_pip_settings(os.environ), os.environ)
+    return pip_settings.identity(pip_settings.read_pip_settings(os.environ), os.environ)
 
 
 def collect(wanted: Recipe, needs: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[s
 
 def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, str]) -> str:
     options = (*platform_options(target, markers["python_full_version"]), "--only-binary", ":all:")
-    pip = sources.read_pip_settings(os.environ)
+    pip = pip_settings.read_pip_settings(os.environ)
     with tempfile.TemporaryDirectory(prefix="rankzero-") as work:
         for filename, text in (("pyproject.toml", wanted.pyproject), ("uv.lock", wanted.lock)):
             if text is not None:

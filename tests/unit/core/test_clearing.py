@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.bounded_walk import LEVELS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import LEVELS
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab

@@ -19,9 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset, place_for
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import read_manifest, read_record
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
 
 FILES = {"train/a.txt": "aaaa", "train/b.txt": "bb", "readme": "hello"}
 Options = dict[str, Any]

@@ -22,9 +22,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import sources
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.select import check
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import base
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
 from tests.webserver import BLOCK, WebServer
 
 BIG = random.Random(7).randbytes(20 * BLOCK + 123)
@@ -39,7 +39,7 @@ ensure_dataset(json.loads(sys.argv[1]), {})
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(base.time, "sleep", lambda _seconds: None)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, network, slurmconf, wrappers
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents, slurmconf, wrappers
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import SITE_PARTITIONS, Lab, Partition
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import network
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agent, control, processes
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agent, control
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import processes
 
 START = (
     "import sys\n"

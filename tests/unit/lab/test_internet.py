@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import internet
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import internet
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import processes
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.processes import Identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import processes
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine.processes import Identity
 
 STAT = "4711 (a) b (c) S 17 4711 4711 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 200 18446744073709551615 1 1"
 

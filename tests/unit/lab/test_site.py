@@ -15,16 +15,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
-    boot,
-    cgroups,
-    cluster,
-    layout,
-    profile,
-    sharing,
-    slurmconf,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import boot, cluster, layout, profile, slurmconf
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, sharing
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 from ansible_collections.rankzero.slurm.plugins.modules import lab_cluster
 from tests.unit.lab.labs import ENFORCED

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated

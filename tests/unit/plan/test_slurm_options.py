@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reason
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import path_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import path_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BATCH_ONLY,
     DECLARED,

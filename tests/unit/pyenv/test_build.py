@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import UvError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import UvError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
 from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, no_process, value

@@ -9,14 +9,14 @@ import subprocess
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import (
     LockedFile,
     lock_key,
     lock_path,
     parse_lock,
     requirement_lines,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64

@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import Wanted, target_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
     ensure_packages,
     make_elsewhere,
     wanted_of,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted, target_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
 from tests.unit.pyenv.conftest import Index
 from tests.unit.pyenv.supplies import PYPROJECT, ensure, locked, options, writable
@@ -345,9 +345,9 @@ def test_a_killed_builder_leaves_nothing_that_counts(store: str, sign: str) -> N
 def test_no_space(store: str, tmp_path: Path) -> None:
     os.mkdir(store)
     program = (
-        "import json, sys\nfrom ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import supply\n"
+        "import json, sys\nfrom ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import ensure\n"
         "from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError\n"
-        "try:\n    supply.ensure_packages(*json.load(sys.stdin))\n"
+        "try:\n    ensure.ensure_packages(*json.load(sys.stdin))\n"
         "except RankzeroError as error:\n    print(error.message)\n"
         "import os\nprint('left:', [name for name in os.listdir(sys.argv[1] + '/packages')])\n"
     )

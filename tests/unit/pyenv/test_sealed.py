@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import byteco
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import Uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import squash
 from tests.unit.pyenv.building import no_process
 

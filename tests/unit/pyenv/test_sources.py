@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import (
     PipSettings,
     identity,
     parse_pip_settings,

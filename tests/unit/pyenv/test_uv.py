@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import (
     Unreachable,
     Unsolvable,
     Uv,

@@ -23,8 +23,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.generation import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placement import digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import (
+    digest_token,
+    text_replaced,
+    with_generation,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge

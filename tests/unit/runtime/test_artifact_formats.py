@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import FORMATS, Format
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS, Format
 from tests.repository import read
 from tests.unit.plan.containers import problems
 from tests.unit.runtime.test_formats import formats, outcome

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, parse, partitions, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits as admission
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits as admission
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 

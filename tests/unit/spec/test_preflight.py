@@ -13,8 +13,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec import preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import preflight
 from tests.plans import context, plan
 
 

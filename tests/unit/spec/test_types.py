@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import CONDITIONS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import SECRET_SOURCE, SECRETS, SecretSource
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import CONDITIONS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import (
+    SECRET_SOURCE,
+    SECRETS,
+    SecretSource,
+)
 
 LINE = t.text(lines=False)
 NAME = t.text("[a-z]+", "small letters")

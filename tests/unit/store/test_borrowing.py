@@ -31,8 +31,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import recipe as image_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import ensure_packages, wanted_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.supply import ensure_packages, wanted_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import make_read_only
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree

@@ -14,7 +14,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, tool
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import tool
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import stores, verified
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import make_read_only
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import share

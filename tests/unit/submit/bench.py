@@ -22,8 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation

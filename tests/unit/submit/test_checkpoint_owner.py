@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.checks import Checked
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checked
 from tests.unit.submit.test_launch import Bench
 
 

@@ -17,9 +17,9 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.excluded_nodes import Exclusion
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import Exclusion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
 
 NOW = 1_800_000_000.0

@@ -19,8 +19,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, partitions, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import limits, storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.checks import Checks
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits, storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checks
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 LIMITS, _ = partitions.parse_limits(recorded("sinfo_rules.txt"))

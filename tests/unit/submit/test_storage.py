@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.storage import Mounted, Places
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.storage import Mounted, Places
 from tests.unit.slurm.recorded import FakeSlurm, said
 
 #: Lines as the kernel writes them: root on a disk, /home from a server, /scratch on another disk, a blank in a name.

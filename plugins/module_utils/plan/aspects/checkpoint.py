@@ -9,8 +9,8 @@ import posixpath
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.checkpoint import EARLY_SIGNAL, Logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import EARLY_SIGNAL, Logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, time_minutes
 
 

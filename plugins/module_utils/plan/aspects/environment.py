@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import conflicts, reserved
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 # What a shell would take for a variable, as $NAME or ${NAME}.

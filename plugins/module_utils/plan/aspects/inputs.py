@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.data import variable
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
 
 
 class After(Aspect):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.resources import generic_resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import generic_resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, PLAIN, SCHEDULING
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, Options
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parallelism import Parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 BF16_BYTES = 2

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.preflight import size_bytes
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import size_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
 

@@ -9,10 +9,10 @@ import posixpath
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec import sweep
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import Mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import Mount
 
 Options = tuple[tuple[str, "str | bool"], ...]
 

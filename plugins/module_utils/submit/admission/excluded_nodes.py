@@ -29,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 # Letters of sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.

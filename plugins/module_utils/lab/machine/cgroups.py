@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import kernel
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import kernel
 
 # What proctrack/cgroup and task/cgroup of Slurm 22.05 use.
 CONTROLLERS = ("cpuset", "devices", "freezer", "memory")

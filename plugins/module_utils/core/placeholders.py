@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a rendered launch is known on the cluster only: in which store a thing lies, and the digest it was made with.
+"""What of a rendered launch is known on the cluster only: its generation, in which store a thing lies, and its digest.
 
-Both stand in the text as words that mean the same wherever they are quoted, and are replaced there. Pure.
+They stand in the text as words that mean the same wherever they are quoted, and are replaced there. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from typing import Any
 
 # What needs no quoting: not for the shell, not in JSON, not in a list of mounts.
 PLAIN = r"/[A-Za-z0-9._/+@=-]*"
+
+
+def with_generation(text: str, token: str, generation: int) -> str:
+    """Rendered text for one generation: `token` (Plan.token) stands where its number belongs."""
+    return text.replace(token, str(generation))
 
 
 def digest_token(key: str) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.local import Local
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.programs import HubFiles, Objects, Rsync
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Source
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.upload import Sent
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.web import Web
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.programs import HubFiles, Objects, Rsync
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import read_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
 

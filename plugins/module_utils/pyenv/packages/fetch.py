@@ -20,9 +20,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import LockedFile, LockedPackage
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import Unreachable
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import Unreachable
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, best, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.http import login_of, open_url
@@ -133,7 +133,7 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
             answered = isinstance(error, urllib.error.HTTPError)
             gone = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404)
             if gone or attempt + 1 == _ATTEMPTS:
-                said = f"environment: {sources.redact(file.url)} cannot be downloaded: {error}"
+                said = f"environment: {pip_settings.redact(file.url)} cannot be downloaded: {error}"
                 raise (RankzeroError if answered else Unreachable)(said) from error
         except RankzeroError:  # another content: perhaps the connection broke
             if attempt + 1 == _ATTEMPTS:
@@ -160,7 +160,7 @@ def _download(file: LockedFile, path: str, environment: Mapping[str, str]) -> No
             total.update(block)
     if total.hexdigest() != file.sha256:
         raise RankzeroError(
-            f"environment: {sources.redact(file.url)} has the sha256 {total.hexdigest()}, but the lock has "
+            f"environment: {pip_settings.redact(file.url)} has the sha256 {total.hexdigest()}, but the lock has "
             f"{file.sha256}."
         )
 

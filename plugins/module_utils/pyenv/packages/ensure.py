@@ -20,9 +20,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.gather import Aim, aim_of, gather
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import Aim, aim_of, gather
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     MANIFEST,
     Wanted,
     named,
@@ -33,7 +32,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages impo
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import bootstrap_uv, find_uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import bootstrap_uv, find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
@@ -122,7 +122,7 @@ def make(
 ) -> dict[str, Any]:
     """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
-    settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+    settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
     if carried:
         settings["UV_OFFLINE"] = "1"
     tool = find_uv(root, named_uv, hint, settings)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of, unzip
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, publish
 
@@ -42,12 +42,12 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
                 command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
             )
             if done.returncode != 0:
-                said = sources.redact((done.stderr or done.stdout).strip())[-400:]
+                said = pip_settings.redact((done.stderr or done.stdout).strip())[-400:]
                 raise uv.Unreachable(
                     "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
                     f"the option uv), or python3-venv and a package source for pip:\n{said}"
                 )
-        settings = sources.uv_environment(sources.read_pip_settings(environ), environ)
+        settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
         fetched = uv.named(f"{house}/bin/uv", settings)
         return _keep_uv(store_root, fetched.path, fetched.version, settings)
 

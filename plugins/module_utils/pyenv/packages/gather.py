@@ -20,17 +20,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.fetch import Chosen, download, fitting
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.lock import (
-    LockedPackage,
-    lock_key,
-    lock_path,
-    only,
-    parse_lock,
-    requirement_lines,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     CACHE,
     Wanted,
     content_digest,
@@ -45,8 +36,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
     satisfies,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.resolve import Platform, keep_lock, resolve
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.tool import program_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import (
+    LockedPackage,
+    lock_key,
+    lock_path,
+    only,
+    parse_lock,
+    requirement_lines,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, keep_lock, resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import program_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
 
@@ -116,7 +116,7 @@ def gather(
     brought here; then no source is asked, and a project without uv.lock cannot be helped. hasty: another machine may
     try after this one, so do not insist for long. Raises RankzeroError, Unreachable among them.
     """
-    pip = sources.read_pip_settings(os.environ)
+    pip = pip_settings.read_pip_settings(os.environ)
     resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if hasty else tool
     for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
         if text is not None:
@@ -159,10 +159,10 @@ def gather(
     }
 
 
-def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, pip: sources.PipSettings, store_root: str, work: str) -> str:
+def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, pip: pip_settings.PipSettings, store_root: str, work: str) -> str:
     """The path of a lock for this platform: the user's own, the one that was kept, or a new one."""
     lock, made = os.path.join(work, "pylock.toml"), wanted.recipe
-    identity = sources.identity(pip, os.environ)
+    identity = pip_settings.identity(pip, os.environ)
     kept = lock_path(store_root, lock_key(made, aim.minor, aim.target, aim.target.machine, identity))
     if made.lock is None and os.path.isfile(kept) and is_own_below(store_root, kept):
         shutil.copyfile(kept, lock)
@@ -262,7 +262,7 @@ def _put_uv(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
         _write(os.path.join(place, "pyproject.toml"), own.pyproject)
         lock = os.path.join(place, "pylock.toml")
         there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
-        resolve(tool, own, sources.read_pip_settings(os.environ), place, lock, there)
+        resolve(tool, own, pip_settings.read_pip_settings(os.environ), place, lock, there)
         (wheel,) = download(fitting(parse_lock(_read(lock)), aim.target), tool.environment, place)
         taken = os.path.join(place, "taken")
         os.mkdir(taken)

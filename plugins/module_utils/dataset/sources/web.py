@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
     Changed,
     Failed,
     Streams,

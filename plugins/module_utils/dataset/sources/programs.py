@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
     Changed,
     Source,
     Streams,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.sources import redact
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
 
 # The first with pylock.toml in all the commands that are used here.
 MINIMUM = (0, 7, 0)

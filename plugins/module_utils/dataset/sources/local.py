@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources import Changed, Streams, read_blocks
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Changed, Streams, read_blocks
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 

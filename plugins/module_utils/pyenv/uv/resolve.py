@@ -10,8 +10,9 @@ import shutil
 import time
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import sources, uv, wheels
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import wheels
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Platform:
 def resolve(
     tool: uv.Uv,
     recipe: Recipe,
-    pip: sources.PipSettings,
+    pip: pip_settings.PipSettings,
     work: str,
     lock: str,
     platform: Platform,
@@ -43,7 +44,7 @@ def resolve(
         return
     command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
     command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
-    command += sources.uv_options(pip)
+    command += pip_settings.uv_options(pip)
     backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
     chosen = local_torch(recipe, pip, platform.target)
     if chosen is None:
@@ -59,7 +60,7 @@ def resolve(
         tool.run([*command, *backend], work, "resolving the packages")
 
 
-def local_torch(recipe: Recipe, pip: sources.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
+def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
     """The torch wheel to take from a directory that pip's settings name; None where there is none that fits."""
     if target is None:
         return None

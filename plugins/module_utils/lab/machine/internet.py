@@ -17,7 +17,8 @@ import socket
 import threading
 import urllib.parse
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab import kernel, wrappers
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import wrappers
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import kernel
 
 _HEAD_LIMIT = 65536
 _IDLE = 600.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.mounts import MOUNTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.secrets import VARIABLE
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import MOUNTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import VARIABLE
 
 # A name such as nvcr.io#nvidia/pytorch:24.07-py3, as pyxis hands it to a registry: [USER@][REGISTRY#]IMAGE[:TAG].
 REGISTRY = re.compile(
