@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_info
-short_description: Say what a Slurm cluster is and what it allows
+short_description: Gather facts and limits of a Slurm cluster
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Gathers what a launch depends on. Version, controllers, partitions with their limits, states and features of the
-    nodes, GPU types, accounting, ways to run containers, and the settings of C(slurm.conf) that decide how a launch
-    behaves.
-  - Takes at most ten Slurm commands, however many nodes there are, and one of each container command that is there.
-    Fails where no controller answers.
-  - Lists the nodes that launches leave out, because the preflight of an earlier job found them not to be fit.
+  - Gathers the facts that a launch depends on. These are version, controllers, partitions with their limits, states
+    and features of the nodes, GPU types, accounting, container runtimes, and the settings of C(slurm.conf) that affect
+    a launch.
+  - Runs at most ten Slurm commands, regardless of the number of nodes, and each installed container command once.
+    Fails if no controller answers.
+  - Lists the nodes that launches exclude because the preflight of an earlier job found them unfit.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -30,7 +30,7 @@ attributes:
     support: none
 options:
   state_root:
-    description: Folder on the cluster that the launches' C(state_root) names; there the left out nodes are recorded.
+    description: The C(state_root) of the launches. The excluded nodes are recorded there.
     type: path
     default: ~/.rankzero/state
 seealso:
@@ -65,12 +65,12 @@ controllers:
   type: list
   elements: dict
 default_partition:
-  description: Where jobs go that name no partition; null where there is none.
+  description: The partition of jobs that name none; null if there is no default.
   returned: success
   type: str
   sample: batch
 partitions:
-  description: Every partition that this user can see. Where its nodes differ, the largest numbers are given.
+  description: Every partition that this user can see. If its nodes differ, the largest values are given.
   returned: success
   type: list
   elements: dict
@@ -85,43 +85,43 @@ partitions:
       description: V(up), V(down), V(drain) or V(inact).
       type: str
     max_time:
-      description: Longest time limit of a job; null where there is none.
+      description: Longest time limit of a job; null if there is none.
       type: str
       sample: 1-00:00:00
     default_time:
-      description: Time limit of a job that asks for none; null where it is the longest.
+      description: Time limit of a job that requests none; null if it is the longest one.
       type: str
     min_nodes:
-      description: Fewest nodes of a job.
+      description: Minimum number of nodes of a job.
       type: int
     max_nodes:
-      description: Most nodes of a job; null where only the number of nodes limits it.
+      description: Maximum number of nodes of a job; null if only the partition's size limits it.
       type: int
     total_nodes:
-      description: Nodes of the partition.
+      description: Number of nodes in the partition.
       type: int
     available_nodes:
-      description: Those of them that are not down, drained or reserved.
+      description: Number of nodes that are not down, drained or reserved.
       type: int
     node_states:
       description: Nodes by state.
       type: dict
       sample: {idle: 6, mixed: 2}
     cpus_per_node:
-      description: CPUs of a node.
+      description: CPUs per node.
       type: int
     memory_per_node:
-      description: Memory of a node in MiB.
+      description: Memory per node in MiB.
       type: int
     gpus_per_node:
-      description: GPUs of a node.
+      description: GPUs per node.
       type: int
     gpu_types:
       description: Types of its GPUs, as the site names them.
       type: list
       elements: str
     features:
-      description: Features that a job can ask for with a constraint.
+      description: Features that a job can request with a constraint.
       type: list
       elements: str
     mixed:
@@ -149,7 +149,7 @@ partitions:
       description: Groups of the system whose members may use it.
       type: str
     qos:
-      description: QOS whose limits hold for every job of the partition; empty where it has none.
+      description: QOS whose limits apply to every job of the partition; empty if it has none.
       type: str
 node_states:
   description: Nodes of the whole cluster by state.
@@ -167,15 +167,16 @@ gpu_types:
   type: list
   elements: str
 accounting:
-  description: Whether job accounting is C(available), its C(type), and a C(message) where it is not.
+  description: Whether job accounting is C(available), its C(type), and a C(message) if it is not.
   returned: success
   type: dict
 containers:
   description:
-    - Ways to run a container that this host shows, C(pyxis), C(enroot), C(apptainer), C(singularity), C(crun), C(runc),
-      and C(slurm_oci) (an C(oci.conf), which the collection does not use). Each with C(available) and C(version).
-    - What the nodes have may differ; a job looks there before its ranks start.
-    - The C(version) of pyxis is what its options tell. Its C(job_level) says whether C(sbatch) knows them, too.
+    - Container runtimes that are found on this host, C(pyxis), C(enroot), C(apptainer), C(singularity), C(crun),
+      C(runc), and C(slurm_oci) (an C(oci.conf), which the collection does not use). Each with C(available) and
+      C(version).
+    - The nodes may differ; a job checks them before its ranks start.
+    - The C(version) of pyxis is derived from its options. Its C(job_level) says whether C(sbatch) has them too.
   returned: success
   type: dict
   sample:
@@ -187,12 +188,12 @@ containers:
     runc: {available: false, version: null}
     slurm_oci: {available: false, version: null}
 settings:
-  description: Settings of the cluster that decide how a launch behaves. Times are in seconds.
+  description: Settings of the cluster that affect a launch. Times are in seconds.
   returned: success
   type: dict
   sample: {max_array_size: 5001, kill_wait: 30, min_job_age: 300, job_requeue: 1, preempt_mode: "OFF"}
 mine:
-  description: What this user may charge and use, where the cluster enforces accounts, QOS or limits.
+  description: Accounts, QOS and limits of this user, if the cluster enforces any of them.
   returned: success
   type: dict
   contains:
@@ -200,37 +201,37 @@ mine:
       description: The user.
       type: str
     groups:
-      description: The groups of the system that this host knows the user in.
+      description: The user's groups on this host.
       type: list
       elements: str
     enforced:
-      description: What C(AccountingStorageEnforce) names; empty where nothing is enforced.
+      description: The values of C(AccountingStorageEnforce); empty if nothing is enforced.
       type: list
       elements: str
     default_account:
-      description: The account that is charged where a job names none.
+      description: The account that is charged if a job names none.
       type: str
     associations:
       description:
-        - One for each account (and partition). C(account), C(partition), C(qos) (those that are open to it),
+        - One for each account (and partition). C(account), C(partition), C(qos) (those it may use),
           C(default_qos), and each limit that is set, by sacctmgr's name for it.
       type: list
       elements: dict
     qos:
-      description: Each QOS that is open to the user, with C(name), C(flags) and the limits that are set.
+      description: Each QOS that the user may use, with C(name), C(flags) and the limits that are set.
       type: list
       elements: dict
     unknown:
-      description: What could not be asked, and why.
+      description: Queries that failed, and why.
       type: list
       elements: str
 exclusions:
-  description: Nodes that launches leave out now, with C(node), C(reason), C(job_id), C(time) and C(expires).
+  description: Nodes that launches exclude now, with C(node), C(reason), C(job_id), C(time) and C(expires).
   returned: success
   type: list
   elements: dict
 slurm_commands:
-  description: How many commands it took.
+  description: Number of Slurm commands run.
   returned: success
   type: int
 """

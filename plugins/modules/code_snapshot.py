@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: code_snapshot
-short_description: Put a program's files on the cluster, known by their content
+short_description: Publish a read-only copy of a program's files on the cluster
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Takes the files of a folder on the controller and publishes them, read-only, as C(store_root/code/DIGEST) on the
-    cluster. The digest is that of names, contents, execute bits and link targets, so the same tree is sent once,
-    whatever its times, its owner or its place.
-  - Inside a git work tree these are the tracked files as they lie there, with uncommitted changes, and new files that
-    git does not ignore. Elsewhere they are all files. Debris of tools and runs (C(__pycache__), C(.venv), C(/runs/)
-    and the like) is left out unless git tracks it. A subfolder of a repository is a snapshot of that subfolder alone;
+    cluster. The digest covers names, contents, execute bits and link targets, so the same tree is sent only once,
+    regardless of its times, owner and location.
+  - In a git work tree it takes the tracked files, including uncommitted changes, and new files that git does not
+    ignore. Elsewhere it takes all files. Files made by tools and runs (C(__pycache__), C(.venv), C(/runs/) and the
+    like) are excluded unless git tracks them. A subfolder of a repository is a snapshot of that subfolder alone;
     submodules are taken as they are checked out.
-  - Of a tree of more than a megabyte only files travel whose content this user's newest snapshot in the store does not
-    hold; the others are hard links to it, or copies where the file system has no links.
-  - The tree is packed on the controller and unpacked beside its place on the cluster, its digest is computed there
-    again, and it gets its name last. A killed run leaves nothing that a later one would take for a snapshot.
+  - Of a tree larger than a megabyte, only files that this user's newest snapshot in the store does not contain are
+    sent. The others are hard links to it, or copies if the file system has no hard links.
+  - The tree is packed on the controller and unpacked on the cluster. Its digest is checked there before it gets its
+    final name, so an interrupted run never leaves an incomplete snapshot.
 extends_documentation_fragment:
   - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
@@ -33,7 +33,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the same RV(ref), with C(present=false) where the tree would have to be sent.
+      - Returns the same RV(ref), with C(present=false) if the tree would have to be sent.
   diff_mode:
     support: full
     details:
@@ -41,35 +41,36 @@ attributes:
 options:
   src:
     description:
-      - Folder with the program on the controller. Relative paths count from the working directory.
+      - Folder with the program on the controller. Relative paths are relative to the working directory.
     type: str
     default: .
   exclude:
     description:
-      - Patterns of files that are no part of the snapshot, as in C(.gitignore) but without V(!). A pattern with a
-        slash counts from O(src), one without matches at any depth.
+      - Patterns of files to exclude from the snapshot, as in C(.gitignore) but without V(!). A pattern with a
+        slash is relative to O(src); one without matches at any depth.
     type: list
     elements: str
     default: []
   dirty:
     description:
-      - V(refuse) fails where the tree is not exactly a commit, and names the files that differ.
+      - V(refuse) fails if the tree differs from its commit, and names the files that differ.
     type: str
     choices: [allow, refuse]
     default: allow
   key:
     description:
-      - With O(state=absent), the key of the snapshot to remove. The controller's folder is not looked at then.
+      - With O(state=absent), the key of the snapshot to remove. The folder on the controller is not read then.
     type: str
   store_root:
     description:
-      - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
+      - Storage that all nodes of the cluster share and that may be purged. V(~) and variables are expanded on the
+        cluster.
     type: str
     default: ~/.rankzero/store
   state:
     description:
-      - V(present) publishes the tree as it is now, V(absent) removes the snapshot of the tree as it is now, or
-        the one that O(key) names.
+      - V(present) publishes the tree as it is now. V(absent) removes the snapshot of the tree as it is now, or the
+        one named by O(key).
     type: str
     choices: [present, absent]
     default: present
@@ -77,7 +78,7 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - Links are kept as they are. A link to a place outside the tree leads to that place on the cluster.
+  - Links are kept as they are. A link that points outside the tree points to that path on the cluster.
   - Jobs that run from a snapshot lose their files when it is removed.
 seealso:
   - module: rankzero.slurm.uv_environment
@@ -95,7 +96,7 @@ EXAMPLES = r"""
     store_root: /scratch/ml/rankzero
   register: code
 
-- name: Ship nothing that is not committed
+- name: Refuse uncommitted changes
   rankzero.slurm.code_snapshot:
     src: "{{ playbook_dir }}"
     dirty: refuse
@@ -106,14 +107,14 @@ EXAMPLES = r"""
     store_root: /scratch/ml/rankzero
     state: absent
 
-- name: Say where it lies
+- name: Show its path
   ansible.builtin.debug:
     msg: "{{ code.ref.path }}, from commit {{ code.code.commit }}{{ ' with changes' if code.code.dirty }}"
 """
 
 RETURN = r"""
 ref:
-  description: Names the snapshot for other modules. The same under check mode.
+  description: Identifies the snapshot for other modules. The same in check mode.
   returned: always
   type: dict
   contains:
@@ -124,13 +125,13 @@ ref:
       description: Digest of the tree.
       type: str
     path:
-      description: Where it lies on the cluster.
+      description: Its path on the cluster.
       type: str
     digest:
-      description: Digest of the tree; the content is its own key.
+      description: Digest of the tree, the same as the key.
       type: str
     present:
-      description: Whether it is there.
+      description: Whether it exists.
       type: bool
   sample:
     kind: code
@@ -139,11 +140,11 @@ ref:
     digest: 4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730
     present: true
 sent:
-  description: Bytes of the archive that was sent.
+  description: Size of the archive that was sent, in bytes.
   returned: when something was sent
   type: int
 code:
-  description: What was looked at on the controller.
+  description: The files on the controller.
   returned: without O(key)
   type: dict
   contains:
@@ -173,7 +174,7 @@ code:
       type: list
       elements: str
     diff_digest:
-      description: Digest of the uncommitted state; null where there is none.
+      description: Digest of the uncommitted changes; null if there are none.
       type: str
 """
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: course_checkoff
-short_description: Say which tasks of a course each student has done, and by whose word
+short_description: Check which tasks of a course each student has completed, and by what evidence
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reads the run directories of a class that M(rankzero.slurm.course_class) has made, asks accounting once for all
-    jobs, and judges each task of each student.
-  - A student's files are the student's word. They are compared with Slurm's records (job, user, account, job name,
-    working directory, nodes, times, exit code, steps), with the launch key, computed again, and with the times at
-    which the file system saw the files change.
-  - A task is V(passed) where nothing contradicts it, V(failed) where something does, and V(unproven) where Slurm
-    cannot be asked, as on a cluster without accounting.
-  - Nothing in a student's folder is followed, waited for or run.
+  - Reads the run directories of a class that M(rankzero.slurm.course_class) created, asks accounting once for all
+    jobs, and checks each task of each student.
+  - A student's files are only the student's claim. They are compared with Slurm's records (job, user, account, job
+    name, working directory, nodes, times, exit code, steps), with the launch key, which is computed again, and with
+    the change times that the file system recorded.
+  - A task is V(passed) if nothing contradicts it, V(failed) if something does, and V(unproven) if Slurm cannot be
+    asked, as on a cluster without accounting.
+  - No link in a student's folder is followed, no pipe is opened, and nothing is executed.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -32,11 +32,11 @@ attributes:
     support: none
 options:
   root:
-    description: Folder of the class, as O(rankzero.slurm.course_class#module:root) had it.
+    description: Folder of the class, the O(rankzero.slurm.course_class#module:root) it was created with.
     type: path
     required: true
   students:
-    description: Ids of those to check. None means all.
+    description: Ids of the students to check. An empty list means all.
     type: list
     elements: str
     default: []
@@ -46,8 +46,8 @@ options:
     default: ddp-lab
   nodes:
     description:
-      - The numbers of nodes to run on. For each there is to be a run. With several the times of an epoch are compared,
-        as a task of its own.
+      - The numbers of nodes. Each needs a run. With several numbers, comparing the times of an epoch is a task as
+        well.
     type: list
     elements: int
     default: [3, 5]
@@ -58,30 +58,30 @@ options:
   artifact:
     description:
       - JSON file in the working directory of a run with C(world_size), C(ranks), C(world_size_proven),
-        C(models_identical), C(hosts), C(epochs) and what O(epoch_time) names, as the program of C(examples/cpu_ddp_lab)
-        writes it.
+        C(models_identical), C(hosts), C(epochs) and the value named by O(epoch_time), as the program of
+        C(examples/cpu_ddp_lab) writes it.
     type: str
     default: result.json
   saved:
-    description: Files in the working directory that rank 0 has to have saved.
+    description: Files that rank 0 must have saved in the working directory.
     type: list
     elements: str
     default: [model.pt]
   epoch_time:
-    description: The value in O(artifact) that has the seconds of an epoch.
+    description: The value in O(artifact) with the seconds per epoch.
     type: str
     default: seconds_per_epoch
   code:
     description:
-      - Digests of the code that may have run, as M(rankzero.slurm.code_snapshot) has them.
-      - None means any. The digest of each is in the evidence.
+      - Allowed digests of the code, as M(rankzero.slurm.code_snapshot) returns them.
+      - An empty list means any code. The digest of each run is in the evidence.
     type: list
     elements: str
     default: []
   pick:
     description:
-      - Which of a student's runs on so many nodes counts, V(latest) or V(best). All are listed.
-      - Slurm says which is the latest. The best one has passed the most tasks.
+      - Which of a student's runs on a number of nodes counts, V(latest) or V(best). All are listed.
+      - The latest is decided by Slurm's records. The best has passed the most tasks.
     type: str
     choices: [latest, best]
     default: latest
@@ -91,11 +91,11 @@ options:
     default: 10.0
   dest:
     description:
-      - Folder on the controller for C(COURSE.csv) and C(COURSE.json), relative to the current one.
-      - Without it, and in check mode, none are written.
+      - Folder on the controller for C(COURSE.csv) and C(COURSE.json), relative to the working directory.
+      - Without it, and in check mode, no files are written.
     type: path
   evidence:
-    description: Show all evidence of each student, and not only what speaks against a task.
+    description: Show all evidence of each student, not only that against a task.
     type: bool
     default: false
 seealso:
@@ -109,7 +109,7 @@ EXAMPLES = r"""
     root: /shared/course/ddp
     dest: checkoff
 
-- name: One student, with all evidence, whose best run counts
+- name: Check the best run of one student, and show all evidence
   rankzero.slurm.course_checkoff:
     root: /shared/course/ddp
     students: [ada]
@@ -123,11 +123,11 @@ course:
   returned: success
   type: str
 accounting:
-  description: V(ok), V(disabled), V(silent), or V(unknown) where there was nothing to ask for.
+  description: V(ok), V(disabled), V(silent), or V(unknown) if there were no jobs to ask about.
   returned: success
   type: str
 counts:
-  description: How many students have V(passed), V(failed) or are V(unproven).
+  description: Number of students that are V(passed), V(failed) and V(unproven).
   returned: success
   type: dict
 students:
@@ -140,10 +140,10 @@ students:
       description: The student.
       type: str
     result:
-      description: V(passed), V(failed) or V(unproven); a failed task decides over an unproven one.
+      description: V(passed), V(failed) or V(unproven). A failed task outweighs an unproven one.
       type: str
     passed:
-      description: Number of tasks that are passed.
+      description: Number of tasks passed.
       type: int
     of:
       description: Number of tasks.
@@ -151,35 +151,35 @@ students:
     tasks:
       description:
         - C(task) (record, key, preflight, sanity, world_size, saved, epoch_time), C(nodes), C(result) and C(evidence).
-        - Each piece of evidence has C(ok) (null is missing), C(text), and C(source), which is V(slurm), V(system) (the
+        - Each piece of evidence has C(ok) (null if unknown), C(text), and C(source), which is V(slurm), V(system) (the
           file system) or V(student).
       type: list
       elements: dict
     runs:
       description:
         - All runs, the oldest first, with C(run_dir), C(nodes), C(job_id), C(generation), C(submitted) (epoch seconds),
-          C(state), C(passed), C(of) and C(counts) (whether this is the one).
+          C(state), C(passed), C(of) and C(counts) (whether this run counts).
       type: list
       elements: dict
     notes:
-      description: What a person should look at, such as a result that another student has, too.
+      description: Points for a person to check, such as a result that another student has as well.
       type: list
       elements: str
     lines:
-      description: All evidence, as lines for people.
+      description: All evidence, as lines of text.
       type: list
       elements: str
 lines:
-  description: The class as a table, then the evidence of what is not passed. They are shown, too.
+  description: The class as a table, then the evidence against tasks that are not passed. They are also displayed.
   returned: success
   type: list
   elements: str
 files:
-  description: Paths of the tables on the controller, C(csv) and C(json); empty where none were written.
+  description: Paths of the tables on the controller, C(csv) and C(json); empty if none were written.
   returned: success
   type: dict
 csv:
-  description: The class as a table for grading, a line a student.
+  description: The class as a table for grading, one line per student.
   returned: success
   type: str
 slurm_commands:

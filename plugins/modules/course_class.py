@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: course_class
-short_description: Make a class on a cluster, with a folder, an account and limits for each student
+short_description: Create a class on a cluster, with a folder, an account and limits for each student
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Makes a folder for each student on shared storage, an account for each below one for the class in Slurm's
-    accounting, and the limits of both.
-  - What the cluster cannot do is no error. It is said in RV(undone), and the rest is done. A cluster without accounting
-    has folders only; a cluster that does not enforce limits has them written down.
-  - Logins are the site's business, and none is made here.
-  - No folder of a student is ever removed, and nothing is written into one.
+  - Creates a folder for each student on shared storage. In Slurm's accounting it creates an account for the class, one
+    below it for each student, and the limits of both.
+  - If the cluster does not support a part of this, the part is listed in RV(undone) and the rest is done. Without
+    accounting there are only folders. Limits are recorded even if the cluster does not enforce them.
+  - It does not create logins.
+  - It never removes a student's folder, and writes nothing into it.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -30,15 +30,15 @@ options:
   name:
     description:
       - The course. Its account in accounting has this name, and a student's is C(NAME-ID).
-      - An account of the site that has such a name is left alone, with an error.
+      - If the site already has an account of that name, it is not changed, and the module fails.
     type: str
     required: true
   students:
     description:
-      - The ids of all students. An id consists of small letters, digits, C(.), C(_) and C(-), at most 32 of them, and
-        begins with a letter or a digit.
-      - Who was listed before and is not any more keeps folder and account, and is named in RV(former).
-      - Needed with O(state=present).
+      - The ids of all students. An id consists of lower-case letters, digits, C(.), C(_) and C(-), at most 32 of them,
+        and begins with a letter or a digit.
+      - A student who is no longer listed keeps folder and account, and is named in RV(former).
+      - Required with O(state=present).
     type: list
     elements: str
     default: []
@@ -48,33 +48,34 @@ options:
     required: true
   mode:
     description:
-      - With V(accounts) a student's id is his login on the cluster. His folder is his own; giving it to him needs root.
-      - With V(projects) all share the login that the task runs as, and a student is a folder and an account.
+      - With V(accounts) a student's id is their login on the cluster, and they own their folder. This needs root.
+      - With V(projects) all share the login that runs the task, and a student is a folder and an account.
     type: str
     choices: [projects, accounts]
     default: projects
   store:
     description:
-      - With O(mode=projects), folder for the code and the environments of all. Empty means C(store) in O(root).
+      - With O(mode=projects), the folder for code and environments of all students. Empty means C(store) in
+        O(root).
     type: path
     default: ""
   group:
-    description: A group whose members may read the folders of the students. Empty means nobody but the owner.
+    description: A group whose members may read the students' folders. Empty means only the owner.
     type: str
     default: ""
   accounting:
     description:
-      - V(auto) makes accounts and limits as far as accounting is there and lets the user of the task.
-      - V(required) fails where anything of that cannot be had. V(off) does not ask.
+      - V(auto) creates accounts and limits if there is accounting and the user of the task has the permission.
+      - V(required) fails if any of that is not possible. V(off) does not use accounting.
     type: str
     choices: [auto, required, "off"]
     default: auto
   parent:
-    description: The account in accounting under which the one of the class stands.
+    description: The parent of the class's account in accounting.
     type: str
     default: root
   limits:
-    description: The most that a student's jobs may have together. What is left away is not limited.
+    description: Limits for all jobs of one student together. Resources that are not listed are not limited.
     type: dict
     default: {}
     suboptions:
@@ -97,7 +98,7 @@ options:
         description: CPU minutes in the whole course.
         type: int
   class_limits:
-    description: The most that the jobs of the whole class may have together.
+    description: Limits for all jobs of the class together.
     type: dict
     default: {}
     suboptions:
@@ -117,7 +118,7 @@ options:
         description: CPU minutes in the whole course.
         type: int
   state:
-    description: V(absent) removes the accounts, the record of the class and the students' variables. All folders stay.
+    description: V(absent) removes the accounts, the class record and the students' variables. It keeps all folders.
     type: str
     choices: [present, absent]
     default: present
@@ -126,7 +127,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: A class whose students share a login
+- name: Create a class whose students share a login
   rankzero.slurm.course_class:
     name: ddp
     root: /shared/course/ddp
@@ -134,11 +135,11 @@ EXAMPLES = r"""
     limits: {nodes: 5, jobs: 2, time: "00:20:00"}
   register: class
 
-- name: What this cluster could not do
+- name: Show what this cluster could not do
   ansible.builtin.debug:
     var: class.undone
 
-- name: A class of people with logins of their own, whose teachers are in group staff
+- name: Create a class whose students have their own logins, with teachers in group staff
   rankzero.slurm.course_class:
     name: ddp
     root: /shared/course/ddp
@@ -163,7 +164,7 @@ students:
       description: The login of the student's jobs.
       type: str
     account:
-      description: What they are charged to; null where there is no accounting.
+      description: The account that is charged; null without accounting.
       type: str
     folder:
       description: The student's folder.
@@ -172,25 +173,25 @@ students:
       description: File with the student's C(launch_cluster), for C(ansible-playbook -e @FILE).
       type: str
     launch_cluster:
-      description: What is in it.
+      description: The content of that file.
       type: dict
 former:
-  description: Ids of those who were listed before. With O(state=absent) all.
+  description: Ids that are no longer listed. With O(state=absent) all of them.
   returned: success
   type: list
   elements: str
 changes:
-  description: What was made so, or would be in check mode, a line each.
+  description: The changes that were made, or would be made in check mode, one per line.
   returned: success
   type: list
   elements: str
 undone:
-  description: What this cluster, or this user, could not do, in sentences.
+  description: What this cluster does not support or this user may not do, in sentences.
   returned: success
   type: list
   elements: str
 enforced:
-  description: Whether Slurm holds the students to their limits.
+  description: Whether Slurm enforces the limits.
   returned: success
   type: bool
 """

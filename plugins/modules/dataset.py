@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: dataset
-short_description: Put a dataset where jobs read it, whole and verified
+short_description: Stage a complete and verified dataset for jobs
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Stages the files of a dataset in the store of a cluster, from the controller, a path of the cluster, a web server,
     another host by rsync, the Hugging Face hub, or an object store.
-  - A run that was cut off, also by C(kill -9), goes on where it was; a file that was replaced at its source meanwhile
-    starts again, and the result says so.
-  - What is staged is written down with the sha256 of each file. A later run looks at every file, and brings again only
-    what is missing or damaged. It asks no network where nothing is wrong.
-  - The name leads to the dataset by one rename, once all of it is there. A job never sees a part of one, and a job that
-    reads the one before goes on reading that.
+  - An interrupted run, even by C(kill -9), continues where it stopped. A file that changed at its source in the
+    meantime is transferred from its beginning, and the result says so.
+  - The sha256 of each staged file is recorded. A later run checks every file and transfers only missing or damaged
+    ones. It needs no network if nothing is wrong.
+  - The dataset appears under its name with one rename, once it is complete. A job never sees a partial dataset, and a
+    job that reads the previous version can go on reading it.
 extends_documentation_fragment:
   - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
@@ -30,120 +30,121 @@ attributes:
   check_mode:
     support: full
     details:
-      - Asks no network. RV(ref.digest) is null where only the source could tell it.
+      - Uses no network. RV(ref.digest) is null if only the source knows it.
   diff_mode:
     support: full
     details:
-      - Lists the files, each with its content's sha256 and size.
+      - Lists the files, each with its sha256 and size.
 options:
   name:
     description:
-      - Name of the dataset. It is found under it in C(datasets/by-name) of O(store_root).
+      - Name of the dataset, and of its link in C(datasets/by-name) of O(store_root).
     type: str
     required: true
   source:
     description:
-      - What O(src) is. V(controller) is a file or folder of the machine that runs Ansible, V(cluster) one of the host
-        of the task, V(http) a URL, V(rsync) a source as rsync knows it, V(hub) the name of a dataset of the Hugging
-        Face hub, V(object) a path that rclone knows.
+      - The kind of O(src). V(controller) is a file or folder on the controller, V(cluster) one on the host of the task,
+        V(http) a URL, V(rsync) a source of rsync, V(hub) the name of a dataset on the Hugging Face hub, V(object) a
+        path of rclone.
     type: str
     choices: [controller, cluster, http, rsync, hub, object]
     default: controller
   src:
     description:
-      - Where it comes from; needed unless O(state=absent). A path; a URL, which ends in V(/) where O(files) or
-        O(checksums) are below it; V(host:/path), V(user@host:/path) or V(rsync://host/module/path); V(org/name);
+      - The source; required unless O(state=absent). A path; a URL, which ends in V(/) if O(files) or O(checksums)
+        are below it; V(host:/path), V(user@host:/path) or V(rsync://host/module/path); V(org/name);
         V(remote:path).
-      - A link in a folder is staged as the file that it leads to. One that leads out of the folder is an error.
+      - A link in a folder is staged as the file it points to. A link that points outside the folder is an error.
     type: str
   files:
     description:
-      - With O(source=http), the files below O(src), which a web server does not list.
+      - With O(source=http), the files below O(src), because a web server does not list them.
     type: list
     elements: str
     default: []
   sha256:
     description:
-      - What the one file of O(src) must be.
+      - Expected sha256, if O(src) is a single file.
     type: str
   checksums:
     description:
-      - A file below O(src) as C(sha256sum) writes it, such as V(SHA256SUMS). It names every file, and what each must
-        be.
+      - A file below O(src) in the format of C(sha256sum), such as V(SHA256SUMS). It lists every file with its
+        checksum.
     type: str
   revision:
     description:
-      - With O(source=hub), a branch, tag or commit; V(main) where it is not given.
+      - With O(source=hub), a branch, tag or commit; V(main) by default.
     type: str
   include:
     description:
-      - Take only files whose names fit one of these patterns, such as V(*.parquet). All where there is none.
+      - Take only files whose names match one of these patterns, such as V(*.parquet). By default all files.
     type: list
     elements: str
     default: []
   exclude:
     description:
-      - Leave out files whose names fit one of these patterns.
+      - Skip files whose names match one of these patterns.
     type: list
     elements: str
     default: []
   store_root:
     description:
-      - As C(launch_cluster.store_root). V(~) and variables are the cluster's.
+      - As C(launch_cluster.store_root). V(~) and variables are expanded on the cluster.
     type: str
     default: ~/.rankzero/store
   dest:
     description:
       - A path that jobs expect. It becomes a link to the dataset, or a copy.
-      - What is there already and was not made by this module is left alone, and is an error.
+      - If the path exists and was not created by this module, it is not changed, and the module fails.
     type: str
   dest_kind:
     description:
-      - Whether O(dest) is a link, or a copy for another file system. A copy gets its name once it is whole.
+      - Whether O(dest) is a link, or a copy for another file system. A copy gets its name once it is complete.
     type: str
     choices: [link, copy]
     default: link
   pack:
     description:
-      - Whether to make one squashfs file of it besides, which a job mounts once a node (C(data) in the job spec). It
-        needs C(mksquashfs), and room for as much again.
+      - Whether to make a squashfs file as well, which a job mounts once per node (C(data) in the job spec). It needs
+        C(mksquashfs), and additional space of up to the same size.
     type: bool
     default: false
   compression:
     description:
-      - How a new squashfs file is compressed. One that is there is not made again.
+      - Compression of a new squashfs file. An existing file is not made again.
     type: str
     choices: [zstd, lz4]
     default: zstd
   parallel:
     description:
-      - How many files are brought at once.
+      - Number of files transferred in parallel.
     type: int
     default: 4
   python:
     description:
-      - With O(source=hub), a Python on the host that has C(huggingface_hub). Without it C(python3).
+      - With O(source=hub), a Python on the host with C(huggingface_hub). Default is C(python3).
     type: str
   token_file:
     description:
       - File on the host with a token, for O(source=hub) and O(source=http) (sent as C(Bearer)). A login for a web
-        server may also stand in C(~/.netrc) of the host's user.
+        server may also be in C(~/.netrc) of the user on the host.
     type: str
   verify:
     description:
-      - Whether the content of every file is read again. Without it those are read whose time or size has changed.
+      - Whether to read the content of every file again. By default only files whose time or size has changed are
+        read.
     type: bool
     default: false
   update:
     description:
-      - Whether the source is asked what it has now. Without it, what was staged stays. The files of the controller are
-        always looked at.
+      - Whether to check the source for changes. By default the staged version is kept. Files on the controller are
+        always checked.
     type: bool
     default: false
   state:
     description:
-      - V(present) stages it. V(absent) removes its name, O(dest), and what it leads to unless another name has the
-        same.
+      - V(present) stages the dataset. V(absent) removes its name, O(dest), and its files unless another name uses
+        them.
     type: str
     choices: [present, absent]
     default: present
@@ -151,8 +152,8 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - M(rankzero.slurm.store_prune) removes datasets that were not used for long. A run of this module counts as a use,
-    and so does a launch whose job spec names the dataset in C(data).
+  - M(rankzero.slurm.store_prune) removes datasets that have not been used for a long time. A run of this module counts
+    as a use, and so does a launch whose job spec names the dataset in C(data).
 seealso:
   - module: rankzero.slurm.hub_cache
   - module: rankzero.slurm.store_prune
@@ -160,13 +161,13 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: A folder of the controller
+- name: Stage a folder of the controller
   rankzero.slurm.dataset:
     name: texts
     src: "{{ playbook_dir }}/texts"
     store_root: /scratch/ml/rankzero
 
-- name: Files of a web server, each held against its checksum
+- name: Stage files of a web server, and verify their checksums
   rankzero.slurm.dataset:
     name: corpus
     source: http
@@ -176,7 +177,7 @@ EXAMPLES = r"""
     store_root: /scratch/ml/rankzero
     dest: /scratch/ml/data/corpus
 
-- name: Images as one file that each node mounts
+- name: Stage images as one file that each node mounts
   rankzero.slurm.dataset:
     name: images
     source: rsync
@@ -187,7 +188,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ref:
-  description: Names the dataset for other modules. The same under check mode, as far as it can be known.
+  description: Identifies the dataset for other modules. The same in check mode, as far as it is known.
   returned: always
   type: dict
   contains:
@@ -195,16 +196,16 @@ ref:
       description: Always V(dataset).
       type: str
     key:
-      description: Key of the name and where it comes from.
+      description: Key of the name and the source.
       type: str
     path:
-      description: Where jobs read it; O(dest) where that is given.
+      description: Where jobs read it; O(dest) if that is given.
       type: str
     digest:
-      description: Digest of names and contents; null while that is not known.
+      description: Digest of names and contents; null if not known.
       type: str
     present:
-      description: Whether it is there, and whole.
+      description: Whether it exists and is complete.
       type: bool
   sample:
     kind: dataset
@@ -213,7 +214,7 @@ ref:
     digest: 9b74c9897bac770ffc029102a200c5de1b7f6d8e9fa0b1c2d3e4f5061728394a
     present: true
 dataset:
-  description: What is staged.
+  description: The staged dataset.
   returned: when it is known
   type: dict
   contains:
@@ -224,28 +225,28 @@ dataset:
       description: Where it came from.
       type: str
     folder:
-      description: Where its files lie. Another version of it gets another folder.
+      description: Folder of its files. Another version has another folder.
       type: str
     bytes:
-      description: Bytes of all files.
+      description: Total size in bytes.
       type: int
     files:
-      description: How many files.
+      description: Number of files.
       type: int
     packed:
       description: The squashfs file; null without O(pack).
       type: str
 moved:
-  description: Bytes that came from the source this time.
+  description: Bytes transferred from the source in this run.
   returned: always
   type: int
 notes:
-  description: What happened on the way, such as a file that changed at its source.
+  description: Remarks, such as a file that changed at its source.
   returned: always
   type: list
   elements: str
 repaired:
-  description: Files that were brought again, each with what was wrong.
+  description: Files that were transferred again, each with the reason.
   returned: when something was wrong
   type: dict
   sample: {train/part-0003.parquet: has another content}

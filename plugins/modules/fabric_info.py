@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_info
-short_description: Say which variables a fabric sets, and why
+short_description: Show which variables a fabric sets, and why
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Checks the fabrics of a cluster and shows one of them beside what the site's own files on this host say
-    (C(/etc/nccl.conf), C(/etc/rccl.conf) and those of the user's home). The nodes' files may differ.
-  - Says which fabrics fit what is known of the cluster, and what to look at where that does not tell.
-  - A workaround whose day has passed is a warning. It is still set.
+  - Checks the fabrics of a cluster and compares one of them with the site's own files on this host
+    (C(/etc/nccl.conf), C(/etc/rccl.conf) and those in the user's home). The files on the nodes may differ.
+  - Suggests fabrics that fit the cluster, and what to check if that is not clear.
+  - A workaround that has expired causes a warning. It is still set.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -33,22 +33,23 @@ options:
     default: auto
   fabrics:
     description:
-      - The cluster's own fabrics by name, in place of the collection's or beside them (C(launch_cluster.fabrics)).
+      - The cluster's own fabrics by name, in addition to those of the collection or replacing them
+        (C(launch_cluster.fabrics)).
       - Each is a map of variables to a value, or to a map of C(value), C(reason), C(version) and C(expires).
     type: raw
     default: {}
   gpu_types:
-    description: Types of the cluster's GPUs, to compare with what the fabric was written for.
+    description: Types of the cluster's GPUs, to compare with those that the fabric is meant for.
     type: list
     elements: str
     default: []
   cluster:
-    description: What M(rankzero.slurm.cluster_info) returned, for RV(suggestions).
+    description: The result of M(rankzero.slurm.cluster_info), for RV(suggestions).
     type: dict
     default: {}
   measured:
     description:
-      - Fabrics that a fabric check has measured and written (C(nccl_measured)), to show whether they are in use.
+      - Fabrics that a fabric check measured and wrote (C(nccl_measured)), to show whether they are in use.
     type: raw
     default: {}
 seealso:
@@ -57,11 +58,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the cluster
+- name: Gather facts about the cluster
   rankzero.slurm.cluster_info:
   register: cluster
 
-- name: Look at its fabric
+- name: Check its fabric
   rankzero.slurm.fabric_info:
     fabric: roce
     fabrics:
@@ -90,7 +91,7 @@ title:
   returned: success
   type: str
 settings:
-  description: Its variables, and those of the site's files that it leaves alone.
+  description: Its variables, and those of the site's files that it does not set.
   returned: success
   type: list
   elements: dict
@@ -105,38 +106,39 @@ settings:
       description: Why it is set.
       type: str
     source:
-      description: The fabric, the cluster's setting or the file that it comes from.
+      description: The fabric, the setting of the cluster, or the file that sets it.
       type: str
     version:
-      description: Of a workaround, the versions that need it.
+      description: For a workaround, the versions that need it.
       type: str
     expires:
-      description: Of a workaround, the day until which it is believed to be needed.
+      description: For a workaround, its expiry date.
       type: str
     expired:
-      description: Whether that day has passed.
+      description: Whether it has expired.
       type: bool
     replaces:
-      description: Files of the site that say otherwise, with their values.
+      description: Files of the site that set another value, with that value.
       type: str
 site_files:
-  description: What the site's files on this host set, by path.
+  description: The settings of the site's files on this host, by path.
   returned: success
   type: dict
 expired:
-  description: A sentence for each workaround whose day has passed, of this fabric and of the cluster's own.
+  description: A sentence for each expired workaround of this fabric and of the cluster's own fabrics.
   returned: success
   type: list
   elements: str
 notes:
-  description: What does not seem to fit.
+  description: Possible mismatches.
   returned: success
   type: list
   elements: str
 suggestions:
   description:
-    - What the cluster C(looks_like), the C(fabrics) that fit (each with C(fabric) and C(reason)), what to C(look_at).
-    - Slurm does not know the nodes' networks. M(rankzero.slurm.fabric_report) suggests by what the nodes say.
+    - What the cluster C(looks_like), the C(fabrics) that fit (each with C(fabric) and C(reason)), and what to check
+      (C(look_at)).
+    - Slurm does not know the nodes' networks. M(rankzero.slurm.fabric_report) has suggestions based on the nodes.
   returned: success
   type: dict
   sample:
@@ -149,7 +151,7 @@ known:
   type: list
   elements: str
 table:
-  description: The settings as aligned lines, then what was measured, then the suggestions.
+  description: The settings as a table, then measurements, then the suggestions.
   returned: success
   type: list
   elements: str

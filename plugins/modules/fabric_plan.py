@@ -12,9 +12,8 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Makes a job of what is to be measured, for M(rankzero.slurm.job). Its program measures all-reduces in rounds of
-    disjoint pairs of nodes and then over all nodes at once, from small sizes to large ones, and compares candidate
-    settings.
+  - Creates the job spec of a sweep for M(rankzero.slurm.job). The job measures all-reduces in rounds of disjoint pairs
+    of nodes and then over all nodes at once, from small sizes to large ones, and compares candidate settings.
   - The playbook C(rankzero.slurm.fabric) plans, launches and reports.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
@@ -37,24 +36,25 @@ options:
     elements: str
     default: []
   count:
-    description: Instead of O(nodes), how many. Slurm chooses them.
+    description: Number of nodes, in place of O(nodes). Slurm chooses them.
     type: int
     default: 0
   method:
     description:
-      - What measures. V(nccl_tests) is C(all_reduce_perf) of nccl-tests on nodes with GPUs, V(torch) the torch of the
-        job's Python with NCCL or Gloo, V(tcp) the traffic of an all-reduce without its sums, by Python alone.
-      - V(auto) takes the first of them that all nodes have, and says why.
+      - How to measure. V(nccl_tests) uses C(all_reduce_perf) of nccl-tests on nodes with GPUs, V(torch) the torch of
+        the job's Python with NCCL or Gloo. V(tcp) sends the traffic of an all-reduce, without the sums, and needs only
+        Python.
+      - V(auto) takes the first of these that all nodes have, and says why.
     type: str
     choices: [auto, nccl_tests, torch, tcp]
     default: auto
   all_reduce_perf:
     description:
-      - Path of C(all_reduce_perf) on the nodes, built with MPI. Without it the job's C(PATH) is searched.
+      - Path of C(all_reduce_perf) on the nodes, built with MPI. By default it is searched in the job's C(PATH).
     type: str
     default: ""
   mpi:
-    description: What C(srun --mpi) is for that program.
+    description: The value of C(srun --mpi) for that program.
     type: str
     default: pmix
   sizes:
@@ -63,35 +63,37 @@ options:
     default: {}
     suboptions:
       min:
-        description: The first one, such as V(64K).
+        description: Smallest size, such as V(64K).
         type: str
         default: 1K
       max:
-        description: The last one, at most.
+        description: Upper limit of the sizes.
         type: str
         default: 256M
       factor:
-        description: Each is so many times the one before.
+        description: Factor from one size to the next.
         type: int
         default: 8
   rounds:
     description:
-      - Rounds of disjoint pairs. In each round every node has another partner. All pairs of N nodes take N - 1 rounds.
+      - Rounds of disjoint pairs. In each round every node has a different partner. All pairs of N nodes take N - 1
+        rounds.
     type: int
     default: 3
   seconds:
-    description: Limit of each measurement. What it cuts is reported with the bandwidth until then.
+    description: Time limit of each measurement. A measurement that is cut off is reported with the bandwidth up to
+      then.
     type: int
     default: 20
   candidates:
     description:
-      - Settings to compare with the current ones, by name. Each is a map of environment variables. Without a map it is
-        the fabric of that name.
-      - Without candidates the interfaces that all nodes have are compared, unless NCCL chooses its adapters.
+      - Settings to compare with the current ones, by name. Each is a map of environment variables, or empty for the
+        fabric of that name.
+      - Without candidates, the interfaces that all nodes have are compared, unless NCCL chooses its adapters.
     type: dict
     default: {}
   fabric:
-    description: The fabric that jobs of this cluster get now (C(launch_cluster.fabric)).
+    description: The current fabric of this cluster's jobs (C(launch_cluster.fabric)).
     type: str
     default: auto
   fabrics:
@@ -128,7 +130,7 @@ nodes:
   returned: success
   type: int
 lines:
-  description: The plan, for people.
+  description: The plan as lines of text.
   returned: success
   type: list
   elements: str

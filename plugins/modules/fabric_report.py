@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_report
-short_description: Say which nodes a sweep found slow, and write its choice
+short_description: Report slow nodes of a fabric sweep, and write the best settings
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Reads what a sweep of M(rankzero.slurm.fabric_plan) measured, shows bandwidth by size and by node, and says which
-    nodes or pairs are outliers, or whether everything is slow. Other thresholds judge the same numbers again.
-  - Writes the settings that were measured to be the best as a file of C(group_vars) on the controller, for review.
+  - Reads the measurements of a sweep of M(rankzero.slurm.fabric_plan), shows bandwidth by size and by node, and reports
+    nodes or pairs that are outliers, or that everything is slow. You can run it again with other thresholds.
+  - Writes the settings with the best result to a C(group_vars) file on the controller, for review.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -29,32 +29,32 @@ options:
     type: path
     required: true
   cluster:
-    description: What M(rankzero.slurm.cluster_info) returned, for suggestions.
+    description: The result of M(rankzero.slurm.cluster_info), for suggestions.
     type: dict
     default: {}
   share:
     description:
-      - A node below this share of the median is an outlier, if it is one by O(mads), too. Below half of this share it
-        is one in any case.
+      - A node below this share of the median is an outlier if it is one by O(mads) as well. Below half of this share
+        it always is.
     type: float
     default: 0.7
   mads:
-    description: A node that is more than so many scaled median absolute deviations below the median is an outlier.
+    description: A node more than this number of scaled median absolute deviations below the median is an outlier.
     type: float
     default: 4.0
   expected:
     description:
-      - Bus bandwidth of a healthy node in GB/s (10^9 bytes a second). Where the median is below O(share) of it,
-        everything is slow. 0 is not known.
+      - Bus bandwidth of a healthy node in GB/s (10^9 bytes per second). If the median is below O(share) of it,
+        everything is slow. 0 means unknown.
     type: float
     default: 0.0
   dest:
-    description: File on the controller to write the choice to. Its folder is made. Nothing is written without it.
+    description: File on the controller to write the settings to. Its folder is created. By default nothing is written.
     type: path
   overwrite:
     description:
-      - Replace a file at O(dest) that was not written here, or was changed since. It is kept as a backup beside it.
-      - Otherwise such a file is an error, and stays as it is.
+      - Replace a file at O(dest) even if it was not written by this module or was changed since. A backup is kept.
+      - Otherwise the module fails and does not change such a file.
     type: bool
     default: false
 seealso:
@@ -64,7 +64,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Judge a sweep again, more strictly
+- name: Evaluate a sweep again, with a stricter threshold
   rankzero.slurm.fabric_report:
     run_dir: "{{ launch.run_dir }}"
     share: 0.9
@@ -77,11 +77,12 @@ verdict:
   returned: success
   type: str
 median:
-  description: Median of the nodes' best pairs, bus bandwidth in bytes a second.
+  description: Median of the nodes' best pairs, bus bandwidth in bytes per second.
   returned: success
   type: float
 nodes:
-  description: Each node with C(name), C(best) and C(worst) pair in bytes a second, C(pairs) and whether it is C(slow).
+  description: Each node with C(name), C(best) and C(worst) pair in bytes per second, C(pairs) and whether it is
+    C(slow).
   returned: success
   type: list
   elements: dict
@@ -96,12 +97,12 @@ slow_pairs:
   type: list
   elements: list
 findings:
-  description: What stands out, a sentence each.
+  description: The findings, a sentence each.
   returned: success
   type: list
   elements: str
 method:
-  description: What measured.
+  description: The method of measurement.
   returned: success
   type: str
 backend:
@@ -109,42 +110,42 @@ backend:
   returned: success
   type: str
 why:
-  description: Why it was that.
+  description: Why that method was used.
   returned: success
   type: str
 job_id:
-  description: The Slurm job that measured.
+  description: The Slurm job of the sweep.
   returned: success
   type: str
 measured_at:
-  description: When, in seconds since 1970.
+  description: Time of the measurement, in seconds since 1970.
   returned: success
   type: int
 candidates:
   description:
-    - What was compared, the current settings first, each with C(name), C(variables), C(interface) and C(median).
+    - The settings compared, the current ones first, each with C(name), C(variables), C(interface) and C(median).
   returned: success
   type: list
   elements: dict
 chosen:
-  description: Name of the best one.
+  description: Name of the best candidate.
   returned: success
   type: str
 variables:
   description:
-    - What is to be set for it, each with C(value) and C(reason). Empty where the current settings are the best.
+    - The variables to set for it, each with C(value) and C(reason). Empty if the current settings are the best.
   returned: success
   type: dict
 suggestions:
-  description: What the cluster C(looks_like), C(fabrics) that fit with reasons, and what to C(look_at).
+  description: What the cluster C(looks_like), C(fabrics) that fit with reasons, and what to check (C(look_at)).
   returned: success
   type: dict
 reason:
-  description: A reason to leave the slow nodes out.
+  description: The reason to exclude the slow nodes.
   returned: success
   type: str
 table:
-  description: Everything as aligned lines.
+  description: The report as a table.
   returned: success
   type: list
   elements: str
@@ -157,7 +158,7 @@ dest:
   returned: when O(dest) is given
   type: str
 backup:
-  description: Where the file that was there is kept.
+  description: Path of the backup of the previous file.
   returned: when it was replaced with O(overwrite)
   type: str
 """

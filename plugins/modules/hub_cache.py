@@ -7,21 +7,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hub_cache
-short_description: Put a model, tokenizer or dataset where the hub's libraries look for it
+short_description: Stage a model, tokenizer or dataset in the cache of the Hugging Face libraries
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Stages the files of a repository of the Hugging Face hub on the cluster, in the layout of the hub's own cache below
+  - Stages the files of a Hugging Face hub repository on the cluster, in the layout of the hub's own cache below
     C(HF_HOME). A job on nodes without a network then loads it by its usual name, as with
     C(AutoTokenizer.from_pretrained("org/name")).
   - The files come from the hub, with a pinned revision, or from a folder or an archive.
-  - What is staged is written down with the sha256 of each file. A later run looks at every file, and brings again
-    what is missing or damaged. It asks no network where nothing is wrong.
-  - What a store in O(stores) has in its folder C(huggingface) is copied from there, and the hub is not asked. Each
-    file is compared with its sha256.
-  - Nothing is found by its name before all of it is there. A download that was cut off goes on with the files
-    that are missing.
+  - The sha256 of each staged file is recorded. A later run checks every file and transfers only missing or damaged
+    ones. It needs no network if nothing is wrong.
+  - Files that a store in O(stores) has in its folder C(huggingface) are copied from there, without asking the hub. Each
+    copy is compared with its sha256.
+  - A repository appears under its name only once it is complete. An interrupted download continues with the missing
+    files.
 extends_documentation_fragment:
   - rankzero.slurm.store.trusted
   - rankzero.slurm.store.roots
@@ -31,11 +31,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - Asks no hub. RV(ref.digest) is null where only the hub could tell it.
+      - Does not contact the hub. RV(ref.digest) is null if only the hub knows it.
   diff_mode:
     support: full
     details:
-      - Lists the files, each with its content's sha256 and size.
+      - Lists the files, each with its sha256 and size.
 options:
   repo:
     description:
@@ -50,72 +50,73 @@ options:
     default: model
   revision:
     description:
-      - Branch, tag or commit. A branch stands for the commit that it was when it was staged, until O(update) is true.
+      - Branch, tag or commit. A branch remains at the commit that was staged until O(update) is true.
     type: str
     default: main
   path:
     description:
-      - C(HF_HOME) of the jobs, on storage that all nodes see. With C(launch_cluster.caches) that is its folder
-        C(huggingface). V(~) and variables are the cluster's.
+      - C(HF_HOME) of the jobs, on storage that all nodes share. With C(launch_cluster.caches) that is its folder
+        C(huggingface). V(~) and variables are expanded on the cluster.
     type: path
     default: ~/.cache/huggingface
   src:
     description:
-      - Folder or archive (tar, zip) with the files, on the controller. Without it they come from the hub.
+      - Folder or archive (tar, zip) with the files, on the controller. By default the files come from the hub.
     type: str
   remote_src:
     description:
-      - Whether O(src) is a folder on the host of the task.
+      - Whether O(src) is a folder on the managed host, not the controller.
     type: bool
     default: false
   include:
     description:
-      - Take only files whose names fit one of these patterns, such as V(*.json). All where there is none.
+      - Take only files whose names match one of these patterns, such as V(*.json). By default all files.
     type: list
     elements: str
     default: []
   exclude:
     description:
-      - Leave out files whose names fit one of these patterns.
+      - Skip files whose names match one of these patterns.
     type: list
     elements: str
     default: []
   require:
     description:
-      - Names of files without which it is of no use. Of V(tokenizer.json|tokenizer.model) one will do.
-      - A file that is missing is an error now, and not when the job loads it.
+      - Names of required files. V(tokenizer.json|tokenizer.model) requires one of the two.
+      - If one is missing, this module fails, instead of the job when it loads the files.
     type: list
     elements: str
     default: []
   download:
     description:
-      - Who asks the hub. V(head) is the host of the task, V(controller) the machine that runs Ansible.
+      - Where to download from the hub. V(head) is the host of the task, V(controller) the machine that runs Ansible.
     type: str
     choices: [head, controller]
     default: head
   python:
     description:
-      - A Python with C(huggingface_hub), on the machine that downloads. Without it C(python3) on the host, and
-        Ansible's own on the controller.
+      - A Python with C(huggingface_hub), on the machine that downloads. Default is C(python3) on the host, and
+        Ansible's own Python on the controller.
     type: str
   token_file:
     description:
-      - File with the hub's token, on the machine that downloads. Without it the hub's library looks itself, in
-        C(HF_TOKEN) and where its login has left one.
+      - File with the hub's token, on the machine that downloads. By default the hub's library uses
+        C(HF_TOKEN) or its own login.
     type: str
   verify:
     description:
-      - Whether the content of every file is read again. Without it those are read whose time or size has changed.
+      - Whether to read the content of every file again. By default only files whose time or size has changed are
+        read.
     type: bool
     default: false
   update:
     description:
-      - Whether the hub is asked what O(revision) stands for now. O(stores) are not looked at then.
+      - Whether to ask the hub for the current commit of O(revision). O(stores) are not used then.
     type: bool
     default: false
   state:
     description:
-      - V(present) stages it. V(absent) removes the files of this revision, except those that another one has, too.
+      - V(present) stages it. V(absent) removes the files of this revision, except those that another revision uses.
     type: str
     choices: [present, absent]
     default: present
@@ -123,15 +124,15 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - Set C(offline=true) in C(launch_cluster) where the nodes have no network. Otherwise a library looks for what is new
-    first, and waits minutes for an answer.
+  - Set C(offline=true) in C(launch_cluster) if the nodes have no network. Otherwise a library first checks for a newer
+    version, and waits minutes for an answer.
 seealso:
   - module: rankzero.slurm.uv_environment
   - module: rankzero.slurm.job
 """
 
 EXAMPLES = r"""
-- name: A tokenizer from the hub, by the login node
+- name: Download a tokenizer from the hub on the login node
   rankzero.slurm.hub_cache:
     repo: org/small-model
     revision: 0123456789abcdef0123456789abcdef01234567
@@ -140,14 +141,14 @@ EXAMPLES = r"""
     require: [config.json, tokenizer.json|tokenizer.model]
     python: /project/ml/hub/bin/python
 
-- name: The same on a cluster without a route out, by the controller
+- name: Download it on the controller, for a cluster without internet access
   rankzero.slurm.hub_cache:
     repo: org/small-model
     path: /project/ml/caches/huggingface
     download: controller
     token_file: ~/.config/hub-token
 
-- name: A tokenizer of our own, by a name that jobs load
+- name: Stage a tokenizer of our own
   rankzero.slurm.hub_cache:
     repo: our-lab/tokenizer
     src: "{{ playbook_dir }}/tokenizer"
@@ -157,7 +158,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ref:
-  description: Names the snapshot for other modules. The same under check mode, as far as it can be known.
+  description: Identifies the snapshot for other modules. The same in check mode, as far as it is known.
   returned: always
   type: dict
   contains:
@@ -168,13 +169,13 @@ ref:
       description: Key of repository and revision.
       type: str
     path:
-      description: Folder of the snapshot; that of the repository while its commit is not known.
+      description: Folder of the snapshot; that of the repository if its commit is not known.
       type: str
     digest:
-      description: Digest of names and contents; null while that is not known.
+      description: Digest of names and contents; null if not known.
       type: str
     present:
-      description: Whether it is there, and whole.
+      description: Whether it exists and is complete.
       type: bool
   sample:
     kind: hub
@@ -183,7 +184,7 @@ ref:
     digest: 9b74c9897bac770ffc029102a200c5de1b7f6d8e9fa0b1c2d3e4f5061728394a
     present: true
 snapshot:
-  description: What is staged.
+  description: The staged snapshot.
   returned: when it is known
   type: dict
   contains:
@@ -191,29 +192,29 @@ snapshot:
       description: Name of the repository.
       type: str
     revision:
-      description: The revision that was asked for.
+      description: The requested revision.
       type: str
     commit:
-      description: The commit; for files that are no commit of the hub, the first 40 digits of their digest.
+      description: The commit; for files that are not a commit of the hub, the first 40 digits of their digest.
       type: str
     source:
-      description: V(hub), or the folder or archive; C(HF_HOME) in the store where it comes from one of O(stores).
+      description: V(hub), or the folder or archive; C(HF_HOME) in the store if it comes from one of O(stores).
       type: str
     bytes:
-      description: Bytes of all files.
+      description: Total size in bytes.
       type: int
     files:
       description: Names of the files.
       type: list
       elements: str
 repaired:
-  description: Files that were brought again, each with what was wrong.
+  description: Files that were transferred again, each with the reason.
   returned: when something was wrong
   type: dict
   sample: {tokenizer.json: has another content}
 sent:
-  description: Bytes that the controller has sent.
-  returned: when it has sent something
+  description: Bytes sent by the controller.
+  returned: when something was sent
   type: int
 """
 

@@ -12,19 +12,18 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Makes C(store_root/images/KEY/image.sqsh) on the cluster, a squashfs file that pyxis and enroot, apptainer and the
-    runtime V(oci) of a job all start from, out of a Containerfile, a Debian suite, a root file system, an image of a
-    registry or an OCI layout, or takes one that is there.
-  - The key is that of the recipe and its inputs (the Containerfile's text, the files of the context that it names,
-    build arguments, packages, the content of what lies on the host), so it is known before anything is built, and the
-    same recipe is built once. Of two recipes of one O(name) the result says which input changed.
-  - The file is canonical. Everything in it is root's and of one time, in one order, without extended attributes,
-    devices, logs, and what an engine leaves of the machine. The same tree gives the same bytes, whoever built it.
-    Compiled Python stays valid. The image's environment (C(ENV)) lies in C(/etc/environment) and
+  - Builds C(store_root/images/KEY/image.sqsh) on the cluster, a squashfs file for pyxis and enroot, apptainer, and the
+    job's runtime V(oci). The source is a Containerfile, a Debian suite, a root file system, an image of a registry, an
+    OCI layout, or an existing squashfs file.
+  - The key is computed from the recipe and its inputs (the text of the Containerfile, the files of the context that it
+    uses, build arguments, packages, and files on the host). It is known before the build, and the same recipe is built
+    only once. If a recipe of the same O(name) was built before, the result says which inputs changed.
+  - The file is reproducible. Everything in it belongs to root and has one time stamp and a fixed order, without
+    extended attributes, devices, logs and traces of the build machine. The same tree results in the same bytes.
+    Compiled Python stays valid. The image's environment (C(ENV)) is in C(/etc/environment) and
     C(/.singularity.d/env).
-  - Builds happen in a folder on a local disk that is thrown away afterwards, in an engine's storage of their own. As an
-    ordinary user they need a range of user numbers (C(/etc/subuid)). A killed build leaves nothing that a later one
-    would take for an image.
+  - Builds run in a temporary folder on a local disk, with separate storage for the engine. An ordinary user needs a
+    range of user ids (C(/etc/subuid)). An interrupted build never leaves an incomplete image.
 extends_documentation_fragment:
   - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
@@ -35,28 +34,27 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the same RV(ref), with C(present=false) where the image would have to be built, and what changed.
+      - Returns the same RV(ref), with C(present=false) if the image would have to be built, and what changed.
   diff_mode:
     support: full
     details:
-      - Shows the inputs of the last image of this O(name) against the new ones, by name and digest.
+      - Compares the inputs of the last image of this O(name) with the new ones, by name and digest.
 options:
   name:
     description:
-      - A name for what the image is for. Recipes of the same name are compared. It is no part of the key.
+      - A name for the purpose of the image. Recipes of the same name are compared. It is not part of the key.
     type: str
     default: image
   containerfile:
     description:
       - Containerfile (Dockerfile) on the controller, or a folder that has one. Needs buildah or podman on the host.
-      - Where it says C(FROM base), one of O(suite), O(rootfs) and O(reference) says what that is; this needs no
-        registry.
+      - For C(FROM base), one of O(suite), O(rootfs) and O(reference) provides the base. This needs no registry.
     type: str
   context:
     description:
-      - Folder on the controller that C(COPY) and C(ADD) take files from, without O(context) that of the Containerfile.
-        Only files that the Containerfile names and C(.containerignore) or C(.dockerignore) does not exclude are sent,
-        and are part of the key. Empty folders are not.
+      - Folder on the controller from which C(COPY) and C(ADD) take files. Default is the folder of the Containerfile.
+        Only files that the Containerfile uses and that C(.containerignore) or C(.dockerignore) does not exclude are
+        sent and are part of the key. Empty folders are not.
     type: str
   target:
     description: The stage of the Containerfile to build; the last by default.
@@ -67,8 +65,8 @@ options:
     default: {}
   secrets:
     description:
-      - Files on the host that C(RUN --mount=type=secret,id=ID) sees, by id. What they hold is in no layer, no argument
-        and no message, and is no part of the key.
+      - Files on the host for C(RUN --mount=type=secret,id=ID), by id. Their content is not in any layer, argument or
+        message, and is not part of the key.
     type: dict
     default: {}
   suite:
@@ -84,56 +82,58 @@ options:
     description: URI of the Debian archive for O(suite); by default that of the host's own apt.
     type: str
   rootfs:
-    description: A root file system on the host, as a folder or a tar file (also packed by gzip or zstd).
+    description: A root file system on the host, as a folder or a tar file (may be compressed with gzip or zstd).
     type: str
   reference:
     description:
-      - An image by name, as C(REGISTRY/NAME:TAG) or C(REGISTRY/NAME@DIGEST), fetched by skopeo, buildah, podman or
-        enroot, whichever the host has; or C(oci:FOLDER[:TAG]), C(oci-archive:FILE), C(docker-archive:FILE) or
-        C(dir:FOLDER) on the host, which need none of them.
-      - A tag that its registry moves is not noticed, because the key is of the name. A digest is always right.
+      - An image by name, as C(REGISTRY/NAME:TAG) or C(REGISTRY/NAME@DIGEST), fetched with skopeo, buildah, podman or
+        enroot; or C(oci:FOLDER[:TAG]), C(oci-archive:FILE), C(docker-archive:FILE) or
+        C(dir:FOLDER) on the host, which need none of these tools.
+      - If a tag changes in its registry, the change is not noticed, because only the name is part of the key. Use a
+        digest to be exact.
     type: str
   squashfs:
-    description: A C(.sqsh) file on the host, taken as it is.
+    description: A C(.sqsh) file on the host, used unchanged.
     type: str
   env:
-    description: Variables of the image, over its own.
+    description: Environment variables of the image, in addition to its own or replacing them.
     type: dict
     default: {}
   compression:
-    description: How the file is packed. V(lz4) is larger and faster to read.
+    description: Compression of the file. V(lz4) is larger and faster to read.
     type: str
     choices: [zstd, lz4, gzip]
     default: zstd
   formats:
     description:
-      - What else to make of it. V(sif) is C(image.sif) for apptainer before 1.4; V(oci) is C(bundle), a folder with
+      - Additional formats. V(sif) is C(image.sif) for apptainer before 1.4; V(oci) is C(bundle), a folder with
         C(config.json) and the unpacked root, for runtimes that need one. C(image.sqsh) is always made.
     type: list
     elements: str
     choices: [sqsh, sif, oci]
     default: [sqsh]
   engine:
-    description: What builds a O(containerfile).
+    description: The engine that builds a O(containerfile).
     type: str
     choices: [auto, buildah, podman]
     default: auto
   work_dir:
     description:
-      - Folder on a local disk of the host for the build; by default C($TMPDIR), else C(/var/tmp). Needs room for a few
-        times the unpacked image.
+      - Folder on a local disk of the host for the build; by default C($TMPDIR), else C(/var/tmp). Needs space for
+        several copies of the unpacked image.
     type: str
   store_root:
     description:
-      - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
+      - Storage that all nodes of the cluster share and that may be purged. V(~) and variables are expanded on the
+        cluster.
     type: str
     default: ~/.rankzero/store
   key:
-    description: With O(state=absent), the key of the image to remove. The controller's files are not looked at then.
+    description: With O(state=absent), the key of the image to remove. The files on the controller are not read then.
     type: str
   state:
     description:
-      - V(present) builds the image, V(absent) removes it, or the one that O(key) names.
+      - V(present) builds the image. V(absent) removes it, or the one named by O(key).
     type: str
     choices: [present, absent]
     default: present
@@ -141,8 +141,9 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - Exactly one of O(containerfile), O(suite), O(rootfs), O(reference) and O(squashfs), or O(containerfile) with a base.
-  - What a C(RUN) fetches from outside is not part of the key. Pin versions there.
+  - Give exactly one of O(containerfile), O(suite), O(rootfs), O(reference) and O(squashfs), or O(containerfile) with a
+    base.
+  - Files that a C(RUN) downloads are not part of the key. Pin their versions.
   - Jobs that use an image lose it when it is removed.
 seealso:
   - module: rankzero.slurm.uv_environment
@@ -151,7 +152,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Build on a Debian base that is made here, without any registry
+- name: Build on a Debian base, without a registry
   rankzero.slurm.image:
     name: torch
     containerfile: "{{ playbook_dir }}/Containerfile" # FROM base
@@ -164,7 +165,7 @@ EXAMPLES = r"""
     store_root: /scratch/ml/rankzero
   register: torch
 
-- name: Say what would be built, and why
+- name: Show what would be built, and why
   rankzero.slurm.image:
     name: torch
     containerfile: "{{ playbook_dir }}/Containerfile"
@@ -173,12 +174,12 @@ EXAMPLES = r"""
   check_mode: true
   diff: true
 
-- name: Take an image from a registry, also as a SIF file
+- name: Fetch an image from a registry, also as a SIF file
   rankzero.slurm.image:
     reference: nvcr.io/nvidia/pytorch:24.07-py3
     formats: [sqsh, sif]
 
-- name: Take over a file that somebody has made
+- name: Use an existing file
   rankzero.slurm.image:
     squashfs: /project/images/torch.sqsh
     store_root: /scratch/ml/rankzero
@@ -186,7 +187,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ref:
-  description: Names the image for other modules. The same under check mode.
+  description: Identifies the image for other modules. The same in check mode.
   returned: always
   type: dict
   contains:
@@ -200,10 +201,10 @@ ref:
       description: The image's folder on the cluster.
       type: str
     digest:
-      description: sha256 of C(image.sqsh); null where it is not there.
+      description: sha256 of C(image.sqsh); null if it does not exist.
       type: str
     present:
-      description: Whether it is there.
+      description: Whether it exists.
       type: bool
   sample:
     kind: image
@@ -218,7 +219,7 @@ files:
   sample:
     sqsh: /scratch/ml/rankzero/images/4b8a051185db81be0a796dce16a4cbc8/image.sqsh
 changes:
-  description: Which inputs differ from the last image of this name; empty where there was none.
+  description: Inputs that differ from the last image of this name; empty if there was none.
   returned: when O(state=present)
   type: list
   elements: str
@@ -228,8 +229,8 @@ way:
   returned: in check mode, when it would be built
   type: dict
 image:
-  description: The record that lies beside the image as C(image.json).
-  returned: when the image is there
+  description: The record of the image, C(image.json) in its folder.
+  returned: when the image exists
   type: dict
   contains:
     digest:
@@ -242,19 +243,19 @@ image:
       description: Number of files in it.
       type: int
     environment:
-      description: The variables of the image.
+      description: The environment variables of the image.
       type: dict
     settings:
-      description: Entrypoint, command, user, working directory and labels of the OCI image. The ranks heed none of it.
+      description: Entrypoint, command, user, working directory and labels of the OCI image. The ranks do not use them.
       type: dict
     inputs:
-      description: What the key was made of, by name.
+      description: The inputs of the key, by name.
       type: dict
     way:
       description: How it was built (engine, isolation, storage, tools), with reasons.
       type: dict
     seconds:
-      description: How long it took.
+      description: Duration of the build in seconds.
       type: float
 """
 

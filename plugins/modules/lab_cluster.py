@@ -12,10 +12,10 @@ short_description: Boot or remove a real Slurm cluster on one machine
 version_added: 0.1.0
 description:
   - Boots a real Slurm cluster with munge, a head and several nodes, on one Debian 12 or Ubuntu machine.
-  - The realistic way gives each node namespaces of its own, with an own network, address, host name, C(/tmp), C(/run)
-    and C(/dev), two interfaces, fake GPU devices and no route to the outside. It needs root.
-  - The simple way runs one C(slurmd) a node on this host, with ports of their own. Any user can do that.
-  - Everything goes on running after Ansible has ended. What a killed start or a reboot left is found and cleared.
+  - The realistic way gives each node its own namespaces, with its own network, address, host name, C(/tmp), C(/run) and
+    C(/dev), two interfaces, fake GPU devices and no route to the outside. It needs root.
+  - The simple way runs one C(slurmd) per node on this host, each with its own ports. Any user can do that.
+  - The cluster keeps running after Ansible ends. Leftovers of a killed start or a reboot are cleaned up.
   - The role P(rankzero.slurm.lab_cluster#role) installs the packages and calls this module.
 author:
   - The rankzero.slurm authors (@rankzero)
@@ -30,22 +30,22 @@ attributes:
 options:
   state:
     description:
-      - V(present) boots the lab, mends what has ended in it, and starts it anew when its options have changed. Running
-        jobs end with such a start.
-      - V(stopped) ends every process. Slurm's state, the accounting data and the shared directory stay.
+      - V(present) boots the lab, starts daemons that have ended, and restarts it if its options have changed. A
+        restart ends running jobs.
+      - V(stopped) ends every process. It keeps Slurm's state, the accounting data and the shared directory.
       - V(restarted) stops and starts it.
-      - V(absent) ends every process and removes everything, the shared directory included.
+      - V(absent) ends every process and removes everything, including the shared directory.
     type: str
     choices: [present, stopped, restarted, absent]
     default: present
   name:
-    description: Name of the instance. Instances of different names run beside each other.
+    description: Name of the instance. Instances with different names can run at the same time.
     type: str
     default: lab
   directory:
     description:
-      - Where the instance lives. An absolute path without spaces.
-      - Not given, it is C(/var/lib/rankzero-lab/NAME) for root and C(~/.local/share/rankzero-lab/NAME) for others.
+      - Directory of the instance. An absolute path without spaces.
+      - Default is C(/var/lib/rankzero-lab/NAME) for root and C(~/.local/share/rankzero-lab/NAME) for others.
     type: path
   way:
     description: How nodes are made. V(auto) is V(realistic) for root and V(simple) for others.
@@ -58,21 +58,22 @@ options:
     default: 8
   profile:
     description:
-      - What kind of site the lab plays. V(friendly) stands in nobody's way.
-      - V(site) does what real sites do. Control groups hold jobs to their cores, memory and devices; C(/tmp) is private
-        to a job; C(/shared) comes over a network file system that caches, on the head too; an ordinary user
-        (C(labuser), account C(research)) owns it; jobs without an account are rejected, comments rewritten, requeues
-        off unless asked for; one sees one's own jobs only; QOS have limits; one partition preempts the other.
+      - The kind of site that the lab imitates. V(friendly) has no restrictions.
+      - V(site) has the restrictions of real sites. Control groups limit jobs to their cores, memory and devices;
+        C(/tmp) is private to a job; C(/shared) is a network file system with caches, also on the head, and belongs to
+        an ordinary user (C(labuser), account C(research)); jobs without an account are rejected, comments are
+        rewritten, and requeues are off unless requested; users see only their own jobs; QOS have limits; one partition
+        preempts the other.
       - V(site) needs the realistic way and the packages C(sshfs) and C(openssh-sftp-server). The result C(features)
-        says what this machine cannot do.
+        says what this machine does not support.
     type: str
     choices: [friendly, site]
     default: friendly
   cpus:
     description:
       - Cores that each node advertises. V(0) is 16; the machine may have fewer.
-      - With O(profile=site) V(0) is as many as the machine has, and more are refused, because ranks are bound to real
-        ones. All nodes share them.
+      - With O(profile=site) V(0) is the number of the machine's cores, and more are refused, because ranks are bound
+        to real cores. All nodes share them.
     type: int
     default: 0
   memory:
@@ -80,11 +81,11 @@ options:
     type: int
     default: 64000
   gpus:
-    description: Fake GPUs a node, 0 to 16. They are devices that Slurm allocates and that nothing can compute on.
+    description: Fake GPUs per node, 0 to 16. Slurm allocates these devices, but they cannot compute.
     type: int
     default: 8
   gpu_type:
-    description: The GPUs' type, as in C(gpu:h100:8). Empty is none, with O(profile=site) it is V(h100).
+    description: The GPUs' type, as in C(gpu:h100:8). Empty means no type; with O(profile=site) it means V(h100).
     type: str
     default: ""
   gres:
@@ -93,25 +94,25 @@ options:
     elements: str
     default: []
   accounting:
-    description: V(slurmdbd) runs slurmdbd on a MariaDB of its own. V(none) has no accounting, C(sacct) then fails.
+    description: V(slurmdbd) runs slurmdbd with its own MariaDB. V(none) has no accounting, and C(sacct) fails.
     type: str
     choices: [slurmdbd, none]
     default: slurmdbd
   job_comments:
-    description: Keep job comments in the accounting. Off is the default of sites, too.
+    description: Keep job comments in accounting. Off is also the default of Slurm.
     type: bool
     default: false
   internet:
     description:
-      - Give the head a way out, an HTTP proxy on its own loopback, as a login node has. Nodes never have one.
+      - Give the head access to the internet, by an HTTP proxy on its loopback, as on a login node. Nodes never have it.
       - In the simple way everything runs in the host's network, and this has no effect.
     type: bool
     default: true
   partitions:
     description:
-      - Partitions. Each has all nodes. The first is the default unless another says so.
-      - Where none is given there are C(batch) and C(short) (an hour). With O(profile=site) there are C(batch) (a day,
-        15 s of grace) and C(urgent) (an hour), which preempts it.
+      - Partitions. Each has all nodes. The first is the default unless another has C(default).
+      - By default there are C(batch) and C(short) (one hour), with O(profile=site) C(batch) (one day, 15 s of grace)
+        and C(urgent) (one hour), which preempts it.
     type: list
     elements: dict
     default: []
@@ -121,11 +122,11 @@ options:
         type: str
         required: true
       max_time:
-        description: Longest job, as C(slurm.conf) writes it. Quote times.
+        description: Time limit of a job, as in C(slurm.conf). Quote times.
         type: str
         default: UNLIMITED
       default:
-        description: Take jobs that name no partition.
+        description: Whether jobs that name no partition go here.
         type: bool
         default: false
       priority:
@@ -143,26 +144,26 @@ options:
     default: []
   binds:
     description:
-      - Host directories to show on the nodes as they are, writable, at the same path.
-      - Programs on the host's root file system need none of this. Nodes read through to it, and what they write there
-        stays on the node.
+      - Host directories to mount on the nodes, writable, at the same path.
+      - Programs on the host's root file system do not need this. Nodes see that file system, and their changes to it
+        stay on the node.
     type: list
     elements: str
     default: []
   slurm:
     description:
-      - Which Slurm the lab runs. V(host) is what is installed on this machine.
+      - The Slurm release of the lab. V(host) is the one installed on this machine.
       - V(24.11) and V(26.05) come with Debian 13 and with Debian unstable. Head and nodes then have a root file system
         of that Debian, with its Python, munge and MariaDB. It needs O(way=realistic).
-      - Such a root is built once, by C(mmdebstrap) out of the Debian archive that the C(apt) of this machine uses, and
-        kept below C(/var/lib/rankzero-lab/.roots) for all labs. Nothing of Slurm has to be installed on this machine.
-      - The head still has the host's C(/root), C(/home), C(/tmp), C(/opt) and other directories that belong to no
-        distribution. The nodes have O(binds) and the shared directory.
+      - Such a root is built once with C(mmdebstrap) from the Debian archive of this machine's C(apt), and kept below
+        C(/var/lib/rankzero-lab/.roots) for all labs. Slurm does not have to be installed on this machine.
+      - The head still has the host's C(/root), C(/home), C(/tmp), C(/opt) and other directories that are not part of
+        a distribution. The nodes have O(binds) and the shared directory.
     type: str
     choices: [host, "24.11", "26.05"]
     default: host
   prune:
-    description: Afterwards, remove every such root file system that no running lab uses.
+    description: Afterwards, remove each such root file system that no running lab uses.
     type: bool
     default: false
 """
@@ -173,12 +174,12 @@ EXAMPLES = r"""
     state: present
   register: lab
 
-- name: Ask it
+- name: Run sinfo on its head
   ansible.builtin.command:
     argv: ["{{ lab.head }}", sinfo]
   changed_when: false
 
-- name: A small lab for a test, without a database
+- name: Boot a small lab without a database
   rankzero.slurm.lab_cluster:
     name: small
     nodes: 2
@@ -187,7 +188,7 @@ EXAMPLES = r"""
       - name: debug
         max_time: "00:10:00"
 
-- name: A lab with the Slurm of Debian 13
+- name: Boot a lab with the Slurm of Debian 13
   rankzero.slurm.lab_cluster:
     name: newer
     slurm: "24.11"
@@ -200,7 +201,7 @@ EXAMPLES = r"""
     state: absent
     prune: true
 
-- name: Remove it with everything that is in it
+- name: Remove the small lab with all its data
   rankzero.slurm.lab_cluster:
     name: small
     state: absent
@@ -208,7 +209,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 directory:
-  description: Where the instance lives.
+  description: Directory of the instance.
   returned: success
   type: str
   sample: /var/lib/rankzero-lab/lab
@@ -219,18 +220,18 @@ way:
   sample: realistic
 was:
   description:
-    - What was found. One of V(absent), V(stopped), V(running), V(changed) (it ran with other options) and V(broken)
-      (parts of it ran, or a killed start had left processes).
+    - The state before. One of V(absent), V(stopped), V(running), V(changed) (it ran with other options) and V(broken)
+      (only parts of it ran, or a killed start had left processes).
   returned: success
   type: str
   sample: absent
 now:
-  description: What there is now.
+  description: The state now.
   returned: success
   type: str
   sample: running
 repaired:
-  description: What had ended and was started again, or how many leftover processes were cleared.
+  description: Daemons that were started again, or the number of leftover processes that were ended.
   returned: success
   type: list
   elements: str
@@ -267,7 +268,7 @@ nodes:
   elements: str
   sample: [node01, node02]
 slurm:
-  description: Which Slurm it runs, as O(slurm).
+  description: Its Slurm release, as O(slurm).
   returned: success
   type: str
   sample: host
@@ -278,7 +279,7 @@ pruned:
   elements: str
   sample: ["24.11-0123456789ab"]
 profile:
-  description: What kind of site it plays, V(friendly) or V(site).
+  description: Its profile, V(friendly) or V(site).
   returned: success
   type: str
   sample: site
@@ -288,7 +289,7 @@ user:
   type: str
   sample: labuser
 features:
-  description: What the lab enforces. Each is V(true), or the reason why this machine or profile does not.
+  description: Features of the lab. Each is V(true), or the reason why this machine or profile lacks it.
   returned: success
   type: dict
   sample:

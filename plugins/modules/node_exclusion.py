@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_exclusion
-short_description: Leave nodes out of the next launches, or use them again
+short_description: Exclude nodes from the next launches, or use them again
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - A job whose preflight finds a node not to be fit has the next launches of the cluster leave that node out for a
-    while (C(preflight.exclude_for) of the job spec). This module forgets such nodes, or adds one.
+  - If a job's preflight finds an unfit node, the next launches on the cluster exclude that node for some time
+    (C(preflight.exclude_for) of the job spec). This module removes nodes from that list, or adds nodes to it.
   - M(rankzero.slurm.cluster_info) lists them. Nothing is changed in Slurm. Other users, and other values of
     O(state_root), are not affected.
 extends_documentation_fragment:
@@ -28,23 +28,24 @@ options:
   nodes:
     description:
       - The nodes, as names or host lists such as V(node[07-09]).
-      - Without any, O(state=absent) forgets all of them.
+      - Without any, O(state=absent) removes all of them.
     type: list
     elements: str
   state:
-    description: V(present) leaves them out, V(absent) uses them again.
+    description: V(present) excludes the nodes, V(absent) uses them again.
     type: str
     choices: [present, absent]
     default: present
   reason:
-    description: Why they are left out. People see it whenever a launch does so. Required with O(state=present).
+    description: Why the nodes are excluded. It is shown whenever a launch excludes them. Required with
+      O(state=present).
     type: str
   exclude_for:
-    description: For how many seconds, at most a year (31536000).
+    description: Duration in seconds, at most a year (31536000).
     type: int
     default: 86400
   state_root:
-    description: Folder on the cluster that the launches' C(state_root) names.
+    description: The C(state_root) of the launches, a folder on the cluster.
     type: path
     default: ~/.rankzero/state
 seealso:
@@ -53,7 +54,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Use a node again that was repaired
+- name: Use a repaired node again
   rankzero.slurm.node_exclusion:
     nodes: [node07]
     state: absent
@@ -62,7 +63,7 @@ EXAMPLES = r"""
   rankzero.slurm.node_exclusion:
     state: absent
 
-- name: Leave two nodes out for an hour
+- name: Exclude two nodes for an hour
   rankzero.slurm.node_exclusion:
     nodes: ["node[08-09]"]
     reason: their switch is being replaced
@@ -76,7 +77,7 @@ cluster:
   type: str
   sample: lab
 exclusions:
-  description: The nodes that launches leave out now.
+  description: The nodes that launches exclude now.
   returned: success
   type: list
   elements: dict
@@ -85,16 +86,16 @@ exclusions:
       description: Its name.
       type: str
     reason:
-      description: Why.
+      description: The reason.
       type: str
     job_id:
-      description: The job whose preflight found it; empty where a person said so.
+      description: The job whose preflight found it; empty if it was added by this module.
       type: str
     time:
-      description: Since when, in seconds since 1970.
+      description: Start of the exclusion, in seconds since 1970.
       type: float
     expires:
-      description: Till when, in seconds since 1970.
+      description: End of the exclusion, in seconds since 1970.
       type: float
 slurm_commands:
   description: Number of Slurm commands run.

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_prune
-short_description: Remove what no launch has used for some days
+short_description: Remove files that no launch has used for a number of days
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Removes run directories of launches that ended more than O(older_than) days ago, and code snapshots, environments,
     sets of packages, images, datasets, job runtimes, archives, folders of interactive sessions and cached answers of
-    Slurm that were not used for so long.
-  - What the files of a launch name stays while that launch waits, runs, or ended less than O(older_than) days ago.
-    Slurm is asked for jobs that wait or run. While it does not answer, a launch without an outcome of its own counts
-    as running.
-  - A launch notes what it uses in the store, before it looks whether it is there. What was noted in the last hour stays
-    in any case, so a launch that begins during a prune is safe. The store also knows the other state roots whose
-    launches use it; where one of them cannot be read, no code, environment, image, dataset or packages go.
-  - Each thing loses its name by one rename and is deleted afterwards. What a killed prune leaves is swept by the next.
-  - Only what belongs to the user of the task (or to one of O(owners)) goes, and only names of the form that the
-    collection gives, in the folders that it makes below O(store_root) and O(state_root).
+    Slurm that have not been used for that time.
+  - Everything that a launch uses is kept while that launch is pending or running, or if it ended less than
+    O(older_than) days ago. Slurm is asked for pending and running jobs. If it does not answer, a launch without an
+    outcome counts as running.
+  - A launch records its use of an item in the store before it checks whether the item exists. Items used in the last
+    hour are always kept, so a launch that starts during a prune is safe. The store also knows the other state roots
+    whose launches use it. If one of them cannot be read, no code, environment, image, dataset or packages are removed.
+  - Each item is renamed first and then deleted. The next prune deletes what an interrupted one leaves.
+  - Only files of the user of the task (or of one of O(owners)) are removed, and only names that the collection creates,
+    in its folders below O(store_root) and O(state_root).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
   - rankzero.slurm.attributes.actiongroup_slurm
@@ -33,52 +33,54 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Lists what goes, with kind, bytes, path and reason.
+      - Lists the items to remove, with kind, bytes, path and reason.
 options:
   older_than:
     description:
-      - Days. What was used since stays. With V(0) every launch that has ended goes, and what nothing uses.
-      - A run directory holds the logs and the results of a launch. An identical launch runs again when they are gone.
+      - Number of days. Items used since then are kept. V(0) removes every ended launch, and all unused items.
+      - A run directory contains the logs and the results of a launch. Once it is removed, an identical launch runs
+        again.
     type: float
     required: true
   max_size:
     description:
-      - A size such as V(500G). Of what O(older_than) lets go the longest unused goes first, and no more once the user's
-        files in both roots are no larger. Without it all of that goes.
-      - V(older_than=0) and a size keep a quota by last use alone. What waiting and running launches use stays even so.
+      - A size such as V(500G). Of the items that O(older_than) allows, the longest unused are removed first, until the
+        user's files in both roots fit into this size. By default all of them are removed.
+      - V(older_than=0) with a size enforces a quota by last use only. Items used by pending and running launches are
+        kept nevertheless.
     type: str
   owners:
     description:
-      - Names of users whose things go in the place of one's own, for an administrator. It needs root. Each user's prune
-        is done by a process that has become that user for good, so that nothing else can be reached, wherever a link
-        leads, and so that it works on file systems with C(root_squash).
-      - V(~) and C($USER) in the roots are then each user's own.
-      - Where the prune of one user fails the others' are done, and the task fails with the names.
+      - For administrators. Names of users whose files are pruned, in place of one's own. Requires root. A separate
+        process with that user's permissions prunes for each user, so it cannot reach other files through links, and
+        works on file systems with C(root_squash).
+      - V(~) and C($USER) in the roots are expanded for each user.
+      - If the prune of one user fails, the others are still done, and the task fails with the names.
     type: list
     elements: str
     default: []
   kinds:
     description:
-      - What may go.
+      - The kinds of items to remove.
       - V(run) is run directories and, after the last of its elements, the folder of a sweep; V(shell) folders of
-        interactive sessions with the user's own files in them, V(cache) answers of Slurm that are kept for ten minutes.
-        The caches of tools (C(launch_cluster.caches)) are never touched, nor are locks of environments and copies of uv
-        in the store.
+        interactive sessions with the user's own files in them, V(cache) cached answers of Slurm, which are kept for ten
+        minutes. The caches of tools (C(launch_cluster.caches)), locks of environments and copies of uv in the store are
+        never removed.
     type: list
     elements: str
     choices: [code, environment, packages, image, dataset, runtime, archive, run, shell, cache]
     default: [code, environment, packages, image, dataset, runtime, archive, run, shell, cache]
   store_root:
-    description: As C(launch_cluster.store_root). V(~) and variables are the cluster's.
+    description: As C(launch_cluster.store_root). V(~) and variables are expanded on the cluster.
     type: str
     default: ~/.rankzero/store
   state_root:
-    description: As C(launch_cluster.state_root). V(~) and variables are the cluster's.
+    description: As C(launch_cluster.state_root). V(~) and variables are expanded on the cluster.
     type: str
     default: ~/.rankzero/state
 notes:
-  - A job that was submitted to another cluster and has not begun there is not seen. Give each cluster a O(state_root)
-    of its own.
+  - A job that was submitted to another cluster and has not started there is not found. Give each cluster its own
+    O(state_root).
 seealso:
   - module: rankzero.slurm.code_snapshot
   - module: rankzero.slurm.image
@@ -87,7 +89,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show what a month without use would remove
+- name: Show what has not been used for a month
   rankzero.slurm.store_prune:
     older_than: 30
     store_root: /scratch/ml/rankzero
@@ -95,12 +97,12 @@ EXAMPLES = r"""
   check_mode: true
   diff: true
 
-- name: Remove code and environments that were not used for a week, and keep all results
+- name: Remove code and environments not used for a week, and keep all results
   rankzero.slurm.store_prune:
     older_than: 7
     kinds: [code, environment]
 
-- name: As an administrator, keep each user within 2 TiB, by what was unused for two weeks
+- name: As an administrator, limit each user to 2 TiB, removing what was unused for two weeks
   rankzero.slurm.store_prune:
     older_than: 14
     max_size: 2T
@@ -112,7 +114,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 removed:
-  description: What went, or would go in check mode.
+  description: Items that were removed, or would be removed in check mode.
   returned: success
   type: list
   elements: dict
@@ -121,16 +123,16 @@ removed:
       description: As in O(kinds).
       type: str
     path:
-      description: Where it was.
+      description: Its path.
       type: str
     bytes:
-      description: Bytes of its files.
+      description: Size of its files in bytes.
       type: int
     reason:
-      description: Why it went.
+      description: The reason.
       type: str
     owner:
-      description: Whose it was, where there are O(owners).
+      description: Its owner, with O(owners).
       type: str
   sample:
     - kind: code
@@ -138,26 +140,26 @@ removed:
       bytes: 48211
       reason: not used for 41 days
 bytes:
-  description: Bytes of all that went.
+  description: Total size of the removed items in bytes.
   returned: success
   type: int
 kept:
-  description: What stays, each with the reason.
+  description: Items that are kept, each with the reason.
   returned: success
   type: list
   elements: dict
   contains:
     path:
-      description: Where it is.
+      description: Its path.
       type: str
     reason:
-      description: Who needs it, or when it was used.
+      description: What needs it, or when it was last used.
       type: str
     owner:
-      description: Whose it is, where there are O(owners).
+      description: Its owner, with O(owners).
       type: str
 swept:
-  description: What killed tasks had left without a name, and is deleted now.
+  description: Leftovers of interrupted tasks that were deleted.
   returned: success
   type: list
   elements: str

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: uv_cache
-short_description: Make and verify a set of packages for hosts without a network
+short_description: Create and verify a set of packages for hosts without a network
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Gathers all that a C(pyproject.toml) asks for, for a named platform and Python, as C(store_root/packages/KEY). It is
-    a wheelhouse (the wheels with their hashes) or a cache of uv, and holds uv itself. Hosts that reach no package
-    source install from it. The key is that of the recipe, known before anything is fetched.
-  - What is missing is said before anything is published or sent, all of it at once. That is packages without a wheel
-    for the platform, files that cannot be had, and content that differs from the lock. The finished set is installed
-    once from itself, offline and with hashes, and every file is checked against its package's RECORD.
-  - C(packages.json) in the set holds the sha256 of every file. A set that is there already is read and compared. A file
-    that was edited, removed or added is named, inside a cache by its own name, and the set is made anew.
-  - The set gets its name by one rename. A killed builder leaves nothing that could be taken for one. Of two builders
-    the second waits and finds it made.
-  - Where the host reaches no package source the set is made on the controller for that host, and sent. Where the
-    controller has none either, carry a set there and name it with O(source).
+  - Collects the dependencies of a C(pyproject.toml) for a given platform and Python in C(store_root/packages/KEY). The
+    set is a wheelhouse (the wheels with their hashes) or a cache of uv, and includes uv itself. Hosts without access to
+    a package index install from it. The key is computed from the recipe, and known before anything is downloaded.
+  - All problems are reported at once, before anything is published or sent. These are packages without a wheel for the
+    platform, files that cannot be downloaded, and content that differs from the lock. The finished set is
+    test-installed offline and with hashes, and every file is checked against its package's RECORD.
+  - C(packages.json) in the set contains the sha256 of every file. An existing set is read and compared. Files that were
+    changed, removed or added are reported, also those inside a cache, and the set is made again.
+  - The set gets its name with one rename, so an interrupted run never leaves an incomplete set. If two tasks build the
+    same set, the second waits for the first and uses its result.
+  - If the host has no access to a package index, the set is made on the controller and sent. If the controller has none
+    either, copy a set there and name it with O(source).
 extends_documentation_fragment:
   - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
@@ -34,16 +34,16 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the same RV(ref), with C(present=false) where the set would have to be made. Packages are not resolved
+      - Returns the same RV(ref), with C(present=false) if the set would have to be made. Packages are not resolved
         then.
   diff_mode:
     support: full
     details:
-      - Lists what was damaged before, and the packages of a set that was made.
+      - Lists damaged files, and the packages of a new set.
 options:
   project:
     description:
-      - Folder with C(pyproject.toml), and C(uv.lock) where the project keeps one, on the controller.
+      - Folder with C(pyproject.toml), and C(uv.lock) if the project has one, on the controller.
     type: str
     default: .
   extras:
@@ -54,41 +54,42 @@ options:
     default: []
   python:
     description:
-      - Version of Python on the hosts that will install, such as V(3.11). Required with O(platform). Without it, the
-        one that M(rankzero.slurm.uv_environment) would take on this host.
+      - Version of Python on the hosts that will install, such as V(3.11). Required with O(platform). Default is the
+        one that M(rankzero.slurm.uv_environment) would use on this host.
     type: str
   platform:
     description:
       - Machine and C library of the hosts that will install, such as V(x86_64-manylinux_2_28) for glibc 2.28 and newer.
-        Without it, those of the host of the task.
+        Default is those of the host of the task.
     type: str
   torch:
     description:
-      - Which build of torch, as for M(rankzero.slurm.uv_environment).
+      - The build of torch, as for M(rankzero.slurm.uv_environment).
     type: str
     default: auto
   kind:
     description:
       - V(wheelhouse) is a folder of wheels, which uv and pip can use.
       - V(cache) is uv's own cache, packed into one file, from which C(uv sync --offline --frozen) installs. An index
-        must serve the packages. Wheels that lie in a directory of this host travel beside it.
+        must serve the packages. Wheels in a directory of this host are added beside it.
     type: str
     choices: [cache, wheelhouse]
     default: wheelhouse
   source:
     description:
-      - Path on the host of what was carried there, in place of any network. That is the folder of a set, a tar file of
-        one, or a folder of wheels for a project with a C(uv.lock). Every file is compared with C(packages.json), or
-        with the lock; one that differs is refused by name.
+      - Path on the host to packages that were copied there, in place of a network. This is the folder of a set, a tar
+        file of one, or a folder of wheels for a project with a C(uv.lock). Every file is compared with
+        C(packages.json), or with the lock. If one differs, the module fails and names it.
     type: str
   verify:
     description:
-      - Read every file of a set that is there, and compare. With V(false) only its presence counts.
+      - Read every file of an existing set and compare it. V(false) only checks that the set exists.
     type: bool
     default: true
   store_root:
     description:
-      - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the host's.
+      - Storage that all nodes of the cluster share and that may be purged. V(~) and variables are expanded on the
+        host.
     type: str
     default: ~/.rankzero/store
   download:
@@ -99,15 +100,15 @@ options:
     default: auto
   uv:
     description:
-      - Path of uv on the host. Without it uv is looked for, as for M(rankzero.slurm.uv_environment).
+      - Path of uv on the host. By default uv is searched as for M(rankzero.slurm.uv_environment).
     type: str
   key:
     description:
-      - With O(state=absent), the key of the set to remove. The controller's folder is not looked at then.
+      - With O(state=absent), the key of the set to remove. The folder on the controller is not read then.
     type: str
   state:
     description:
-      - V(present) makes the set and verifies it, V(absent) removes it, or the one that O(key) names.
+      - V(present) makes the set and verifies it. V(absent) removes it, or the one named by O(key).
     type: str
     choices: [present, absent]
     default: present
@@ -115,16 +116,16 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - Every package needs a wheel that fits the platform. What exists as source only is named; build a wheel of it into a
-    directory that pip's C(find-links) names.
-  - The set holds the project's dependencies and not the project itself.
+  - Every package needs a wheel for the platform. Packages that exist only as source are reported; build wheels of them
+    in a directory that pip's C(find-links) names.
+  - The set contains the project's dependencies, but not the project itself.
 seealso:
   - module: rankzero.slurm.uv_environment
   - module: rankzero.slurm.store_prune
 """
 
 EXAMPLES = r"""
-- name: On a laptop, make what the cluster's nodes need
+- name: On a laptop, make the set for the cluster's nodes
   rankzero.slurm.uv_cache:
     project: "{{ playbook_dir }}"
     python: "3.11"
@@ -134,7 +135,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   register: bundle
 
-- name: On an air-gapped cluster, take what was carried in
+- name: On an air-gapped cluster, import the set
   rankzero.slurm.uv_cache:
     project: "{{ playbook_dir }}"
     python: "3.11"
@@ -143,7 +144,7 @@ EXAMPLES = r"""
     source: /media/usb/{{ bundle.ref.key }}
     store_root: /scratch/ml/rankzero
 
-- name: Fill uv's cache for offline nodes on a login node that has a network
+- name: On a login node with a network, make a cache of uv for offline nodes
   rankzero.slurm.uv_cache:
     project: "{{ playbook_dir }}"
     kind: cache
@@ -152,7 +153,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ref:
-  description: Names the set for other modules. The same under check mode.
+  description: Identifies the set for other modules. The same in check mode.
   returned: always
   type: dict
   contains:
@@ -163,13 +164,13 @@ ref:
       description: Key of the recipe.
       type: str
     path:
-      description: Where it lies on the host.
+      description: Its path on the host.
       type: str
     digest:
-      description: Digest of names, versions and hashes of all wheels; null where it is not there.
+      description: Digest of names, versions and hashes of all wheels; null if it does not exist.
       type: str
     present:
-      description: Whether it is there.
+      description: Whether it exists.
       type: bool
   sample:
     kind: packages
@@ -178,29 +179,29 @@ ref:
     digest: b8aa6fd38325e6ca9c3a1ac33b57a38a0e6bb1a62ad2a76ff1cf23a8b17b2a4d
     present: true
 damaged:
-  description: Files of a set that was there and not what it had been, each with what is wrong.
+  description: Damaged files of an existing set, each with the problem.
   returned: always
   type: list
   elements: str
   sample: ["wheels/numpy-2.3.4-cp311-cp311-manylinux_2_28_x86_64.whl (changed)"]
 missing:
-  description: Packages without a wheel that fits, or files that cannot be had.
+  description: Packages without a suitable wheel, or files that cannot be downloaded.
   returned: when the set cannot be made because of them
   type: list
   elements: str
 packages:
-  description: The record that lies in the set as C(packages.json).
-  returned: when the set is there
+  description: The record of the set, C(packages.json) in its folder.
+  returned: when the set exists
   type: dict
   contains:
     packages:
       description: Version of each package by name.
       type: dict
     platform:
-      description: Machine and glibc that it is for.
+      description: Machine and glibc of the target hosts.
       type: dict
     python:
-      description: Version of Python that it is for, and the interpreter of the host that was asked.
+      description: Version of Python of the target hosts, and the interpreter that was queried on the host.
       type: dict
     files:
       description: Every file with its size and sha256.

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: uv_environment
-short_description: Build a project's Python environment once, verified, for all ranks
+short_description: Build and verify a project's Python environment once for all ranks
 version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Builds the environment that a C(pyproject.toml) asks for, with uv, as C(store_root/environments/KEY) on the cluster.
-    The key is that of the recipe (the text of C(pyproject.toml) and C(uv.lock), O(extras), O(python), O(torch)), so it
-    is known before anything is built, and the same recipe is built once.
-  - The environment holds the project's dependencies and not the project itself. The program comes with the code
+  - Builds the environment of a C(pyproject.toml) with uv, in C(store_root/environments/KEY) on the cluster. The key is
+    computed from the recipe (the text of C(pyproject.toml) and C(uv.lock), O(extras), O(python), O(torch)). It is known
+    before the build, and the same recipe is built only once.
+  - The environment contains the project's dependencies, but not the project itself. The program comes with the code
     snapshot.
-  - Packages are resolved into a lock, installed with their hashes, every file is checked against its package's RECORD,
-    all is byte-compiled, and what was asked for is imported once. Then the folder gets its name, read-only, by one
-    rename. A killed build leaves nothing that a later one would take for an environment.
-  - Locks that are made here are kept in C(store_root/locks), by recipe, Python, platform and package sources. A project
-    with a C(uv.lock) is installed from that.
-  - Where the host reaches no package source (a login node without a route out), the packages are resolved for its
-    Python and platform and downloaded on the controller. Wheels that the host sees at the controller's paths, checked
-    by content, are used where they are; the others are sent.
+  - Packages are resolved into a lock and installed with their hashes. Every file is checked against its package's
+    RECORD and byte-compiled, and the requested packages are imported once. Then the folder is made read-only and gets
+    its name with one rename, so an interrupted build never leaves an incomplete environment.
+  - Locks are kept in C(store_root/locks), by recipe, Python, platform and package sources. A project with a C(uv.lock)
+    is installed from that file.
+  - If the host has no access to a package index (a login node without internet access), the controller resolves and
+    downloads the packages for the host's Python and platform. Wheels that the host finds with the same content at the
+    controller's paths are used from there; the others are sent.
 extends_documentation_fragment:
   - rankzero.slurm.store.trusted
   - rankzero.slurm.store.stores
@@ -35,15 +35,15 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the same RV(ref), with C(present=false) where the environment would have to be built.
+      - Returns the same RV(ref), with C(present=false) if the environment would have to be built.
   diff_mode:
     support: full
     details:
-      - Lists the packages of an environment that was built.
+      - Lists the packages of a new environment.
 options:
   project:
     description:
-      - Folder with C(pyproject.toml), and C(uv.lock) where the project keeps one, on the controller.
+      - Folder with C(pyproject.toml), and C(uv.lock) if the project has one, on the controller.
     type: str
     default: .
   extras:
@@ -54,44 +54,43 @@ options:
     default: []
   python:
     description:
-      - Version of Python, such as V(3.11). Without it the first that C(requires-python) allows, the system's own first.
-        The interpreter must be at the same path on every node.
+      - Version of Python, such as V(3.11). Default is the first that C(requires-python) allows, starting with the
+        system's own. The interpreter must be at the same path on every node.
     type: str
   torch:
     description:
-      - Which build of torch. V(auto) takes a torch wheel that fits from a directory that pip's C(find-links) setting
-        names, and otherwise what the index gives. Any other value is a build by uv's name, such as V(cpu), V(cu128) or
-        V(rocm6.4). It comes from such a directory too where one holds it, and otherwise from the index that uv knows
-        for it.
-      - Has no effect with a C(uv.lock), which decides alone.
+      - The build of torch. V(auto) takes a suitable torch wheel from a directory in pip's C(find-links) setting, or
+        else from the index. Any other value is uv's name of a build, such as V(cpu), V(cu128) or V(rocm6.4). It is
+        taken from such a directory as well, or else from the index that uv has for it.
+      - Has no effect with a C(uv.lock), which determines the build.
     type: str
     default: auto
   mode:
     description:
-      - How the environment lies in the store. V(venv) is a folder, C(environments/KEY), with its interpreter as
+      - The form of the environment in the store. V(venv) is a folder, C(environments/KEY), with its interpreter as
         C(bin/python).
       - V(sealed) is one read-only file in that folder, C(environment.sqsh), which a job mounts on each of its nodes. A
-        node then opens one file of the shared storage, where every rank would open thousands.
-      - V(cache) and V(wheelhouse) are sets of packages, C(packages/KEY), from which each node of a job makes the
-        environment on its own disk. This is M(rankzero.slurm.uv_cache) with that kind, and returns the same.
-      - V(conda) is a conda environment, C(environments/KEY), made from O(file) by micromamba, mamba or conda, whichever
-        the host has (C(PATH), C(MAMBA_EXE), C(CONDA_EXE)). Every file is compared with its package's record. From an
-        archive no such program is needed.
+        node then opens one file on shared storage instead of thousands per rank.
+      - V(cache) and V(wheelhouse) are sets of packages, C(packages/KEY), from which each node of a job builds the
+        environment on its own disk. The module then works and returns as M(rankzero.slurm.uv_cache) with that kind.
+      - V(conda) is a conda environment, C(environments/KEY), made from O(file) with micromamba, mamba or conda
+        (from C(PATH), C(MAMBA_EXE) or C(CONDA_EXE)). Every file is compared with its package's record. An archive needs
+        no such program.
     type: str
     choices: [venv, sealed, cache, wheelhouse, conda]
     default: venv
   compression:
     description:
-      - How a sealed environment is compressed. V(lz4) is read faster and is larger.
+      - Compression of a sealed environment. V(lz4) is larger and faster to read.
     type: str
     choices: [zstd, lz4]
     default: zstd
   interpreter:
     description:
-      - Where the Python of a sealed environment comes from. V(copied) puts the interpreter of this host and its
-        standard library into the file. V(managed) does so with a Python that uv manages, fetched where uv has none
-        that fits. V(node) puts none in; every node has to have the same one at the same place, which the job checks.
-      - V(auto) takes a managed one that uv has already, else a copy, else the nodes' own where a copy would not run.
+      - The Python of a sealed environment. V(copied) puts the interpreter of this host and its standard library into
+        the file. V(managed) does so with a Python that uv manages, and downloads it if necessary. V(node) includes
+        none; every node must have the same one at the same path, which the job checks.
+      - V(auto) uses a managed one that uv has already, or else a copy, or else the nodes' own if a copy would not run.
     type: str
     choices: [auto, managed, copied, node]
     default: auto
@@ -101,39 +100,40 @@ options:
     type: str
   file:
     description:
-      - With O(mode=conda), what the environment is made from, in the folder O(project). That is an C(environment.yml),
-        an explicit lock in which every package has its hash (C(conda list --explicit --md5)), or an archive that
-        conda-pack has made. An archive that the host does not see at the controller's path is sent.
+      - With O(mode=conda), the source of the environment, in the folder O(project). This is an C(environment.yml), an
+        explicit lock with a hash for every package (C(conda list --explicit --md5)), or an archive made with
+        conda-pack. An archive that the host does not find at the controller's path is sent.
     type: str
   source:
     description:
-      - With O(mode=cache) or O(mode=wheelhouse), a set that was carried to the host, as for M(rankzero.slurm.uv_cache).
+      - With O(mode=cache) or O(mode=wheelhouse), a set that was copied to the host, as for M(rankzero.slurm.uv_cache).
     type: str
   store_root:
     description:
-      - Storage that is shared by all nodes of the cluster and may be purged. V(~) and variables are the cluster's.
+      - Storage that all nodes of the cluster share and that may be purged. V(~) and variables are expanded on the
+        cluster.
     type: str
     default: ~/.rankzero/store
   download:
     description:
       - Where packages are resolved and downloaded. V(head) is the host of the task, with the settings that pip and uv
         have there. V(controller) is the machine that runs Ansible, with the settings there. V(auto) is the host if it
-        reaches its package sources, else the controller.
+        has access to its package sources, or else the controller.
     type: str
     choices: [auto, head, controller]
     default: auto
   uv:
     description:
-      - Path of uv on the host. Without it uv is looked for on the PATH, in C(~/.local/bin), at the controller's path,
-        and in the store; where there is none it is fetched into the store once.
+      - Path of uv on the host. By default uv is searched on the PATH, in C(~/.local/bin), at the controller's path, and
+        in the store. If there is none, it is downloaded into the store once.
     type: str
   key:
     description:
-      - With O(state=absent), the key of the environment to remove. The controller's folder is not looked at then.
+      - With O(state=absent), the key of the environment to remove. The folder on the controller is not read then.
     type: str
   state:
     description:
-      - V(present) builds the environment, V(absent) removes it, or the one that O(key) names.
+      - V(present) builds the environment. V(absent) removes it, or the one named by O(key).
     type: str
     choices: [present, absent]
     default: present
@@ -142,8 +142,8 @@ options:
     type: dict
 notes:
   - uv needs at least version 0.7.0.
-  - Packages that have no wheel are built from source on the host. Where the controller downloads, every package needs
-    a wheel.
+  - Packages that have no wheel are built from source on the host. If the controller downloads, every package needs a
+    wheel.
   - Jobs that use an environment lose it when it is removed.
 seealso:
   - module: rankzero.slurm.uv_cache
@@ -152,19 +152,19 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Build what the project needs, with torch for CPUs
+- name: Build the project's environment, with torch for CPUs
   rankzero.slurm.uv_environment:
     project: "{{ playbook_dir }}"
     torch: cpu
     store_root: /scratch/ml/rankzero
   register: python
 
-- name: Run it
+- name: Use it
   ansible.builtin.command:
     argv: ["{{ python.ref.path }}/bin/python", -c, import torch]
   changed_when: false
 
-- name: Build it on a login node that has no route out
+- name: Build it for a login node without internet access
   rankzero.slurm.uv_environment:
     project: "{{ playbook_dir }}"
     extras: [cuda]
@@ -175,7 +175,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ref:
-  description: Names the environment for other modules. The same under check mode.
+  description: Identifies the environment for other modules. The same in check mode.
   returned: always
   type: dict
   contains:
@@ -186,13 +186,13 @@ ref:
       description: Key of the recipe.
       type: str
     path:
-      description: Where it lies on the cluster; its interpreter is C(bin/python) below.
+      description: Its path on the cluster; its interpreter is C(bin/python) below.
       type: str
     digest:
-      description: Digest of what is installed; null where it is not there.
+      description: Digest of the installed packages; null if it does not exist.
       type: str
     present:
-      description: Whether it is there.
+      description: Whether it exists.
       type: bool
   sample:
     kind: environment
@@ -201,8 +201,8 @@ ref:
     digest: b8aa6fd38325e6ca9c3a1ac33b57a38a0e6bb1a62ad2a76ff1cf23a8b17b2a4d
     present: true
 environment:
-  description: The record that lies in the environment as C(env.json).
-  returned: when the environment is there
+  description: The record of the environment, C(env.json) in its folder.
+  returned: when the environment exists
   type: dict
   contains:
     python:
@@ -212,7 +212,7 @@ environment:
       description: Version of each package by name.
       type: dict
     lock:
-      description: Key, package sources and sha256 of the lock, which lies in the environment as C(pylock.toml).
+      description: Key, package sources and sha256 of the lock, C(pylock.toml) in its folder.
       type: dict
     import_warnings:
       description: Modules that this host cannot import because it has no GPU driver, with the reason.
@@ -221,7 +221,7 @@ environment:
       description: V(head) or V(controller).
       type: str
     seconds:
-      description: How long the build took.
+      description: Duration of the build in seconds.
       type: float
 """
 
