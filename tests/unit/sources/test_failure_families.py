@@ -43,7 +43,7 @@ def test_the_example_of_the_docs_is_a_family_of_twenty_lines(tmp_path: Path) -> 
     found = scan.scan([str(tmp_path / "job.log")], signatures=signatures)
     told = diagnosis_of(cause.find_cause(found.logs), found, str(tmp_path))
     assert (told.family, told.root and told.root.line, told.retry) == ("license", 2, True)
-    assert told["what"] == "no licence is free: solver"
+    assert told.what == "no licence is free: solver"
 
 
 def test_a_site_may_know_an_exception_and_through_what_it_went(tmp_path: Path) -> None:
