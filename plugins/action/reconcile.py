@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import plan as plans
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
@@ -74,22 +75,22 @@ class ActionModule(LaunchAction):
         first = next(iter(ready.values())).rendered
         # One cluster, one place for all runs.
         state_root = os.path.dirname(os.path.dirname(os.path.dirname(first.request["runs_dir"])))
-        request = {
-            "state_root": state_root,
-            "set": name,
-            "facts": origin,
-            "policies": {key: options[key] for key in ("removed", "changed", "relaunch", "max_failures")},
-            "wanted": [
-                {
-                    "name": of,
-                    "key": one.rendered.request["key"],
-                    "file": one.spec.file,
-                    "elements": one.rendered.element_keys(),
-                    "after": one.follows,
-                }
+        request = ReconcileRequest(
+            state_root=state_root,
+            set=name,
+            facts=origin,
+            policies=Policies(**{field.name: options[field.name] for field in fields(Policies)}),
+            wanted=[
+                Wanted(
+                    of,
+                    one.rendered.request["key"],
+                    one.spec.file,
+                    tuple(one.rendered.element_keys()),
+                    tuple(one.follows),
+                )
                 for of, one in ready.items()
             ],
-        }
+        )
         found = self._module(options, request)
         if found.get("failed"):
             return found
@@ -117,7 +118,7 @@ class ActionModule(LaunchAction):
             self._rehearse(steps, ready, result)
         else:
             self._act(options, request, steps, ready, result)
-        result["counts"] = {action: sum(step["action"] == action for step in steps) for action in ACTIONS}
+        result["counts"] = {action: sum(step["action"] == action for step in steps) for action in plans.ACTIONS}
         result["active"] = _active(steps)
         problems = [f"{step['name']} ({step['file']}): {step['error']}" for step in steps if step["error"]]
         for step in steps:
@@ -151,10 +152,10 @@ class ActionModule(LaunchAction):
             ready.append(_Ready(spec, one, follows))
         return {one.spec.job.spec.name: one for one in ready}
 
-    def _module(self, options: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+    def _module(self, options: Mapping[str, Any], request: ReconcileRequest) -> dict[str, Any]:
         """The cluster's half of one look, or of what precedes the launches."""
         result = self.call(
-            "rankzero.slurm.reconcile", {"jobs": options["jobs"], "_request": dict(request)}, self._task_vars
+            "rankzero.slurm.reconcile", {"jobs": options["jobs"], "_request": request.arguments()}, self._task_vars
         )
         result.pop("invocation", None)
         return result
@@ -191,7 +192,7 @@ class ActionModule(LaunchAction):
     def _act(
         self,
         options: Mapping[str, Any],
-        request: Mapping[str, Any],
+        request: ReconcileRequest,
         steps: list[Step],
         ready: Mapping[str, _Ready],
         result: dict[str, Any],
@@ -211,8 +212,11 @@ class ActionModule(LaunchAction):
             if step["action"] in ("cancel", "launch") or (step["action"] == "adopt" and not step["ours"])
         ]
         if wanted:
-            plan = [{key: value for key, value in step.items() if key not in _OF_THE_ACTION} for step in wanted]
-            answer = self._module(options, {**request, "steps": plan})
+            plan = [
+                plans.Step(**{key: value for key, value in step.items() if key not in _OF_THE_ACTION})
+                for step in wanted
+            ]
+            answer = self._module(options, replace(request, steps=plan))
             if answer.get("failed"):
                 raise RankzeroError(str(answer.get("msg")), steps=steps)
             result["slurm_commands"] += answer["slurm_commands"]

@@ -214,6 +214,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.cluster import planned, prepare
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -222,14 +223,14 @@ ARGUMENT_SPEC = {**ARGUMENTS, "_request": {"type": "dict"}}
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """The cluster's half: plan, register, cancel. The action plugin of the same name reads the folder and launches."""
-    slurm, request = Slurm(), module.params["_request"]
+    slurm, request = Slurm(), ReconcileRequest.of(module.params["_request"])
     result: dict[str, Any] = {"changed": False}
-    if "steps" not in request:
+    if request.steps is None:
         result["steps"] = [asdict(step) for step in planned(slurm, request)]
     elif not module.check_mode:
         for sentence in prepare(slurm, request):
             slurm.note(sentence)
-        result["changed"] = any(step["action"] == "cancel" for step in request["steps"])
+        result["changed"] = any(step.action == "cancel" for step in request.steps)
     for note in slurm.notes:
         module.warn(note)
     return {**result, "slurm_commands": slurm.commands}

@@ -9,7 +9,9 @@ They stand in the text as words that mean the same wherever they are quoted, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 # What needs no quoting: not for the shell, not in JSON, not in a list of mounts.
 PLAIN = r"/[A-Za-z0-9._/+@=-]*"
@@ -25,14 +27,21 @@ def digest_token(key: str) -> str:
     return f"SHA256-OF-{key}"
 
 
-def text_replaced(value: Any, texts: Mapping[str, str]) -> Any:
-    """A request, rendered files or lines with tokens and paths replaced by what they turned out to be."""
+def text_replaced(value: T, texts: Mapping[str, str]) -> T:
+    """A request, rendered files or lines with tokens and paths replaced by what they turned out to be.
+
+    The shape stays, but for tuples, which become lists.
+    """
+    return cast("T", _replaced(value, texts))
+
+
+def _replaced(value: Any, texts: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         for token, text in texts.items():
             value = value.replace(token, text)
         return value
     if isinstance(value, Mapping):
-        return {name: text_replaced(item, texts) for name, item in value.items()}
+        return {name: _replaced(item, texts) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [text_replaced(item, texts) for item in value]
+        return [_replaced(item, texts) for item in value]
     return value

@@ -12,7 +12,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation, reserved
@@ -320,20 +319,3 @@ def built_file(runtime: str) -> str:
 def image_formats(runtime: str) -> list[str]:
     """What the module image makes for a runtime: a squashfs file always, and the file that it starts from."""
     return list(dict.fromkeys(["sqsh", built_file(runtime).rpartition(".")[2]]))
-
-
-def request(spec: LaunchSpec, made: Entry | None, runs_dir: str) -> dict[str, Any] | None:
-    """What the cluster is asked before the job is submitted: the runtime, whether the job's set-up may bring it, the
-    options that pyxis must know, and the places of the nodes that this host may see as they do."""
-    if made is None:
-        return None
-    return {
-        "runtime": made.runtime,
-        "own_setup": bool(spec.setup.modules or spec.setup.commands),
-        "options": [name for name, _value in made.step],
-        "level": spec.container.level,
-        # One that is built for the job is no wish of the user's that could be wrong.
-        "image": made.image_file if spec.container.image else "",
-        "sources": [mount(text).source for text in spec.container.mounts],
-        "runs_dir": runs_dir,
-    }

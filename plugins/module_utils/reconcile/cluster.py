@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import own, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, make_plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Found, Policies, Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Found
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps as slurm_steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
@@ -95,38 +95,36 @@ def _since(run: RunDirectory) -> float:
     return since
 
 
-def planned(slurm: Slurm, request: Mapping[str, Any]) -> list[Step]:
-    """The plan for what the controller has read: {"state_root", "set", "wanted": [...], "policies": {...}}. Of `wanted`
-    each has "name", "key", "file", "after" (names), and as a sweep "elements" (keys).
-    """
+def planned(slurm: Slurm, request: ReconcileRequest) -> list[Step]:
+    """The plan for what the controller has read."""
     wanted = []
-    for one in request["wanted"]:
-        key, elements = one["key"][:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in one["elements"])
-        place = os.path.join(request["state_root"], "runs", one["name"], SWEEP_PREFIX + key)
+    for one in request.wanted:
+        key, elements = one.key[:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in one.elements)
+        place = os.path.join(request.state_root, "runs", one.name, SWEEP_PREFIX + key)
         recorded = not elements or record_of_sweep(place) is not None
-        wanted.append(Wanted(one["name"], key, one["file"], elements, tuple(one["after"]), recorded))
+        wanted.append(replace(one, key=key, elements=elements, recorded=recorded))
     related = {name for one in wanted if one.after for name in (one.name, *one.after)}
-    found = look(slurm, request["state_root"], request["set"], [one.name for one in wanted], related)
-    return make_plan(wanted, found, Policies(**request["policies"]))
+    found = look(slurm, request.state_root, request.set, [one.name for one in wanted], related)
+    return make_plan(wanted, found, request.policies)
 
 
 def prepare(
     slurm: Slurm,
-    request: Mapping[str, Any],
+    request: ReconcileRequest,
     *,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> list[str]:
     """Do what must precede the launches: register what is about to be launched or is adopted, then cancel. Warnings.
 
-    request: {"state_root", "set", "facts", "steps": those to carry out, as `planned` gave them}.
+    The request's steps are those to carry out, as `planned` gave them.
     """
-    steps = [Step(**step) for step in request["steps"]]
-    elements = {one["name"]: [key[:KEY_LENGTH] for key in one["elements"]] for one in request["wanted"]}
+    steps = request.steps or ()
+    elements = {one.name: [key[:KEY_LENGTH] for key in one.elements] for one in request.wanted}
     for step in steps:
         if step.action in ("launch", "adopt"):
-            facts = {**request["facts"], "file": step.file, "time": clock(), "elements": elements[step.name]}
-            register.keep(request["state_root"], request["set"], step.name, step.key, facts)
+            facts = {**request.facts, "file": step.file, "time": clock(), "elements": elements[step.name]}
+            register.keep(request.state_root, request.set, step.name, step.key, facts)
     ended = [step for step in steps if step.action == "cancel"]
     for step in ended:
         cancel(slurm, step)

@@ -56,7 +56,7 @@ def elements(registered: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[tu
     return found
 
 
-def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str, Any]) -> None:
+def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str, object]) -> None:
     """Register one launch. Raises `RankzeroError` where that cannot be written: it must precede the launch."""
     place = os.path.join(folder(state_root, set_name), name)
     target = os.path.join(place, f"{key}.json")

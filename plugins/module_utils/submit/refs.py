@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
@@ -35,6 +35,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
+T = TypeVar("T")
+
 # The record of a thing whose large file (or files) the nodes compare with a digest.
 _SAYS = {"environment": "env.json", "dataset": "dataset.json", "packages": "packages.json"}
 
@@ -54,14 +56,14 @@ def is_present(ref: Mapping[str, str]) -> bool:
 
 
 def settle(
-    request: Mapping[str, Any],
+    request: T,
     refs: Sequence[Mapping[str, str]],
     asked: Mapping[str, Any],
     state_root: str,
     note: Callable[[str], None],
     *,
     check_mode: bool = False,
-) -> tuple[dict[str, Any], list[dict[str, str]]]:
+) -> tuple[T, list[dict[str, str]]]:
     """The request of a launch with every thing where it lies, and from which store each comes (kind, key, path, store).
 
     `asked`: store_root, stores and store_group_writable. Nothing that another user could have written is taken. Raises

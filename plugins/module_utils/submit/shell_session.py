@@ -40,10 +40,8 @@ def prepare(
     state_root = os.path.normpath(os.path.join(folder, "../../.."))
     # The session's script is executed from there.
     own(state_root)
-    given, _sources = settle(
-        {"files": files, "refs": refs}, refs, stores, state_root, slurm.note, check_mode=check_mode
-    )
-    files, refs = given["files"], given["refs"]
+    sent = (files, refs)
+    (files, refs), _sources = settle(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
     missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
     changed = False
     if not missing:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request as container_request
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
@@ -31,7 +30,6 @@ def request_of(
 ) -> Request:
     """The request of a launch. `roots`: state_root and store_root as absolute paths."""
     spec, (state_root, store_root) = plan.spec, roots
-    needs = container_request(spec, plan.container, plan.runs_dir())
     return Request(
         name=plan.name,
         key=plan.key,
@@ -51,13 +49,30 @@ def request_of(
             min_free_kib=(memory_mib(settings.min_free) or 0) * 1024,
             sources=_sources_on_nodes(spec),
         ),
-        container=ContainerNeeds(**needs) if needs else None,
+        container=container_needs(plan),
         attach=allocation_asked(plan),
         placement=_placement(spec),
         checkpoint_dir=spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
         archives=node_copies.kept(refs, spec, settings, state_root),
         dependency=str(dict(plan.header).get("dependency") or ""),
         secret_files={name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
+    )
+
+
+def container_needs(plan: Plan) -> ContainerNeeds | None:
+    """What the job's container needs of the cluster; None for a job without one."""
+    spec, made = plan.spec, plan.container
+    if made is None:
+        return None
+    return ContainerNeeds(
+        runtime=made.runtime,
+        own_setup=bool(spec.setup.modules or spec.setup.commands),
+        options=[name for name, _value in made.step],
+        level=spec.container.level,
+        # One that is built for the job is no wish of the user's that could be wrong.
+        image=made.image_file if spec.container.image else "",
+        sources=[mount(text).source for text in spec.container.mounts],
+        runs_dir=plan.runs_dir(),
     )
 
 

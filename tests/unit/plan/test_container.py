@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import request
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.registry import REMAPPING, RUNTIMES, named
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import Mount, mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import container_needs
 from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
 
 ANY = named(RUNTIMES, "or")
@@ -214,7 +215,7 @@ def test_without_a_container_nothing_changes() -> None:
     assert made.container is None
     assert not [name for name, _value in made.step if "container" in name]
     assert "container" not in render_script(made)
-    assert request(made.spec, made.container, made.runs_dir()) is None
+    assert container_needs(made) is None
 
 
 def test_the_run_is_writable_and_all_else_of_ours_is_not() -> None:
@@ -286,19 +287,19 @@ def test_torchrun_itself_runs_inside() -> None:
 def test_the_summary_and_the_request_name_it() -> None:
     made = planned({**APPTAINER}, setup={"modules": ["apptainer"]})
     assert any(line.endswith("in /images/torch.sif by apptainer") for line in summary(made))
-    assert request(made.spec, made.container, made.runs_dir()) == {
-        "runtime": "apptainer",
-        "own_setup": True,
-        "options": [],
-        "level": "step",
-        "image": "/images/torch.sif",
-        "sources": [],
-        "runs_dir": made.runs_dir(),
-    }
+    assert container_needs(made) == ContainerNeeds(
+        runtime="apptainer",
+        own_setup=True,
+        options=[],
+        level="step",
+        image="/images/torch.sif",
+        sources=[],
+        runs_dir=made.runs_dir(),
+    )
     made = planned({**PYXIS, "level": "job", "image": "ubuntu", "mounts": ["/d:/e"], "env": ["A"]})
-    asked = request(made.spec, made.container, made.runs_dir())
-    assert asked and (asked["level"], asked["image"], asked["sources"]) == ("job", "", ["/d"])
-    assert asked["options"] == [name for name, _value in made.step if "container" in name]
+    asked = container_needs(made)
+    assert asked and (asked.level, asked.image, asked.sources) == ("job", "", ["/d"])
+    assert asked.options == [name for name, _value in made.step if "container" in name]
 
 
 def test_a_place_that_cannot_be_mounted_is_named() -> None:

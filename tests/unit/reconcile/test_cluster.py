@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster, register
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from tests.unit.run.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, row
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, said
@@ -23,16 +24,15 @@ SET = "https://git.example.org/jobs.git:jobs"
 POLICIES = {"removed": "cancel", "changed": "wait", "relaunch": "never", "max_failures": 3}
 
 
-def request(root: Path, *wanted: str, **more: Any) -> dict[str, Any]:
+def request(root: Path, *wanted: str, **more: Any) -> ReconcileRequest:
     """What the action sends: `wanted` are names, all of one key."""
     rest = {"elements": [], "after": []}
     listed = [{"name": name, "key": KEY + "f" * 48, "file": f"{name}.yml", **rest} for name in wanted]
-    return {
-        "state_root": str(root), "set": SET, "facts": {"commit": "abc"}, "policies": POLICIES, "wanted": listed, **more
-    }  # fmt: skip
+    sent = {"state_root": str(root), "set": SET, "facts": {"commit": "abc"}, "policies": POLICIES, "wanted": listed}
+    return ReconcileRequest.of(json.loads(json.dumps({**sent, "steps": None, **more})))
 
 
-def actions(fake: FakeSlurm, asked: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+def actions(fake: FakeSlurm, asked: ReconcileRequest) -> list[tuple[str, str, str | None]]:
     return [(step.action, step.name, step.job_id) for step in cluster.planned(fake.slurm(), asked)]
 
 
