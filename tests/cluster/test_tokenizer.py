@@ -105,7 +105,7 @@ def test_a_gated_one_of_the_hub_comes_through_the_controller(site: Site, monkeyp
         ({"tokenizer_repo": "a/b", "tokenizer_corpus": ["/nowhere.txt"]}, "/nowhere.txt is not on this host"),
         (
             {"tokenizer_repo": "a/b", "tokenizer_corpus": ["/etc/passwd"], "tokenizer_src": "/x"},
-            "tokenizer_corpus: goes without tokenizer_src",
+            "tokenizer_corpus: cannot be combined with tokenizer_src",
         ),
         (
             {"tokenizer_repo": "a/b", "tokenizer_corpus": ["/etc/passwd"], "tokenizer_python": "/usr/bin/python3"},
