@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines, printable_result
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import (
@@ -40,8 +41,8 @@ class Module(AnsibleModule):  # type: ignore[misc]  # ansible-core ships no type
 
 
 def run_module(
-    argument_spec: dict[str, Any],
-    logic: Callable[[AnsibleModule], dict[str, Any]],
+    argument_spec: Parameters,
+    logic: Callable[[AnsibleModule], ModuleResult],
     *,
     publishes: bool = False,
     **module_options: Any,

@@ -18,8 +18,8 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted, user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, is_private_group
 
@@ -95,18 +95,18 @@ def text(found: Beneath, relative: str, most: int = MOST) -> str:
         return ""
 
 
-def document(found: Beneath, relative: str) -> dict[str, Any] | None:
+def document(found: Beneath, relative: str) -> JsonObject | None:
     """A file's JSON object; None where there is none. Raises `Untrusted`."""
     return json_object(text(found, relative))
 
 
-def record_of_sweep(folder: str) -> dict[str, Any] | None:
+def record_of_sweep(folder: str) -> JsonObject | None:
     """What a sweep's folder (STATE_ROOT/runs/NAME/.sweep-KEY) says of its elements; None where it says nothing."""
     found, place = of_run(os.path.join(folder, "1"))
     return document(found, os.path.join(os.path.dirname(place), SWEEP_RECORD))
 
 
-def json_object(content: str) -> dict[str, Any] | None:
+def json_object(content: str) -> JsonObject | None:
     """A JSON object; None for anything else (half written, torn by a connection, not ours, or made to keep us busy)."""
     try:
         found = json.loads(content, parse_int=_integer)

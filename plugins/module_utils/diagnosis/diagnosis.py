@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
 
 
@@ -61,6 +61,6 @@ class Diagnosis:
         """Whether no failure is to be seen."""
         return self.family == HEALTHY
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As module job_diagnosis returns it."""
         return {"healthy": self.healthy, **asdict(self)}

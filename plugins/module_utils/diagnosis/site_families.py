@@ -9,9 +9,9 @@ One family as data: {"family", "what", "remedy", "says": [{"regex", "needles", "
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import model
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
@@ -25,7 +25,7 @@ STRENGTHS = {
 }
 
 
-def signature(data: Mapping[str, Any]) -> model.Signature:
+def signature(data: JsonObject) -> model.Signature:
     """The family that `data` describes. Raises `KeyError`, and `re.error` for a pattern that is none."""
     says = [
         model.says(match["regex"], *match["needles"], strength=STRENGTHS[match.get("strength", "cause")])
@@ -48,6 +48,6 @@ def signature(data: Mapping[str, Any]) -> model.Signature:
     )
 
 
-def with_own(families: Sequence[Mapping[str, Any]]) -> tuple[model.Signature, ...]:
+def with_own(families: Sequence[JsonObject]) -> tuple[model.Signature, ...]:
     """A site's families before ours: of two that know a line equally well the site's is believed."""
     return (*(signature(family) for family in families), *SIGNATURES)

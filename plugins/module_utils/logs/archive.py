@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk, sync
@@ -212,7 +213,7 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
     return written
 
 
-def fetch_plan(logs_dir: str, request: Mapping[str, Any], *, write: bool, redactor: Redactor = PLAIN) -> dict[str, Any]:
+def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Redactor = PLAIN) -> ModuleResult:
     """The module's half of one round: {"parts", "more", "notes", "archive", "archive_bytes"}.
 
     `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}; the archive gets a

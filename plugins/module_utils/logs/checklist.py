@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
 
@@ -61,7 +61,7 @@ class Answer:
     answer: str
     ok: bool | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As modules return it."""
         return {"question": self.question, "answer": self.answer, "ok": self.ok}
 
@@ -98,7 +98,7 @@ class Stall:
             text += f"; GPUs idle while the others' are busy: {', '.join(self.nodes[:RANKS_NAMED])}"
         return text
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As modules return it, with `message`. Times are in seconds."""
         return {
             "age": round(self.age, 1), "median": round(self.median, 4), "step": self.step,

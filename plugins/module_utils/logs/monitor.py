@@ -14,8 +14,8 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 
@@ -57,7 +57,7 @@ class NodeSamples:
         """The fullest that the node's memory was seen."""
         return 100 * self.peak_memory_mb / self.memory_total_mb if self.memory_total_mb else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As modules return it, without the complaints about unreadable samples."""
         found = asdict(self)
         del found["complaints"]

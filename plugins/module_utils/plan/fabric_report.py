@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -71,7 +71,7 @@ def describe(
     site: Mapping[str, Mapping[str, str]],
     gpu_types: Sequence[str],
     today: date,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Everything about one fabric. `site`: path of a site's file -> its variables."""
     own = known(fabrics)
     found = chosen(name, own)
@@ -147,7 +147,7 @@ def _notes(found: Fabric, own: Mapping[str, tuple[Setting, ...]], gpu_types: Seq
     return [f"fabric {found.name} was written for {wanted} GPUs, and this cluster has {kinds}"]
 
 
-def table(found: Fabric, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def table(found: Fabric, rows: Sequence[JsonObject]) -> list[str]:
     """Aligned lines: NAME  value  reason (source; workaround ...)."""
     lines = [f"fabric {found.name}: {found.title}"]
     if not rows:

@@ -14,13 +14,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 
 SHORT = 16
 
 
-def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> dict[str, Any]:
+def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> JsonObject:
     """What is hashed: the in-key values by dotted path, secret names, and the input keys (`code`, `environment`)."""
     values: dict[str, Any] = {}
     for info in fields_of(LaunchSpec):

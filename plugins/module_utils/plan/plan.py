@@ -16,8 +16,8 @@ import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
@@ -164,12 +164,12 @@ def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
     return spec.command
 
 
-def contract(spec: LaunchSpec) -> dict[str, Any]:
+def contract(spec: LaunchSpec) -> JsonObject:
     """What the runtime in the job must know to judge the artifact: the content of contract.json."""
     return {"artifact": dataclasses.asdict(spec.artifact) if spec.artifact else None}
 
 
-def manifest(plan: Plan, merged: Merged, facts: Mapping[str, Any]) -> dict[str, Any]:
+def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObject:
     """launch.json: the spec with who set each value, the digests, the versions. Itself a runnable spec."""
     return {
         "rankzero_launch": 1,

@@ -14,9 +14,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
@@ -49,7 +49,7 @@ def prune(
     max_size: int | None = None,
     check_mode: bool = False,
     clock: Callable[[], float] = time.time,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Remove what was not used for `days` days; returns the module's result. Raises RankzeroError.
 
     Everything is looked at before anything is removed. `kinds` narrows what goes, never what is looked at. `max_size`:

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 Prune = Callable[[], dict[str, Any]]
@@ -37,7 +38,7 @@ def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
     return found
 
 
-def as_user(account: pwd.struct_passwd, work: Prune) -> dict[str, Any]:
+def as_user(account: pwd.struct_passwd, work: Prune) -> ModuleResult:
     """What `work` returns in a process that is this user for good. Raises RankzeroError with what it raised."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -74,9 +75,7 @@ def _become(account: pwd.struct_passwd) -> None:
     os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
 
 
-def for_each(
-    names: Sequence[str], work: Callable[[str], dict[str, Any]], note: Callable[[str], None]
-) -> dict[str, Any]:
+def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Callable[[str], None]) -> ModuleResult:
     """The prunes of several users as one result. A user whose prune fails is a warning, and the others go on."""
     whole: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
     failed = []

@@ -16,12 +16,25 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 PLACE = "sets"
+
+
+class Entry(TypedDict, total=False):
+    """One launch of a set. `time`: epoch seconds. `elements`: the keys of a sweep. Where the folder came from
+    stands in an entry as well.
+    """
+
+    set: str
+    name: str
+    key: str
+    file: str
+    time: float
+    elements: list[str]
 
 
 def folder(state_root: str, name: str) -> str:
@@ -31,11 +44,11 @@ def folder(state_root: str, name: str) -> str:
     return os.path.join(state_root, PLACE, f"{readable}-{digest}" if readable else digest)
 
 
-def entries(state_root: str, set_name: str) -> dict[tuple[str, str], dict[str, Any]]:
+def entries(state_root: str, set_name: str) -> dict[tuple[str, str], Entry]:
     """(name, key) -> entry of every launch of the set. A torn file is no entry. Raises `Untrusted` for one that another
     user could have written.
     """
-    found = {}
+    found: dict[tuple[str, str], Entry] = {}
     root, place = state_files.own(state_root), folder("", set_name)
     for name in _shown(root.names(place)):
         for file in _shown(root.names(os.path.join(place, name))):
@@ -43,11 +56,11 @@ def entries(state_root: str, set_name: str) -> dict[tuple[str, str], dict[str, A
                 continue
             entry = state_files.document(root, os.path.join(place, name, file))
             if entry and entry.get("set") == set_name and state_files.is_time(entry.get("time") or 0):
-                found[name, file[: -len(".json")]] = entry
+                found[name, file[: -len(".json")]] = cast("Entry", entry)
     return found
 
 
-def elements(registered: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+def elements(registered: Mapping[tuple[str, str], Entry]) -> dict[tuple[str, str], str]:
     """(name, key) of every element of a sweep of the set -> the sweep's key; of several sweeps the newest counts."""
     found = {}
     for (name, sweep), entry in sorted(registered.items(), key=lambda item: float(item[1].get("time") or 0)):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Policies, Wanted
 
@@ -27,7 +27,7 @@ class ReconcileRequest:
     steps: Sequence[Step] | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> ReconcileRequest:
+    def of(cls, given: JsonObject) -> ReconcileRequest:
         """From the module's argument, as `arguments` has made it."""
         wanted = [
             Wanted(**{**one, **{name: tuple(one[name]) for name in ("elements", "after")}}) for one in given["wanted"]
@@ -35,6 +35,6 @@ class ReconcileRequest:
         steps = None if given["steps"] is None else [Step(**step) for step in given["steps"]]
         return cls(**{**given, "policies": Policies(**given["policies"]), "wanted": wanted, "steps": steps})
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> JsonObject:
         """As it is sent to the module."""
         return asdict(self)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan, site_families
@@ -48,11 +49,11 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
 
 def diagnose(
     slurm: Slurm,
-    options: Mapping[str, Any],
+    options: Parameters,
     *,
     check_mode: bool = False,
     clock: Callable[[], float] = time.time,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where there is nothing to read."""
     signatures = site_families.with_own(options["_families"])
     processes = options["processes"] or min(4, os.cpu_count() or 1)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -44,7 +44,7 @@ class DiagnosisReport:
     running: bool = False
     stall: Stall | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As module job_diagnosis returns it; what there is only of a launch, or of one that runs, may be missing."""
         told = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
         if self.launch is not None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
 
 HEAD = ("name", "key", "gen", "job", "state", "time", "what")
 
 
-def listing(launches: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
     """A head line and a line for each of the launches that job_info reports; none where there are none. `now` is epoch
     seconds. Active ones come first, then the newest.
     """
 
-    def order(one: Mapping[str, Any]) -> tuple[bool, float]:
+    def order(one: ModuleResult) -> tuple[bool, float]:
         return not one["active"], -(one["finished_at"] or one["started_at"] or 0.0)
 
     rows = [HEAD, *(_row(one, now) for one in sorted(launches, key=order))]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import SWEEP_RECORD, json_object
@@ -60,7 +61,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 }
 
 
-def sweep_dir(options: Mapping[str, Any]) -> str:
+def sweep_dir(options: Parameters) -> str:
     """The folder that the options name: `sweep_dir`, else the newest sweep of `name` (with that `key`)."""
     if options.get("sweep_dir"):
         return os.path.normpath(os.path.expanduser(str(options["sweep_dir"])))
@@ -79,7 +80,7 @@ def sweep_dir(options: Mapping[str, Any]) -> str:
     return max(found, key=lambda path: os.stat(os.path.join(path, SWEEP_RECORD)).st_mtime)
 
 
-def results(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
+def results(slurm: Slurm, options: Parameters) -> ModuleResult:
     """The result of module job_sweep_info."""
     folder = sweep_dir(options)
     record = state_files.record_of_sweep(folder)
@@ -182,7 +183,7 @@ def _looked_up(run: RunDirectory, artifact: str, dotted: str) -> Any:
     return document
 
 
-def best(rows: Sequence[Mapping[str, Any]], metric: str | None, goal: str) -> dict[str, Any] | None:
+def best(rows: Sequence[ModuleResult], metric: str | None, goal: str) -> ModuleResult | None:
     """The row with the best metric; None where none is asked for, or none has succeeded yet. Of equals the first one.
 
     Raises `RankzeroError` where elements have succeeded and none of their artifacts has such a number.

@@ -17,9 +17,10 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Left, Outcome, Started
@@ -75,7 +76,7 @@ class RunDirectory:
         found, place = self._place
         return state_files.text(found, os.path.join(place, name), most)
 
-    def document(self, name: str) -> dict[str, Any] | None:
+    def document(self, name: str) -> JsonObject | None:
         """The JSON object in one of its files; None where there is none."""
         return json_object(self.text(name))
 
@@ -256,7 +257,7 @@ def generations(runs_dir: str) -> list[RunDirectory]:
     return [RunDirectory(os.path.join(runs_dir, str(number))) for number in numbers]
 
 
-def is_event(event: Mapping[str, Any]) -> bool:
+def is_event(event: JsonObject) -> bool:
     """Whether a line of a journal is one of ours: its name, its time, and of the rest what others rely on."""
     return (
         isinstance(event.get("event"), str)
@@ -267,7 +268,7 @@ def is_event(event: Mapping[str, Any]) -> bool:
     )
 
 
-def attempt_of(document: dict[str, Any] | None) -> dict[str, Any] | None:
+def attempt_of(document: JsonObject | None) -> JsonObject | None:
     """What an attempt left (started.json, outcome.json), where its values are those of an attempt; else None."""
     if document is None:
         return None

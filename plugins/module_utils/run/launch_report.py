@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.drained import Drained
 
@@ -62,7 +62,7 @@ class LaunchReport:
     journal: Sequence[Event] = ()
     source: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As modules return it, with the artifact of the outcome."""
         artifact = self.outcome.get("artifact") if self.outcome else None
         lists = {name: list(getattr(self, name)) for name in ("nodes", "journal")}

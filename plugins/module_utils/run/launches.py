@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmMissing
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts, steps
@@ -199,7 +200,7 @@ def _times(status: LaunchStatus) -> tuple[float | None, float | None]:
     return began, ended if status.over else None
 
 
-def job_info(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
+def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     """The result of module job_info for RUN_ARGUMENTS."""
     runs = select_runs(options)
     if options.get("newest"):

@@ -9,11 +9,11 @@ RUN = <state_root>/runs/<name>/<key[:16]>/<generation>/
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 
@@ -149,7 +149,7 @@ def _job_ids(run: RunDirectory) -> set[str]:
     return ids | {own} if own else ids
 
 
-def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+def select_runs(options: Parameters) -> list[RunDirectory]:
     """The run directories that RUN_ARGUMENTS name. `run_dir` decides over the rest."""
     if options.get("run_dir"):
         return [open_run(os.path.expanduser(options["run_dir"]))]
@@ -163,7 +163,7 @@ def select_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
     )
 
 
-def chosen_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
+def chosen_runs(options: Parameters) -> list[RunDirectory]:
     """The launches of a wait: those of `run_dirs`, where that is given, else the one that RUN_ARGUMENTS name."""
     if options.get("run_dirs") is None:
         return [one_run(options)]
@@ -172,7 +172,7 @@ def chosen_runs(options: Mapping[str, Any]) -> list[RunDirectory]:
     return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
 
 
-def one_run(options: Mapping[str, Any]) -> RunDirectory:
+def one_run(options: Parameters) -> RunDirectory:
     """The one launch that a module works on: the newest generation of one key. Raises `RankzeroError` otherwise."""
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")

@@ -13,8 +13,8 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import DEFAULT_REACH
@@ -69,7 +69,7 @@ class StepEnd:
             words += f" of {in_words(self.asked)} asked" if self.asked else ""
         return words
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ModuleResult:
         """As modules return it."""
         return asdict(self)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import contents, unpack
@@ -49,7 +49,7 @@ def lacking(store_root: str, base: str, tree: Sequence[Sequence[str]]) -> list[i
 
 
 def ensure_snapshot(
-    where: str | Mapping[str, Any],
+    where: str | Parameters,
     digest: str,
     archive: str | None = None,
     *,
@@ -57,7 +57,7 @@ def ensure_snapshot(
     kept: Sequence[Entry] = (),
     absent: bool = False,
     check_mode: bool = False,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Bring one snapshot into its state; returns `changed` and `ref`.
 
     `where` is the store, or a map of store_root, stores and store_group_writable.

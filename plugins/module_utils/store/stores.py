@@ -13,11 +13,11 @@ import contextlib
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of
@@ -67,7 +67,7 @@ class Content:
     complaint: Callable[[str], str]
 
 
-def stores_of(options: Mapping[str, Any]) -> list[Store]:
+def stores_of(options: Parameters) -> list[Store]:
     """The stores in the order in which they are looked at, from `store_root`, `stores` and `store_group_writable`.
 
     Raises RankzeroError.
@@ -77,7 +77,7 @@ def stores_of(options: Mapping[str, Any]) -> list[Store]:
     return [*trusted_stores(options), own]
 
 
-def trusted_stores(options: Mapping[str, Any]) -> list[Store]:
+def trusted_stores(options: Parameters) -> list[Store]:
     """The stores of other owners, from `stores`. Raises RankzeroError."""
     found = []
     for one in options.get("stores") or ():
@@ -174,7 +174,7 @@ def _open_to_group(folder: str, gid: int) -> None:
         os.chmod(folder, 0o2775)
 
 
-def ready(options: Mapping[str, Any], *, check_mode: bool = False) -> list[Store]:
+def ready(options: Parameters, *, check_mode: bool = False) -> list[Store]:
     """The stores of a producer's options, one's own the last and seen to. Raises RankzeroError."""
     found = stores_of(options)
     keep_own(found[-1], check_mode=check_mode)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
@@ -59,7 +58,7 @@ class Inside:
         """For people: the job, its nodes and the time that is left; None before the job was looked up."""
         return allocation.described(self.found, self.nodes, self.clock()) if self.found else None
 
-    def intent(self) -> dict[str, Any]:
+    def intent(self) -> dict[str, object]:
         """What the journal keeps of an intent besides: where the step is to be looked for."""
         return {"attach": self.found.job_id, "nodes": self.nodes} if self.found else {}
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmError,
@@ -82,7 +83,7 @@ class Launcher:
         self.excluded: list[excluded_nodes.Exclusion] = []
         self.checks: checks.Checks | None = None
 
-    def launch(self) -> dict[str, Any]:
+    def launch(self) -> ModuleResult:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
         state_files.own(self.request.state_root)
         while True:
@@ -123,7 +124,7 @@ class Launcher:
             # Another submitter was first; a network file system may take a while to show it here.
             self.sleep(LOOK_SECONDS)
 
-    def cancel(self) -> dict[str, Any]:
+    def cancel(self) -> ModuleResult:
         """End the newest generation's job where it is active."""
         state_files.own(self.request.state_root)
         newest = self._newest()
@@ -197,7 +198,7 @@ class Launcher:
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
-    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> dict[str, Any]:
+    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> ModuleResult:
         """Hand a generation that has all its files and its intent to Slurm. Returns the result of module `job`."""
         checkpoint_owner.register(self.slurm, self.request, run)
         if self.request.attach:

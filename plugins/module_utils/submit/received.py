@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
@@ -19,21 +20,21 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import 
 class Submission(Protocol):
     """A launch or a sweep that can be brought to the cluster and taken from it."""
 
-    def launch(self) -> dict[str, Any]:
+    def launch(self) -> ModuleResult:
         """Adopt or submit. Returns the result of the module."""
 
-    def cancel(self) -> dict[str, Any]:
+    def cancel(self) -> ModuleResult:
         """End what is active. Returns the result of the module."""
 
 
 def carry_out(
-    params: Mapping[str, Any],
+    params: Parameters,
     secrets_file: str | None,
-    launcher_of: Callable[[dict[str, Any], str], Submission],
+    launcher_of: Callable[[JsonObject, str], Submission],
     slurm: Slurm,
     *,
     check_mode: bool,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Launch, or end what was launched. Returns the result of module `job` or `job_sweep`.
 
     `params`: the module's. Its `_request` is a launch, or a sweep with the launch that all elements share as `array`.

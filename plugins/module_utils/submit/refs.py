@@ -14,8 +14,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import PLAIN, digest_token, text_replaced
@@ -58,7 +59,7 @@ def is_present(ref: Mapping[str, str]) -> bool:
 def settle(
     request: T,
     refs: Sequence[Mapping[str, str]],
-    asked: Mapping[str, Any],
+    asked: Parameters,
     state_root: str,
     note: Callable[[str], None],
     *,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -76,13 +77,13 @@ class Request:
     supersedes: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], submitter: str, secrets_file: str | None = None) -> Request:
+    def of(cls, given: JsonObject, submitter: str, secrets_file: str | None = None) -> Request:
         """From the module's arguments, as `arguments` has made them."""
         typed = {name: kind(**given[name]) for name, kind in _TYPED.items() if isinstance(given.get(name), Mapping)}
         own = {"submitter": submitter, "secrets_file": secrets_file or given.get("secrets_file")}
         return cls(**{**given, **typed, **own})
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> JsonObject:
         """As it is sent to the module, which knows itself who submits."""
         return {name: value for name, value in asdict(self).items() if name not in _NOT_SENT}
 

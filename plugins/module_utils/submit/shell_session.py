@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import make_folder, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
@@ -24,10 +24,10 @@ def prepare(
     folder: str,
     files: Mapping[str, str],
     refs: Sequence[Mapping[str, str]],
-    stores: Mapping[str, Any],
-    attach: Mapping[str, Any] | None,
+    stores: Parameters,
+    attach: JsonObject | None,
     check_mode: bool = False,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Make the session's folder, unless something that it needs is not on the cluster yet. Returns module results."""
     inside: str | None = None
     nodes: list[str] = []

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
@@ -65,7 +66,7 @@ class _Row:
     run_dir: str | None = None
     generation: int | None = None
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> ModuleResult:
         return {
             "number": self.element.number,
             "key": self.element.key,
@@ -90,7 +91,7 @@ class SweepLauncher:
     clock: Callable[[], float] = time.time
     submitted: list[dict[str, Any]] = field(default_factory=list)
 
-    def launch(self) -> dict[str, Any]:
+    def launch(self) -> ModuleResult:
         """Adopt, keep or submit each element, by the request's policy; of those that `only` names, where it does."""
         array = self.request.array
         rows = self._rows()
@@ -124,7 +125,7 @@ class SweepLauncher:
         result = self._result(rows, missing, before)
         return {**result, **({"checks": checked.result()} if checked and self.check_mode else {})}
 
-    def cancel(self) -> dict[str, Any]:
+    def cancel(self) -> ModuleResult:
         """End the active elements; those of them that `only` names (number or key), where it does."""
         rows = self._rows()
         before = _table(rows, before=True)
@@ -371,7 +372,7 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
     return "".join(lines)
 
 
-def active_ids(result: Mapping[str, Any]) -> list[str]:
+def active_ids(result: ModuleResult) -> list[str]:
     """The jobs that whoever depends on this sweep waits for: arrays of its own whole, others' tasks one by one. Raises
     `RankzeroError` where a submission that is under way has no job yet.
     """

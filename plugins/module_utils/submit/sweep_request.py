@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 
@@ -32,7 +33,7 @@ class SweepRequest:
     only: Sequence[str] = ()
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], submitter: str, secrets_file: str | None) -> SweepRequest:
+    def of(cls, given: JsonObject, submitter: str, secrets_file: str | None) -> SweepRequest:
         """From the module's arguments."""
         array = Request.of(given["array"], submitter, secrets_file)
         rest = {name: value for name, value in given.items() if name not in ("array", "elements")}

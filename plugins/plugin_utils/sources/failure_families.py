@@ -122,7 +122,7 @@ def _mistakes(family: Mapping[str, Any]) -> list[str]:
             found += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys)]
     if not matches:
         found.append("says or raises is required: how its lines look")
-    return found or _unproven(site_families.signature(family))
+    return found or _unproven(site_families.signature(dict(family)))
 
 
 def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmError,
@@ -239,12 +240,12 @@ def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
     return None
 
 
-def result(applied: Sequence[Exclusion]) -> list[dict[str, Any]]:
+def result(applied: Sequence[Exclusion]) -> list[ModuleResult]:
     """As modules return them."""
     return [asdict(one) for one in applied]
 
 
-def change(slurm: Slurm, options: Mapping[str, Any], now: float, check_mode: bool) -> dict[str, Any]:
+def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> ModuleResult:
     """The result of module node_exclusion for its options."""
     if not 0 < options["exclude_for"] <= LONGEST:
         raise RankzeroError(
