@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import faults, profile
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
@@ -246,13 +247,8 @@ class Case:
             **{name: value for name, value in spec.items() if name != "resources"},
         }
         state, store = f"{ground.inside}/state", f"{ground.inside}/store"
-        prepared = prepare(
-            read_job(self.job, {"state_root": state, "store_root": store}, None, None, str(ground.code)),
-            state_root=state,
-            store_root=store,
-            relaunch="on_failure",
-            version="0.0.0",
-        )
+        job = read_job(self.job, {"state_root": state, "store_root": store}, None, None, str(ground.code))
+        prepared = prepare(job, Site(state, store, job.settings), relaunch="on_failure", facts={"collection": "0.0.0"})
         for ref in prepared.arguments["refs"]:
             there = ground.outside / Path(ref["path"]).relative_to(ground.inside)
             with ground.lock:

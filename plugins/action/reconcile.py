@@ -72,11 +72,8 @@ class ActionModule(LaunchAction):
         name = options["set"] or set_name(options["jobs"], cwd, origin)
         ready = self._rendered(specs, options, name, origin)
         self._warn(_inside_their_code(ready))
-        first = next(iter(ready.values())).rendered
-        # One cluster, one place for all runs.
-        state_root = os.path.dirname(os.path.dirname(os.path.dirname(first.request["runs_dir"])))
         request = ReconcileRequest(
-            state_root=state_root,
+            state_root=_state_root(ready),
             set=name,
             facts=origin,
             policies=Policies(**{field.name: options[field.name] for field in fields(Policies)}),
@@ -94,14 +91,8 @@ class ActionModule(LaunchAction):
         found = self._module(options, request)
         if found.get("failed"):
             return found
-        steps: list[Step] = [{**step, "done": False, "error": "", "leaves": None} for step in found["steps"]]
-        for step in steps:
-            if step["action"] == "launch":
-                step["leaves"] = ready[step["name"]].rendered.first.leaving.facts()
-            if step["kind"] == "sweep":
-                step["run_dir"] = os.path.join(state_root, "runs", step["name"], f"{SWEEP_PREFIX}{step['key']}")
-            if step["file"]:
-                _note(ready[step["name"]], step)
+        steps = _steps(found["steps"], ready)
+        stores = next(iter(ready.values())).rendered.first.arguments["stores"]
         self._tell(steps, ready, name, origin)
         result = {
             "changed": any(step["action"] in ("launch", "cancel") for step in steps),
@@ -109,8 +100,8 @@ class ActionModule(LaunchAction):
             "set": name,
             "provenance": origin,
             "missing": [],
-            "store_root": first.first.arguments["stores"]["store_root"],
-            "store_group_writable": first.first.arguments["stores"]["store_group_writable"],
+            "store_root": stores["store_root"],
+            "store_group_writable": stores["store_group_writable"],
             "slurm_commands": found["slurm_commands"],
             "diff": [_standing(steps)],
         }
@@ -322,6 +313,25 @@ def _launches(steps: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
     """What is to be launched, each after what it follows."""
     found = {step["name"]: step for step in steps if step["action"] == "launch"}
     return [found[name] for name in ready if name in found]
+
+
+def _state_root(ready: Mapping[str, _Ready]) -> str:
+    """One cluster has one place for all runs."""
+    runs_dir = next(iter(ready.values())).rendered.request["runs_dir"]
+    return os.path.dirname(os.path.dirname(os.path.dirname(runs_dir)))
+
+
+def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
+    """The steps of the cluster's plan, with what only the controller knows of them."""
+    steps: list[Step] = [{**step, "done": False, "error": "", "leaves": None} for step in planned]
+    for step in steps:
+        if step["action"] == "launch":
+            step["leaves"] = ready[step["name"]].rendered.first.leaving.facts()
+        if step["kind"] == "sweep":
+            step["run_dir"] = os.path.join(_state_root(ready), "runs", step["name"], f"{SWEEP_PREFIX}{step['key']}")
+        if step["file"]:
+            _note(ready[step["name"]], step)
+    return steps
 
 
 def _note(one: _Ready, step: Step, jobs: list[str] | None = None, standing: str | None = None) -> None:

@@ -99,12 +99,7 @@ def parse(text: str) -> list[Instruction]:
 def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -> Needs:
     """What the build of a Containerfile takes from outside. Raises RankzeroError for what cannot work."""
     instructions = parse(text)
-    declared = {one.text.split("=", 1)[0].split()[0] for one in instructions if one.name == "ARG" and one.text}
-    for name in build_args:
-        if name not in declared | PREDEFINED:
-            hint = suggestion(name, sorted(declared))
-            known = ", ".join(sorted(declared)) or "none"
-            raise RankzeroError(f"build_args: {name} is not an ARG of the Containerfile{hint}; it has {known}.")
+    _check_args(instructions, build_args)
     head: dict[str, str] = {}
     values: dict[str, str] = {}
     stages: list[str] = []
@@ -157,6 +152,15 @@ def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -
             f"target: {target!r} is not a stage of the Containerfile{hint}; it has {', '.join(stages)}."
         )
     return Needs(tuple(bases), tuple(dict.fromkeys(sources)), whole, tuple(secrets))
+
+
+def _check_args(instructions: Iterable[Instruction], build_args: Iterable[str]) -> None:
+    declared = {one.text.split("=", 1)[0].split()[0] for one in instructions if one.name == "ARG" and one.text}
+    for name in build_args:
+        if name not in declared | PREDEFINED:
+            hint = suggestion(name, sorted(declared))
+            known = ", ".join(sorted(declared)) or "none"
+            raise RankzeroError(f"build_args: {name} is not an ARG of the Containerfile{hint}; it has {known}.")
 
 
 def select(wanted: Needs, paths: Iterable[str], ignored: Sequence[str] = ()) -> list[str]:

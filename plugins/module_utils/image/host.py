@@ -13,7 +13,7 @@ import platform
 import pwd
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -104,68 +104,91 @@ def cgroup_layout(mounts: str) -> str:
     return "v2" if "cgroup2" in kinds else "none"
 
 
+@dataclass
+class _Choice:
+    """The way for a recipe, tool by tool: why each was taken, and what the host lacks."""
+
+    host: Host
+    made: Recipe
+    reasons: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def tool(self, what: str, *names: str) -> str | None:
+        """The first of these programs that the host has; where it has none, `what` needs one."""
+        path = next((self.host.tools[name] for name in names if name in self.host.tools), None)
+        if path is None:
+            self.missing.append(_lacks(what, *names))
+        return path
+
+    def squash(self) -> str:
+        """What writes the image file."""
+        # What tar2sqfs 1.2 writes with lz4, unsquashfs 4.5 takes for damaged, and with it enroot.
+        writers = ("mksquashfs",) if self.made.compression == "lz4" else ("tar2sqfs", "mksquashfs")
+        if self.made.squashfs is not None:
+            return next((self.host.tools[name] for name in writers if name in self.host.tools), "")
+        path = self.tool("an image", *writers) or ""
+        if path.endswith("mksquashfs"):
+            why = "lz4 by tar2sqfs is not read by all" if self.made.compression == "lz4" else "tar2sqfs is not here"
+            self.reasons.append(f"mksquashfs: {why}; the tree is unpacked first")
+        elif path:
+            self.reasons.append("tar2sqfs: reads the layers as a stream, needs neither root nor room for the tree")
+        return path
+
+    def engine(self, wanted: str) -> tuple[str | None, str, str]:
+        """What builds a Containerfile, its isolation and its storage."""
+        path = self.tool("containerfile", *(ENGINES if wanted == "auto" else (wanted,)))
+        if path is not None:
+            self.reasons.append(f"{os.path.basename(path)}: " + ("is here" if wanted == "auto" else "as asked for"))
+        self.reasons.append(
+            f"isolation chroot: needs no OCI runtime and no control groups (this host's are {self.host.cgroups})"
+        )
+        storage, why = _storage(self.host)
+        self.reasons.append(f"storage {storage}: {why}")
+        if self.host.uid:
+            self.missing += _lacks_without_root(self.host)
+        return path, "chroot", storage
+
+
 def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
     """The way for a recipe. Raises RankzeroError where something is missing, all of it at once."""
-    missing: list[str] = []
-    reasons: list[str] = []
-    # What tar2sqfs 1.2 writes with lz4, unsquashfs 4.5 takes for damaged, and with it enroot.
-    writers = ("mksquashfs",) if made.compression == "lz4" else ("tar2sqfs", "mksquashfs")
-    squash = next((host.tools[name] for name in writers if name in host.tools), "")
-    if made.squashfs is None:
-        if not squash:
-            missing.append(_lacks("an image", *writers))
-        elif squash.endswith("mksquashfs"):
-            why = "lz4 by tar2sqfs is not read by all" if made.compression == "lz4" else "tar2sqfs is not here"
-            reasons.append(f"mksquashfs: {why}; the tree is unpacked first")
-        else:
-            reasons.append("tar2sqfs: reads the layers as a stream, needs neither root nor room for the tree")
-    bootstrap = host.tools.get("mmdebstrap")
-    if made.suite is not None and bootstrap is None:
-        missing.append(_lacks("suite", "mmdebstrap"))
-    fetch = None
+    choice = _Choice(host, made)
+    squash = choice.squash()
+    bootstrap = choice.tool("suite", "mmdebstrap") if made.suite is not None else None
+    fetch = tool = isolation = storage = None
     if made.reference is not None and made.local_path is None:
-        fetch = next((host.tools[name] for name in ("skopeo", *ENGINES, "enroot") if name in host.tools), None)
-        if fetch is None:
-            missing.append(_lacks("reference, a registry's name,", "skopeo", "buildah", "podman", "enroot"))
-    tool = isolation = storage = None
+        fetch = choice.tool("reference, a registry's name,", "skopeo", *ENGINES, "enroot")
     if made.text is not None:
-        names = ENGINES if engine == "auto" else (engine,)
-        tool = next((host.tools[name] for name in names if name in host.tools), None)
-        if tool is None:
-            missing.append(_lacks("containerfile", *names))
-        else:
-            reasons.append(f"{os.path.basename(tool)}: " + ("is here" if engine == "auto" else "as asked for"))
-        isolation, why = "chroot", "needs no OCI runtime and no control groups"
-        reasons.append(f"isolation chroot: {why} (this host's are {host.cgroups})")
-        storage, why = _storage(host)
-        reasons.append(f"storage {storage}: {why}")
-        if host.uid:
-            if not host.user_namespaces:
-                missing.append("user namespaces are forbidden here (sysctl user.max_user_namespaces)")
-            if "newuidmap" not in host.tools:
-                missing.append(_lacks("a build without root", "newuidmap"))
-            if not host.subuids:
-                missing.append(
-                    "this user has no range in /etc/subuid and /etc/subgid; the host's administrator gives one with "
-                    f"`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user_name(host.uid)}`"
-                )
-    if missing:
+        tool, isolation, storage = choice.engine(engine)
+    if choice.missing:
         raise RankzeroError(
-            f"image: cannot be made on {platform.node()}: {'; '.join(missing)}. Suite, rootfs and OCI layouts need no "
-            "engine; you can also build an image elsewhere and use squashfs."
+            f"image: cannot be made on {platform.node()}: {'; '.join(choice.missing)}. Suite, rootfs and OCI layouts "
+            "need no engine; you can also build an image elsewhere and use squashfs."
         )
     if host.uid and (made.text is not None or made.suite is not None):
-        reasons.append("rootless: in a user namespace of the user's own")
+        choice.reasons.append("rootless: in a user namespace of the user's own")
     return Way(
         squash=squash,
         engine=tool,
         isolation=isolation,
         storage=storage,
         fetch=fetch,
-        bootstrap=bootstrap if made.suite is not None else None,
+        bootstrap=bootstrap,
         rootless=host.uid != 0,
-        reasons=tuple(reasons),
+        reasons=tuple(choice.reasons),
     )
+
+
+def _lacks_without_root(host: Host) -> Iterator[str]:
+    """What a build without root needs besides its tools, and this host does not give."""
+    if not host.user_namespaces:
+        yield "user namespaces are forbidden here (sysctl user.max_user_namespaces)"
+    if "newuidmap" not in host.tools:
+        yield _lacks("a build without root", "newuidmap")
+    if not host.subuids:
+        yield (
+            "this user has no range in /etc/subuid and /etc/subgid; the host's administrator gives one with "
+            f"`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user_name(host.uid)}`"
+        )
 
 
 def _storage(host: Host) -> tuple[str, str]:

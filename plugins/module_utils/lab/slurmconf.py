@@ -117,14 +117,17 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
     # What the profile says stands in the place of what is said above, or is added.
     lines = _text(list({**dict(pairs), **dict(profile.settings(lab, host.features))}.items()))
     lines.append(_node_line(lab, host))
-    for number, partition in enumerate(lab.partitions):
-        default = partition.default or (number == 0 and not any(other.default for other in lab.partitions))
-        lines.append(
-            f"PartitionName={partition.name} Nodes=ALL Default={'YES' if default else 'NO'}"
-            f" MaxTime={partition.max_time} State=UP{_preemption(partition)}"
-        )
+    default = next((partition for partition in lab.partitions if partition.default), lab.partitions[0])
+    lines.extend(_partition_line(partition, partition is default) for partition in lab.partitions)
     lines.extend(lab.slurm_conf)
     return "\n".join(lines) + "\n"
+
+
+def _partition_line(partition: Partition, default: bool) -> str:
+    return (
+        f"PartitionName={partition.name} Nodes=ALL Default={'YES' if default else 'NO'}"
+        f" MaxTime={partition.max_time} State=UP{_preemption(partition)}"
+    )
 
 
 def _preemption(partition: Partition) -> str:

@@ -18,7 +18,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Options, Runtime, Wish
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import IMAGE_FILES, REGISTRY
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import (
+    IMAGE_FILES,
+    REGISTRY,
+    Container,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, Mount, mount
 
@@ -73,17 +77,7 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
     wanted = spec.container
     yield from _own_flags(spec)
     if wanted.runtime == "none":
-        for name in ("image", "build", "mounts", "workdir", "mount_home", "remap_root", "writable", "env"):
-            if getattr(wanted, name):
-                yield (
-                    [f"container.{name}", "container.runtime"],
-                    (
-                        f"container.{name}: has no effect without a container; set container.runtime to "
-                        f"{registry.named(registry.RUNTIMES, 'or')}"
-                    ),
-                )
-        if wanted.level != "step":
-            yield _level()
+        yield from _without_container(wanted)
         return
     kind = registry.runtime_named(wanted.runtime)
     if wanted.image is None and wanted.build is None:
@@ -109,17 +103,7 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         )
     if wanted.level == "job" and not kind.step:
         yield _level()
-    for name in wanted.env:
-        reason = reserved(name)
-        if reason:
-            yield ["container.env"], f"container.env: {name} may not be named: it {reason}"
-    for where, given in (("env", spec.env), ("secrets", spec.secrets)):
-        for name in given:
-            if name.startswith(kind.overriding) and not name.endswith(_HARMLESS):
-                yield (
-                    [f"{where}.{name}"],
-                    f"{where}.{name}: decides about the container behind the spec; use container instead",
-                )
+    yield from _variables(spec, kind)
     relative = spec.command and spec.command[0].endswith(".py") and not spec.command[0].startswith("/")
     if wanted.workdir and relative:
         yield (
@@ -137,6 +121,34 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 f"{kind.unseen}; omit it"
             ),
         )
+
+
+def _without_container(wanted: Container) -> Iterator[tuple[Sequence[str], str]]:
+    for name in ("image", "build", "mounts", "workdir", "mount_home", "remap_root", "writable", "env"):
+        if getattr(wanted, name):
+            yield (
+                [f"container.{name}", "container.runtime"],
+                (
+                    f"container.{name}: has no effect without a container; set container.runtime to "
+                    f"{registry.named(registry.RUNTIMES, 'or')}"
+                ),
+            )
+    if wanted.level != "step":
+        yield _level()
+
+
+def _variables(spec: LaunchSpec, kind: Runtime) -> Iterator[tuple[Sequence[str], str]]:
+    for name in spec.container.env:
+        reason = reserved(name)
+        if reason:
+            yield ["container.env"], f"container.env: {name} may not be named: it {reason}"
+    for where, given in (("env", spec.env), ("secrets", spec.secrets)):
+        for name in given:
+            if name.startswith(kind.overriding) and not name.endswith(_HARMLESS):
+                yield (
+                    [f"{where}.{name}"],
+                    f"{where}.{name}: decides about the container behind the spec; use container instead",
+                )
 
 
 def _level() -> tuple[Sequence[str], str]:

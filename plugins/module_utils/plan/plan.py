@@ -106,11 +106,7 @@ def plan(
         dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
         runs_dir=runs_mounted,
         built=f"{image}/{built_file(spec.container.runtime)}" if image else None,
-        places=[posixpath.dirname(upstream.path) for upstream in inputs.after]
-        + mounted(refs)
-        + [one.folder for one in spec.data.values()]
-        + [runtime_dir]
-        + ([spec.environment.path] if spec.environment.path else []),
+        places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],
         variables=[variable.name for variable in exported],
     )
@@ -145,6 +141,12 @@ def plan(
         caches=site.caches,
         conda=inputs.conda,
     )
+
+
+def _read(spec: LaunchSpec, inputs: Inputs, refs: Sequence[Ref]) -> list[str]:
+    """The folders of other launches, of stores and of datasets that the ranks read."""
+    upstream = [posixpath.dirname(one.path) for one in inputs.after]
+    return upstream + mounted(refs) + [one.folder for one in spec.data.values()]
 
 
 def _path(refs: Sequence[Ref], kind: str) -> str | None:

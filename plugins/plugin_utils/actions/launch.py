@@ -18,7 +18,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
@@ -85,13 +85,10 @@ class LaunchAction(Action):
         state_root, store_root, *caches = self._roots(job)
         return prepare(
             job,
-            state_root=state_root,
-            store_root=store_root,
-            caches=caches[0] if caches else None,
-            adopted=self._adopted(job),
+            Site(state_root, store_root, job.settings, caches[0] if caches else None),
             relaunch=relaunch,
-            version=collection_version(),
-            facts=facts,
+            facts={"collection": collection_version(), **(facts or {})},
+            adopted=self._adopted(job),
             container_places=container_places,
             after=after,
         )

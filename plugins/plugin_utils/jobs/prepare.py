@@ -134,47 +134,26 @@ def runtime_bundle() -> tuple[str, dict[str, str]]:
 
 def prepare(
     job: Job,
+    site: Site,
     *,
-    state_root: str,
-    store_root: str,
     relaunch: str,
-    version: str,
-    caches: str | None = None,
+    facts: Mapping[str, Any],
     adopted: Adopted | None = None,
-    facts: Mapping[str, Any] | None = None,
     container_places: tuple[str, str | None] | None = None,
     after: Sequence[Upstream] | None = None,
 ) -> Prepared:
-    """Plan and render a launch. Roots and `caches` are absolute paths on the cluster. `facts` go into the manifest.
+    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` go into the manifest.
     `container_places` and `after` as in plan.
     """
     spec = job.spec
-    if spec.sweep is not None:
-        raise RankzeroError(
-            f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
-        )
-    if spec.after and after is None:
-        raise RankzeroError(
-            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
-            "rankzero.slurm.pipeline (module job_pipeline)"
-        )
+    _check_kind(spec, after)
     snapshot = take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
-    wanted = spec.environment
-    built: Recipe | Wanted | CondaRecipe | None = None
     leaving = Leaving()
     image = image_key(job, leaving)
-    if wanted.mode in MODES:
-        built = project_recipe(job.project, vars(wanted), job.roots)
-    elif wanted.mode in ON_NODES:
-        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"}, job.roots)
-        built = Wanted(made_from, wanted.mode, wanted.platform)
-    elif wanted.mode == "conda":
-        file = os.path.join(job.project, str(wanted.file))
-        job.roots.check("environment.file", file)
-        built = conda_recipe(file)
+    built = _built(job)
     runtime_key, runtime = runtime_bundle()
     plan_of = functools.partial(
         plan,
@@ -184,41 +163,19 @@ def prepare(
             environment=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
             packages=built.key if isinstance(built, Wanted) else None,
             adopted=adopted.key if adopted else None,
-            conda=wanted.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
+            conda=spec.environment.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
             image=image,
             after=tuple(after or ()),
         ),
-        site=Site(state_root, store_root, job.settings, caches),
+        site=site,
         container_places=container_places,
     )
     made = plan_of(spec, job.merged)
-    known: dict[str, Any] = {
-        "code": {**snapshot.facts(), "repository": provenance.origin(snapshot.src)},
-        "collection": version,
-        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
-    }
-    if after:
-        # Also so that they stay while this launch does (store_prune).
-        known["after"] = [asdict(upstream) for upstream in after]
-    record = manifest(made, job.merged, {**known, **(facts or {})})
-    record["spec"] = with_absolute_paths(record["spec"], job)
-    files = {
-        "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
-        "launch.json": _json(record),
-        "contract.json": _json(contract(spec)),
-    }
-    changes = provenance.diff(snapshot)
-    if changes:
-        files[provenance.DIFF_FILE] = changes
-    refs = [asdict(ref) for ref in made.refs]
-    for ref in refs:
-        if ref["kind"] == "image":
-            ref["file"] = built_file(spec.container.runtime)
-    refs += [{"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
+    files = _files(made, job, snapshot, facts, after)
     arguments = {
-        **request_of(made, job.settings, refs, files, relaunch, (state_root, store_root)).arguments(),
+        **request_of(made, site, _refs(made, runtime_key), files, relaunch).arguments(),
         "stores": {
-            "store_root": store_root,
+            "store_root": site.store_root,
             "stores": list(job.settings.stores),
             "store_group_writable": job.settings.store_group_writable,
         },
@@ -227,11 +184,75 @@ def prepare(
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
     lines += [f"image {image[:12]}"] if image else []
     lines += [adopted.line()] if adopted else []
-    lines += [f"warning: {sentence}" for sentence in job.warnings]
-    chosen = fabric(spec.fabric, job.settings.fabrics)
-    lines += [f"warning: {sentence}" for sentence in (expired(chosen, date.today()) if chosen else [])]
+    lines += [f"warning: {sentence}" for sentence in _warnings(job)]
     rows = explain.rows(made, job.merged)
     return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
+
+
+def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
+    """That the job is one launch, and not several that must be launched together."""
+    if spec.sweep is not None:
+        raise RankzeroError(
+            f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
+        )
+    if spec.after and after is None:
+        raise RankzeroError(
+            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
+            "rankzero.slurm.pipeline (module job_pipeline)"
+        )
+
+
+def _built(job: Job) -> Recipe | Wanted | CondaRecipe | None:
+    """What the job's environment is built from; None where it builds none."""
+    wanted = job.spec.environment
+    if wanted.mode in MODES:
+        return project_recipe(job.project, vars(wanted), job.roots)
+    if wanted.mode in ON_NODES:
+        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"}, job.roots)
+        return Wanted(made_from, wanted.mode, wanted.platform)
+    if wanted.mode == "conda":
+        file = os.path.join(job.project, str(wanted.file))
+        job.roots.check("environment.file", file)
+        return conda_recipe(file)
+    return None
+
+
+def _files(
+    made: Plan, job: Job, snapshot: Snapshot, facts: Mapping[str, Any], after: Sequence[Upstream] | None
+) -> dict[str, str]:
+    """The files of the run directory, by name."""
+    known: dict[str, Any] = {
+        "code": {**snapshot.facts(), "repository": provenance.origin(snapshot.src)},
+        "submitted_by": f"{getpass.getuser()}@{platform.node()}",
+    }
+    if after:
+        # Also so that they stay while this launch does (store_prune).
+        known["after"] = [asdict(upstream) for upstream in after]
+    record = manifest(made, job.merged, {**known, **facts})
+    record["spec"] = with_absolute_paths(record["spec"], job)
+    files = {
+        "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
+        "launch.json": _json(record),
+        "contract.json": _json(contract(job.spec)),
+    }
+    changes = provenance.diff(snapshot)
+    if changes:
+        files[provenance.DIFF_FILE] = changes
+    return files
+
+
+def _refs(made: Plan, runtime_key: str) -> list[dict[str, str]]:
+    """What the launch needs on the cluster, as the module looks for it."""
+    refs: list[dict[str, str]] = [asdict(ref) for ref in made.refs]
+    for ref in refs:
+        if ref["kind"] == "image":
+            ref["file"] = built_file(made.spec.container.runtime)
+    return [*refs, {"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
+
+
+def _warnings(job: Job) -> list[str]:
+    chosen = fabric(job.spec.fabric, job.settings.fabrics)
+    return [*job.warnings, *(expired(chosen, date.today()) if chosen else [])]
 
 
 def image_key(job: Job, leaving: Leaving) -> str | None:

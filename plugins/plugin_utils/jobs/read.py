@@ -103,21 +103,16 @@ def read_job(
 
     job: path of a job file, or the spec itself. All mistakes of all layers are raised together (SpecError).
     """
-    problems: list[str] = []
     if job is None or job == "":
         raise RankzeroError(
             "job: is required: the path of a job file (-e job=jobs/train.yml), or a job spec as a map (launch_job)"
         )
-    if isinstance(job, Mapping):
-        layer, base = Layer("the job", job), cwd
-    elif not isinstance(job, str):
+    if not isinstance(job, (str, Mapping)):
         raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
     settings, below, found = cluster_settings(cluster)
     roots = Roots.of(settings.code_roots, cwd)
-    if isinstance(job, str):
-        roots.check("job", os.path.join(cwd, os.path.expanduser(job)))
-        layer, base = load_job_file(job, cwd)
-    problems += [f"launch_cluster.{text}" for text in found]
+    layer, base = _own_layer(job, roots, cwd)
+    problems = [f"launch_cluster.{text}" for text in found]
     layers = [Layer("launch_cluster", below), layer]
     for name, values in (("overrides", overrides), ("command line", command_line)):
         data, found = override_layer(values or {})
@@ -154,3 +149,11 @@ def read_job(
         roots=roots,
         warnings=tuple(warning for _layer, warnings, _problems in renamed for warning in warnings),
     )
+
+
+def _own_layer(job: str | Mapping[str, Any], roots: Roots, cwd: str) -> tuple[Layer, str]:
+    """(the layer of the job itself, the folder that its paths are relative to)."""
+    if isinstance(job, Mapping):
+        return Layer("the job", job), cwd
+    roots.check("job", os.path.join(cwd, os.path.expanduser(job)))
+    return load_job_file(job, cwd)

@@ -9,10 +9,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
@@ -21,15 +22,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 
 
 def request_of(
-    plan: Plan,
-    settings: ClusterSettings,
-    refs: Sequence[Mapping[str, str]],
-    files: Mapping[str, str],
-    relaunch: str,
-    roots: tuple[str, str],
+    plan: Plan, site: Site, refs: Sequence[Mapping[str, str]], files: Mapping[str, str], relaunch: str
 ) -> Request:
-    """The request of a launch. `roots`: state_root and store_root as absolute paths."""
-    spec, (state_root, store_root) = plan.spec, roots
+    """The request of a launch."""
+    spec = plan.spec
     return Request(
         name=plan.name,
         key=plan.key,
@@ -42,18 +38,18 @@ def request_of(
         limits=_limits(plan),
         places=storage.Asked(
             roots={
-                "state_root": state_root,
-                "store_root": store_root,
-                **({"caches": plan.caches} if plan.caches else {}),
+                "state_root": site.state_root,
+                "store_root": site.store_root,
+                **({"caches": site.caches} if site.caches else {}),
             },
-            min_free_kib=(memory_mib(settings.min_free) or 0) * 1024,
+            min_free_kib=(memory_mib(site.settings.min_free) or 0) * 1024,
             sources=_sources_on_nodes(spec),
         ),
         container=container_needs(plan),
         attach=allocation_asked(plan),
         placement=_placement(spec),
         checkpoint_dir=spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
-        archives=node_copies.kept(refs, spec, settings, state_root),
+        archives=node_copies.kept(refs, spec, site.settings, site.state_root),
         dependency=str(dict(plan.header).get("dependency") or ""),
         secret_files={name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     )

@@ -58,17 +58,7 @@ def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) 
     sweep = spec.sweep or Sweep()
     arguments = {
         "array": request,
-        "elements": [
-            {
-                "number": element.number,
-                "key": element.plan.key,
-                "point": dict(element.point),
-                "line": line,
-                "checkpoint_dir": element.plan.spec.checkpoint.dir
-                and os.path.normpath(element.plan.spec.checkpoint.dir),
-            }
-            for element, line in zip(elements, array.lines(elements))
-        ],
+        "elements": [_element(element, line) for element, line in zip(elements, array.lines(elements))],
         "tasks_token": array.tasks_token(plan.key),
         "spec": data,
         # What the array's script names must be known to belong to each of its elements (store_prune).
@@ -93,6 +83,18 @@ def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) 
         "parallel": sweep.parallel,
     }
     return PreparedSweep(first, arguments, _lines(sweep, first, plan, len(elements), notes))
+
+
+def _element(element: array.Element, line: str) -> dict[str, Any]:
+    """One launch of the sweep, as the module is told of it. `line`: that of the array's table."""
+    checkpoints = element.plan.spec.checkpoint.dir
+    return {
+        "number": element.number,
+        "key": element.plan.key,
+        "point": dict(element.point),
+        "line": line,
+        "checkpoint_dir": checkpoints and os.path.normpath(checkpoints),
+    }
 
 
 def _lines(sweep: Sweep, first: Prepared, plan: Plan, count: int, notes: list[str]) -> list[str]:

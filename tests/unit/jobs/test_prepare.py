@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action.job_script import wanted_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -53,7 +54,7 @@ def job(project: Path, cluster: dict[str, Any] | None = None, **data: Any) -> Jo
 
 
 def ready(read: Job, relaunch: str = "on_failure") -> Prepared:
-    return prepare(read, state_root="/state", store_root="/store", relaunch=relaunch, version="1.2.3")
+    return prepare(read, Site("/state", "/store", read.settings), relaunch=relaunch, facts={"collection": "1.2.3"})
 
 
 # --- prepare

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import image_name
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import read_folder, with_defaults
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
@@ -44,7 +45,7 @@ def reconciled(top: Path, job: str, cluster: dict[str, Any] | None = None) -> Pr
     """One job file as `reconcile` reads and prepares it."""
     (top / "jobs/a.yml").write_text(f"name: a\ncommand: [train.py]\n{job}")
     (spec,) = read_folder("jobs", with_defaults(cluster or {}, "jobs", str(top)), str(top))
-    return prepare(spec.job, state_root="/s", store_root="/t", relaunch="never", version="1")
+    return prepare(spec.job, Site("/s", "/t", spec.job.settings), relaunch="never", facts={})
 
 
 def test_a_job_takes_files_of_its_repository(checkout: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import ensure
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
@@ -61,7 +62,7 @@ def job(project: Path, build: dict[str, Any], runtime: str = "oci") -> Job:
 
 
 def ready(read: Job) -> Prepared:
-    return prepare(read, state_root="/state", store_root="/store", relaunch="on_failure", version="1.2.3")
+    return prepare(read, Site("/state", "/store", read.settings), relaunch="on_failure", facts={})
 
 
 def test_only_what_the_containerfile_names_is_read(project: Path) -> None:

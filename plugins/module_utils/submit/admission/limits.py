@@ -194,6 +194,13 @@ def _features(ask: Ask) -> frozenset[str]:
 
 def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
     """What of a request the partition's limits and nodes do not allow."""
+    yield from _over_limits(partition, block, ask, lifted)
+    if not partition.hidden_nodes:
+        yield from _over_nodes(partition, ask)
+
+
+def _over_limits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
+    """What of a request is above a limit that the partition sets. `lifted`: the limits that a QOS overrides."""
     name, total = partition.name, partition.total_nodes
     if ask.nodes > total:
         yield f"resources.nodes: {ask.nodes} asked, partition {name} has {total}."
@@ -208,69 +215,87 @@ def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: f
     most = parse.parse_count(block.get("MaxCPUsPerNode", ""))
     if most is not None and ask.cpus_per_node > most:
         yield f"resources.cpus_per_rank: {ask.cpus_per_node} CPUs a node asked, partition {name} allows at most {most}."
-    if partition.hidden_nodes:
-        return
-    # A node has to have the GPUs, the cores and the memory at once; fewer nodes than asked can be of the right kind.
-    wanted, gpu_type = min(ask.nodes, total), ask.gpu_type
+
+
+def _over_nodes(partition: Partition, ask: Ask) -> Iterator[str]:
+    """What of a request too few nodes of the partition have. A node has to have the GPUs, the cores and the memory at
+    once; fewer nodes than asked can be of the right kind.
+    """
+    name, total = partition.name, partition.total_nodes
     features = _features(ask)
     groups = [g for g in partition.groups if features <= set(g.features)]
-    if features and _nodes(groups) < wanted:
+    if features and _nodes(groups) < min(ask.nodes, total):
         known = sorted({f for g in partition.groups for f in g.features})
         yield (
             f"resources.constraint: {ask.constraint} is true of {_nodes(groups)} of {total} nodes of partition {name}, "
             f"{ask.nodes} asked. Features there: {', '.join(known) or 'none'}."
         )
         return
-    gpu_fit = [g for g in groups if g.gpus(gpu_type) >= ask.gpus_per_node]
-    cpu_fit = [g for g in groups if g.cpus >= ask.cpus_per_node]
-    memory_fit = [g for g in groups if g.memory >= (ask.memory or 0)]
-    all_fit = [g for g in gpu_fit if g in cpu_fit and g in memory_fit and not parse.lacking(g.gres, ask.gres)]
-    kind = f"{gpu_type} GPU" if gpu_type else "GPU"
-    types = sorted({g.type for group in partition.groups for g in group.gres if g.name == "gpu" and g.type})
-    alone = False
+    scarce = [*_scarce(partition, groups, ask)]
+    yield from scarce or _not_at_once(partition, groups, ask)
+
+
+def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iterator[str]:
+    """What of a request too few of these nodes have, each resource for itself."""
+    wanted, gpu_type = min(ask.nodes, partition.total_nodes), ask.gpu_type
 
     def too_few(path: str, what: str, fit: Sequence[NodeGroup], best: str) -> str:
         enough = "much" if path == "memory" else "many"
         return (
-            f"resources.{path}: {what} asked on {_count(ask.nodes, 'node')}, but of partition {name} "
-            f"{_nodes(fit)} of {total} nodes have that {enough} (most on a node: {best})."
+            f"resources.{path}: {what} asked on {_count(ask.nodes, 'node')}, but of partition {partition.name} "
+            f"{_nodes(fit)} of {partition.total_nodes} nodes have that {enough} (most on a node: {best})."
         )
 
+    types = sorted({g.type for group in partition.groups for g in group.gres if g.name == "gpu" and g.type})
+    gpu_fit = [g for g in groups if g.gpus(gpu_type) >= ask.gpus_per_node]
     if gpu_type and ask.gpus_per_node and gpu_type not in types:
-        alone = True
         near = difflib.get_close_matches(gpu_type, types, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         there = ", ".join(types) or "none is named"
-        yield f"resources.gpu_type: no node of partition {name} has {gpu_type!r}{hint} Known there: {there}."
+        yield f"resources.gpu_type: no node of partition {partition.name} has {gpu_type!r}{hint} Known there: {there}."
     elif _nodes(gpu_fit) < wanted:
-        alone = True
         best = max((g.gpus(gpu_type) for g in groups), default=0)
-        yield too_few("gpus_per_node", str(ask.gpus_per_node), gpu_fit, _count(best, kind))
+        yield too_few("gpus_per_node", str(ask.gpus_per_node), gpu_fit, _count(best, _gpu(ask)))
+    cpu_fit = [g for g in groups if g.cpus >= ask.cpus_per_node]
     if _nodes(cpu_fit) < wanted:
-        alone = True
         best = max((g.cpus for g in groups), default=0)
         yield too_few("cpus_per_rank", f"{ask.cpus_per_node} CPUs a node", cpu_fit, str(best))
+    memory_fit = [g for g in groups if g.memory >= (ask.memory or 0)]
     if _nodes(memory_fit) < wanted:
-        alone = True
         best = max((g.memory for g in groups), default=0)
         yield too_few("memory", f"{ask.memory} MiB a node", memory_fit, f"{best} MiB")
     for text in ask.gres:
         fit = [g for g in groups if not parse.lacking(g.gres, [text])]
         if _nodes(fit) < wanted:
-            alone = True
             present = sorted({f"{r.name}:{r.type}" if r.type else r.name for g in groups for r in g.gres})
             one = parse.parse_gres(text)[0]
             best = max((parse.count_gres(g.gres, one.name, one.type) for g in groups), default=0)
             yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(present) or 'none'}."
-    if not alone and _nodes(all_fit) < wanted:
-        parts = [_count(ask.gpus_per_node, kind)] if ask.gpus_per_node else []
+
+
+def _not_at_once(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iterator[str]:
+    """That enough nodes have each resource, but too few have all of them."""
+    fit = [
+        g
+        for g in groups
+        if g.gpus(ask.gpu_type) >= ask.gpus_per_node
+        and g.cpus >= ask.cpus_per_node
+        and g.memory >= (ask.memory or 0)
+        and not parse.lacking(g.gres, ask.gres)
+    ]
+    if _nodes(fit) < min(ask.nodes, partition.total_nodes):
+        parts = [_count(ask.gpus_per_node, _gpu(ask))] if ask.gpus_per_node else []
         parts += ask.gres
         parts += [f"{ask.cpus_per_node} CPUs"] if ask.cpus_per_node else []
         parts += [f"{ask.memory} MiB"] if ask.memory else []
         yield (
-            f"resources: only {_count(_nodes(all_fit), 'node')} of partition {name} have {' and '.join(parts)} "
+            f"resources: only {_count(_nodes(fit), 'node')} of partition {partition.name} have {' and '.join(parts)} "
             f"at once; {ask.nodes} asked."
         )
+
+
+def _gpu(ask: Ask) -> str:
+    return f"{ask.gpu_type} GPU" if ask.gpu_type else "GPU"
 
 
 def _window(partition: Partition, block: Mapping[str, str], known: Knowledge, ask: Ask, verdict: Verdict) -> None:
