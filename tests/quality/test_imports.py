@@ -40,12 +40,14 @@ PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
 #: What a shipped module cannot do: Ansible packs what it finds by reading static imports.
 DYNAMIC = {"importlib", "pkgutil", "pkg_resources", "runpy", "imp"}
 
-#: Rooms whose signatures still say Any: of the values that a user writes, and of what producers are asked and return.
-UNTYPED = {"spec", "fabric", "dataset", "hub", "image", "pyenv", "course", "lab"}
+#: Rooms whose signatures still say Any: of the values that a user writes, and of the programs of a lab.
+UNTYPED = {"spec", "lab"}
 #: Signatures that may say it, each with the reason.
 ANY = {
     "watch/glance.py main": "`checker` is a module of the job runtime, which comes along as text",
     "watch/glance.py is_proven": "as main",
+    "dataset/sources/base.py read_blocks": "a file, a pipe, or as open_url",
+    "pyenv/bytecode.py before": "Python's own loaders of any kind",
     "store/http.py open_url": "urllib's own answer, of one class for each scheme",
 }
 

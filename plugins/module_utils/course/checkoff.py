@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, judge, records
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.claims import Claims, runs_of
@@ -90,7 +91,7 @@ class Sheet:
         return sum(verdict.result == PASSED for verdict in self.verdicts)
 
 
-def check(slurm: Slurm, options: Mapping[str, Any]) -> dict[str, Any]:
+def check(slurm: Slurm, options: Parameters) -> ModuleResult:
     """The result of module course_checkoff for ARGUMENTS. Changes nothing. Raises `RankzeroError`."""
     root = os.path.realpath(options["root"])
     course = folders.read(root)

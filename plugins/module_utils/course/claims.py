@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, File
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim
@@ -51,7 +52,7 @@ class Claims:
     submitted: float | None = None
     started: Mapping[str, Any] = field(default_factory=dict)
     outcome: Mapping[str, Any] = field(default_factory=dict)
-    launch: Mapping[str, Any] = field(default_factory=dict)
+    launch: JsonObject = field(default_factory=dict)
     result: Mapping[str, Any] = field(default_factory=dict)
     preflight: Sequence[str] = ()
     sanity: Sequence[Sanity] = ()

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.accounts import Accounts, accounts
@@ -45,7 +46,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def change(slurm: Slurm, options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
+def change(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResult:
     """The result of module course_class for ARGUMENTS. Raises `RankzeroError`."""
     root = os.path.normpath(options["root"])
     if not os.path.isabs(root):

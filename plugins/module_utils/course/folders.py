@@ -22,6 +22,7 @@ import stat
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
@@ -61,7 +62,7 @@ def home_of(root: str, student: Student) -> str:
     return os.path.join(root, STUDENTS, student.id)
 
 
-def cluster_of(root: str, course: Course, student: Student) -> dict[str, Any]:
+def cluster_of(root: str, course: Course, student: Student) -> JsonObject:
     """The student's `launch_cluster`."""
     home = home_of(root, student)
     shared = course.mode == "projects"
@@ -220,7 +221,7 @@ def succession(course: Course, before: Course | None) -> Course:
     return replace(course, former=former)
 
 
-def shown(root: str, course: Course) -> list[dict[str, Any]]:
+def shown(root: str, course: Course) -> list[ModuleResult]:
     """The students as the module returns them."""
     return [
         {

@@ -9,9 +9,7 @@ or its number of nodes, has a record of another key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
@@ -28,7 +26,7 @@ class Unknowable(Exception):
         self.fair = fair
 
 
-def key_of(launch: Mapping[str, Any]) -> str:
+def key_of(launch: JsonObject) -> str:
     """64 hexadecimal digits. Raises `Unknowable`; nothing else, whatever the record holds."""
     try:
         parsed = parse(Merged(dict(launch["spec"]), {}, []))
@@ -47,7 +45,7 @@ def key_of(launch: Mapping[str, Any]) -> str:
         raise Unknowable(f"is not a record of a launch ({type(error).__name__})", fair=False) from error
 
 
-def code_of(launch: Mapping[str, Any]) -> str:
+def code_of(launch: JsonObject) -> str:
     """The digest of the code that the launch names; empty where the record is no record."""
     refs = launch.get("refs")
     for ref in refs if isinstance(refs, list) else []:

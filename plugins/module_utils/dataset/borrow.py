@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import flaw
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
     Manifest,
@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 
 
 def borrowed(
-    stores: Sequence[Store], wanted: Place, options: Mapping[str, Any], digest: str | None, notes: list[str]
+    stores: Sequence[Store], wanted: Place, options: Parameters, digest: str | None, notes: list[str]
 ) -> tuple[Place, Manifest] | None:
     """The first trusted store that has it whole. `digest`: that of the files, where the controller has them."""
     if options["dest"] is not None or options["update"]:

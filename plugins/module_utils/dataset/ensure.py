@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import expose, packing, stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.borrow import borrowed
@@ -48,12 +49,12 @@ _WAIT = 3600.0
 RECIPE = ("source", "src", "files", "sha256", "checksums", "revision", "include", "exclude")
 
 
-def place_for(options: Mapping[str, Any]) -> Place:
+def place_for(options: Parameters) -> Place:
     """The place that the options of module `dataset` mean."""
     return place_of(options["store_root"], options["name"], {name: options[name] for name in RECIPE})
 
 
-def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+def run(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """The module: all at once, or as its action plugin asks for it. Raises RankzeroError.
 
     `request` holds `files` and `said` where the controller has the files, `entries` and `piece` with some of their
@@ -79,7 +80,7 @@ def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: b
             "request": {name: value for name, value in request.items() if name not in ("follow", "again")},
         }
 
-        def work(meter: Meter) -> dict[str, Any]:
+        def work(meter: Meter) -> ModuleResult:
             return ensure_dataset(options, request, meter=meter)
 
         return follow(records, asked, request["follow"], work, again=bool(request.get("again")))
@@ -88,12 +89,12 @@ def run(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: b
 
 
 def ensure_dataset(
-    options: Mapping[str, Any],
-    request: Mapping[str, Any],
+    options: Parameters,
+    request: JsonObject,
     *,
     check_mode: bool = False,
     meter: Meter | None = None,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Bring the dataset of the module's options into its state.
 
     `request` comes from the controller where that has the files: `files` (path, sha256, size). Returns `changed`,
@@ -115,7 +116,7 @@ def ensure_dataset(
         raise trouble(error, place.home) from error
 
 
-def _dest(options: Mapping[str, Any]) -> expose.Dest | None:
+def _dest(options: Parameters) -> expose.Dest | None:
     if options["dest"] is None:
         return None
     path = os.path.expanduser(os.path.expandvars(options["dest"]))
@@ -133,8 +134,8 @@ class _Run:
     def __init__(
         self,
         place: Place,
-        options: Mapping[str, Any],
-        request: Mapping[str, Any],
+        options: Parameters,
+        request: JsonObject,
         meter: Meter,
         dest: expose.Dest | None,
     ) -> None:
@@ -158,7 +159,7 @@ class _Run:
             return self.before if tree_digest(self.files) == self.before.digest else None
         return self.before if self.fits and not self.options["update"] else None
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> ModuleResult:
         """What would be done. Asks no network, so that what only the source knows stays unknown."""
         settled = self._settled()
         if settled:
@@ -179,7 +180,7 @@ class _Run:
         items = stage.wanted_items(source, self.wanted, None, self.meter)
         return Manifest(tuple(stage.read_source(source, items, self.meter)))
 
-    def go(self) -> dict[str, Any]:
+    def go(self) -> ModuleResult:
         """Raises OSError and RankzeroError."""
         settled = self._settled()
         if settled and not self.broken:
@@ -295,7 +296,7 @@ class _Run:
 
 
 def _described(
-    options: Mapping[str, Any], request: Mapping[str, Any], place: Place, manifest: Manifest, notes: list[str]
+    options: Parameters, request: JsonObject, place: Place, manifest: Manifest, notes: list[str]
 ) -> dict[str, Any]:
     """The result for a dataset that is there, whole."""
     digest = manifest.digest
@@ -315,7 +316,7 @@ def _described(
     }
 
 
-def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> dict[str, Any]:
+def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> ModuleResult:
     """The dataset as an entry of a launch's refs. `digest`: None while it is not staged."""
     return {
         "kind": "dataset",

@@ -99,7 +99,7 @@ class Manifest:
         return sum(file.size for file in self.files)
 
 
-def place_of(store_root: str, name: str, recipe: Mapping[str, Any]) -> Place:
+def place_of(store_root: str, name: str, recipe: Mapping[str, object]) -> Place:
     """The place of a dataset of that name. `recipe`: where it comes from, and what of it. Raises RankzeroError."""
     if not _NAME.fullmatch(name):
         raise RankzeroError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 
 BRINGING = "bringing"
 
@@ -52,7 +53,7 @@ class Meter:
             if sentence not in self.notes:
                 self.notes.append(sentence)
 
-    def known(self) -> dict[str, Any]:
+    def known(self) -> JsonObject:
         """What a screen shows. `bytes` of `size` are there; `done` of them came in `seconds`."""
         with self._lock:
             return {

@@ -16,11 +16,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives, place
@@ -60,7 +61,7 @@ class Desk:
         return os.path.join(self.folder, "result.json")
 
 
-def follow(records: str, asked: Mapping[str, Any], seconds: float, work: Work, *, again: bool) -> dict[str, Any]:
+def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again: bool) -> ModuleResult:
     """The result of `work`, or `going` with what is known of it after so many seconds; it is started where it is not.
 
     `asked` tells this work from others; `records`: folder for words between this host's processes; `again`: whoever

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import (
+    Candidate,
+    Judged,
+    Suggested,
+    SweepResult,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.report import candidate, day, title
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import shown_size, shown_speed
 
@@ -20,7 +24,7 @@ VARIABLE, FABRIC = "nccl_measured", "measured"
 MARK = "# Written by rankzero.slurm.fabric, sha256 "
 
 
-def render(result: Mapping[str, Any], judged: Mapping[str, Any], suggested: Mapping[str, Any]) -> str:
+def render(result: SweepResult, judged: Judged, suggested: Suggested) -> str:
     """The whole file."""
     chosen = candidate(result, result["chosen"])
     sizes = result["plan"]["sizes"]
@@ -40,7 +44,7 @@ def render(result: Mapping[str, Any], judged: Mapping[str, Any], suggested: Mapp
     return f"---\n{MARK}{_digest(text)}\n{text}"
 
 
-def measured(result: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def measured(result: SweepResult) -> dict[str, dict[str, str]]:
     """The variables of the best candidate, each with value and reason. Those of the current one as well, since whoever
     names this fabric in place of another loses the other's.
     """
@@ -49,7 +53,7 @@ def measured(result: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return {name: {"value": value, "reason": reason} for name, value in sorted(chosen["variables"].items())}
 
 
-def _why(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+def _why(result: SweepResult, chosen: Candidate) -> str:
     """ib1 612 MB/s, 6.2 times current (98 MB/s)"""
     current, *others = result["candidates"]
     if chosen is current:
@@ -63,7 +67,7 @@ def _why(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[str]:
+def _settings(result: SweepResult, chosen: Candidate) -> list[str]:
     compared = [
         f"    # {one['name']}: {shown_speed(one['median'])}, median of the best pairs of {len(result['nodes'])} nodes"
         for one in result["candidates"]
@@ -84,7 +88,7 @@ def _settings(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[str]
     return lines
 
 
-def _over(result: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+def _over(result: SweepResult, chosen: Candidate) -> str:
     return "as NCCL chooses" if result["backend"] == "nccl" else f"over {chosen['interface']}"
 
 

@@ -15,10 +15,18 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import (
+    Judged,
+    Measure,
+    NodeFacts,
+    SweepResult,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import shown_speed
+
+K = TypeVar("K")
 
 # Fewer numbers have no median to be compared with.
 COMPARABLE = 3
@@ -28,7 +36,6 @@ SCALE = 1.4826
 GIGA = 1e9
 # All nodes at once are remarkably slower than pairs below this share of them.
 NARROW = 0.5
-Measure = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ def speed(measure: Measure) -> float:
     return float(measure["rows"][-1]["bus"]) if measure["rows"] and not measure["error"] else 0.0
 
 
-def of_candidate(result: Mapping[str, Any], candidate: str, kind: str) -> list[Measure]:
+def of_candidate(result: SweepResult, candidate: str, kind: str) -> list[Measure]:
     """The measurements of one candidate. `kind`: what was measured together, such as `pair`."""
     return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == candidate]
 
@@ -73,7 +80,7 @@ def limit(numbers: Sequence[float], rule: Rule) -> float:
     return max(rule.share / 2 * median, min(rule.share * median, median - rule.mads * deviation))
 
 
-def outliers(numbers: Mapping[Any, float], rule: Rule) -> list[Any]:
+def outliers(numbers: Mapping[K, float], rule: Rule) -> list[K]:
     """The keys of those that are far below the others, and of nothing at all; none where most are nothing."""
     if len(numbers) < COMPARABLE or not statistics.median(numbers.values()):
         return []
@@ -92,7 +99,7 @@ class View:
     findings: list[str]
 
 
-def view(result: Mapping[str, Any], candidate: str, rule: Rule) -> View:
+def view(result: SweepResult, candidate: str, rule: Rule) -> View:
     """The pairs of nodes of one candidate, with what is slow. Speeds are in bytes a second."""
     pairs = of_candidate(result, candidate, "pair")
     numbers = by_node(pairs)
@@ -107,7 +114,7 @@ def view(result: Mapping[str, Any], candidate: str, rule: Rule) -> View:
     return View(numbers, median, slow, slow_pairs, findings)
 
 
-def judge(result: Mapping[str, Any], rule: Rule) -> dict[str, Any]:
+def judge(result: SweepResult, rule: Rule) -> Judged:
     """verdict, nodes (each with best, worst, pairs, slow), slow_nodes, slow_pairs, findings and median.
 
     The verdict is fine, slow_nodes, slow_pairs, all_slow or unknown (too few nodes to compare). Where another candidate
@@ -171,7 +178,7 @@ def _slow_pair(pair: Measure, median: float) -> str:
     )
 
 
-def _narrow(result: Mapping[str, Any], median: float, slow: Sequence[str]) -> list[str]:
+def _narrow(result: SweepResult, median: float, slow: Sequence[str]) -> list[str]:
     found = []
     shared = "what they share (links between switches, or the CPUs that do the work) may not be enough for all"
     for whole in of_candidate(result, result["chosen"], "set"):
@@ -184,7 +191,7 @@ def _narrow(result: Mapping[str, Any], median: float, slow: Sequence[str]) -> li
     return found
 
 
-def _failed(result: Mapping[str, Any]) -> list[str]:
+def _failed(result: SweepResult) -> list[str]:
     """Candidates of which nothing could be measured, a sentence each."""
     found = []
     for one in result["candidates"]:
@@ -194,7 +201,7 @@ def _failed(result: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def unlike(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def unlike(facts: Mapping[str, NodeFacts]) -> list[str]:
     """Nodes that have something else than most others: interfaces, the rates that adapters state, GPUs."""
     traits: dict[str, dict[str, str]] = {}
     for name, one in facts.items():

@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import Compared
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted, shown_size
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import fabric_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -45,7 +47,7 @@ def parse_size(value: object) -> int:
     return size
 
 
-def steps(sizes: Mapping[str, Any]) -> list[int]:
+def steps(sizes: Parameters) -> list[int]:
     """The sizes from `min` to `max`, each `factor` times the one before. Raises `Invalid`."""
     low, high, factor = parse_size(sizes["min"]), parse_size(sizes["max"]), int(sizes["factor"])
     if high < low:
@@ -63,12 +65,12 @@ def of_fabric(name: str, fabrics: object) -> dict[str, str]:
     return {item.name: item.value for item in fabric_report.chosen(name, fabric_report.known(fabrics)).settings}
 
 
-def candidates(given: Mapping[str, Any], fabrics: object) -> list[dict[str, Any]]:
+def candidates(given: Parameters, fabrics: object) -> list[Compared]:
     """What is compared with what jobs get now: name -> variables; without any, those of the fabric of that name.
 
     Raises `Invalid`, and SpecError for a fabric that nobody knows.
     """
-    found = []
+    found: list[Compared] = []
     for name, variables in given.items():
         if not _NAME.fullmatch(str(name)) or name == CURRENT:
             raise t.Invalid(
@@ -83,7 +85,7 @@ def candidates(given: Mapping[str, Any], fabrics: object) -> list[dict[str, Any]
     return found
 
 
-def plan(options: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
     """The result of module fabric_plan. `nodes`: those that the options name, each by its name.
 
     Raises RankzeroError with every mistake.

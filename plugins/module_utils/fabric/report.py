@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import (
+    Candidate,
+    Judged,
+    Suggested,
+    SweepResult,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, of_candidate, speed
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import (
     columns,
@@ -28,12 +33,12 @@ MOST_NODES = 40
 FORMULA = "bus bandwidth = size / time x 2 (n - 1) / n with n ranks, as nccl-tests has it"
 
 
-def day(result: Mapping[str, Any]) -> str:
+def day(result: SweepResult) -> str:
     """The day of the measurement (UTC), as 2026-01-31."""
     return time.strftime("%Y-%m-%d", time.gmtime(result["measured_at"]))
 
 
-def title(result: Mapping[str, Any]) -> str:
+def title(result: SweepResult) -> str:
     """One line for people: nodes, method, interface, time and job."""
     backend = f" ({result['backend']})" if result["method"] == "torch" else ""
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result["measured_at"]))
@@ -44,7 +49,7 @@ def title(result: Mapping[str, Any]) -> str:
     )
 
 
-def interface(result: Mapping[str, Any]) -> str:
+def interface(result: SweepResult) -> str:
     """Over what the chosen candidate went. NCCL picks its adapters itself; the interface is where its ranks meet."""
     chosen = candidate(result, result["chosen"])
     if result["backend"] == "nccl":
@@ -52,13 +57,12 @@ def interface(result: Mapping[str, Any]) -> str:
     return str(chosen["interface"])
 
 
-def candidate(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def candidate(result: SweepResult, name: str) -> Candidate:
     """The candidate of this name. Raises StopIteration if there is none."""
-    found: Mapping[str, Any] = next(one for one in result["candidates"] if one["name"] == name)
-    return found
+    return next(one for one in result["candidates"] if one["name"] == name)
 
 
-def comparison(result: Mapping[str, Any]) -> list[str]:
+def comparison(result: SweepResult) -> list[str]:
     """A line a candidate, against the current one."""
     if len(result["candidates"]) < 2:
         return []
@@ -75,7 +79,7 @@ def comparison(result: Mapping[str, Any]) -> list[str]:
     return ["compared, median of the nodes' best pairs:", *columns(rows)]
 
 
-def by_size(result: Mapping[str, Any]) -> list[str]:
+def by_size(result: SweepResult) -> list[str]:
     """A line a size: the median pair, and all nodes at once."""
     pairs = [one for one in of_candidate(result, result["chosen"], "pair") if speed(one)]
     whole = of_candidate(result, result["chosen"], "set")
@@ -92,7 +96,7 @@ def by_size(result: Mapping[str, Any]) -> list[str]:
     return columns(rows)
 
 
-def by_node(judged: Mapping[str, Any]) -> list[str]:
+def by_node(judged: Judged) -> list[str]:
     """A line a node; of many nodes the slowest ones."""
     nodes = judged["nodes"]
     shown = sorted(nodes, key=lambda one: one["best"])[:MOST_NODES] if len(nodes) > MOST_NODES else nodes
@@ -106,7 +110,7 @@ def by_node(judged: Mapping[str, Any]) -> list[str]:
     return columns(rows) + ([f"  and {left} faster ones"] if left else [])
 
 
-def verdict(judged: Mapping[str, Any], rule: Rule) -> str:
+def verdict(judged: Judged, rule: Rule) -> str:
     """One line for people."""
     return {
         "fine": "nothing stands out",
@@ -117,7 +121,7 @@ def verdict(judged: Mapping[str, Any], rule: Rule) -> str:
     }[judged["verdict"]] + f" ({rule.words()})"
 
 
-def table(result: Mapping[str, Any], judged: Mapping[str, Any], rule: Rule, suggested: Mapping[str, Any]) -> list[str]:
+def table(result: SweepResult, judged: Judged, rule: Rule, suggested: Suggested) -> list[str]:
     """Everything, for a screen."""
     return [
         title(result),
@@ -132,7 +136,7 @@ def table(result: Mapping[str, Any], judged: Mapping[str, Any], rule: Rule, sugg
     ]
 
 
-def suggestions(suggested: Mapping[str, Any]) -> Sequence[str]:
+def suggestions(suggested: Suggested) -> Sequence[str]:
     """Lines for people, the likeliest network first."""
     return [
         suggested["looks_like"],

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import group_vars, report
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import SweepResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, judge
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -34,7 +35,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 }
 
 
-def load(run_dir: str) -> dict[str, Any]:
+def load(run_dir: str) -> SweepResult:
     """The result of a sweep. Raises RankzeroError."""
     path = os.path.join(os.path.expanduser(run_dir), RESULT)
     text = RunDirectory(os.path.expanduser(run_dir)).text(RESULT)
@@ -50,10 +51,10 @@ def load(run_dir: str) -> dict[str, Any]:
     about = found.pop("about", None) if isinstance(found, dict) else None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RankzeroError(f"run_dir: {path} is not a result of this version's sweep: run it again (-e rerun=true)")
-    return {**about, **found}
+    return cast("SweepResult", {**about, **found})
 
 
-def described(run_dir: str, cluster: Mapping[str, Any], rule: Rule) -> dict[str, Any]:
+def described(run_dir: str, cluster: Parameters, rule: Rule) -> ModuleResult:
     """The result of module fabric_report."""
     if not 0 < rule.share < 1:
         raise RankzeroError(f"share: must be above 0 and below 1, not {rule.share:g}")

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import NodeFacts, Suggested
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation
 
-Facts = Mapping[str, Mapping[str, Any]]
+Facts = Mapping[str, NodeFacts]
 SWEEP = "the nodes' networks are known only to them: ansible-playbook rankzero.slurm.fabric -e nodes=4 looks there"
 
 
-def suggest(cluster: Mapping[str, Any], nodes: Facts) -> dict[str, Any]:
+def suggest(cluster: Parameters, nodes: Facts) -> Suggested:
     """looks_like (a sentence), fabrics (name and reason, the best first) and look_at (what a person has to look at).
 
     cluster: what module cluster_info returned, or {}; nodes: {node: facts of a sweep}, or {}.
@@ -32,7 +33,7 @@ def suggest(cluster: Mapping[str, Any], nodes: Facts) -> dict[str, Any]:
     }
 
 
-def looks_like(cluster: Mapping[str, Any], nodes: Facts) -> str:
+def looks_like(cluster: Parameters, nodes: Facts) -> str:
     """This cluster looks like: 2 partitions, 8 GPUs a node (h100), interfaces ib0-ib7."""
     parts = []
     partitions = cluster.get("partitions") or []
@@ -81,12 +82,12 @@ def _natural(name: str) -> tuple[str, int, str]:
     return (match.group(1), int(match.group(2)), name) if match else (name, -1, name)
 
 
-def _generations(cluster: Mapping[str, Any], nodes: Facts) -> set[str]:
+def _generations(cluster: Parameters, nodes: Facts) -> set[str]:
     models = [model for one in nodes.values() for model in one["gpus"]["models"]]
     return {made for made in map(generation, [*models, *(cluster.get("gpu_types") or [])]) if made}
 
 
-def _of_cluster(cluster: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
+def _of_cluster(cluster: Parameters) -> tuple[list[tuple[str, str]], list[str]]:
     """From Slurm alone: the GPUs are known, the network is not."""
     made = _generations(cluster, {})
     types = ", ".join(cluster.get("gpu_types") or [])
@@ -100,7 +101,7 @@ def _of_cluster(cluster: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list
     return found, [SWEEP]
 
 
-def _of_nodes(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
+def _of_nodes(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
     every = list(nodes.values())
     if all(one["cxi"] for one in every):
         return [("slingshot", "every node has adapters of Slingshot (/sys/class/cxi)")], [
@@ -123,7 +124,7 @@ def _of_nodes(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str,
     return _sockets(cluster, nodes)
 
 
-def _infiniband(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
+def _infiniband(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
     made = _generations(cluster, nodes)
     rates = sorted({each["rate"] for one in nodes.values() for each in one["rdma"] if each["layer"] == "InfiniBand"})
     network = f"every node has InfiniBand ({', '.join(rates)})"
@@ -141,7 +142,7 @@ def _infiniband(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[st
     ]
 
 
-def _sockets(cluster: Mapping[str, Any], nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
+def _sockets(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
     named = sorted({name for one in nodes.values() for name, each in one["interfaces"].items() if each["fast"]})
     look_at = []
     if named:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.borrow import borrowed, not_taken
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
@@ -55,7 +56,7 @@ class Source:
     folder: str | None = None
 
 
-def ensure_cache(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+def ensure_cache(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the repository of the module's options into its state.
 
     `request` comes from the controller where that has the files: `commit` (None for a folder), `files` (path, sha256,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, tree_digest
 
@@ -87,7 +86,7 @@ def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tup
     return replace(manifest, files=tuple(files)), wrong
 
 
-def facts(manifest: Manifest, repository: Repository) -> Mapping[str, Any]:
+def facts(manifest: Manifest, repository: Repository) -> ModuleResult:
     """What module `hub` returns of it."""
     return {
         "repo": manifest.repo,

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import canonical, layers
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import Builder
@@ -78,7 +79,7 @@ class Wish:
         return image_folder(self.root, self.key)
 
 
-def present(folder: str) -> dict[str, Any] | None:
+def present(folder: str) -> JsonObject | None:
     """image.json of the image in `folder`; None where it is not there or not whole. Reads no image."""
     try:
         with open(os.path.join(folder, SIDECAR), encoding="utf-8") as stream:
@@ -89,7 +90,7 @@ def present(folder: str) -> dict[str, Any] | None:
     return dict(sidecar) if whole else None
 
 
-def build(wish: Wish, way: Way) -> dict[str, Any]:
+def build(wish: Wish, way: Way) -> JsonObject:
     """Make the image and publish it; returns its record."""
     began = time.monotonic()
     if os.path.lexists(wish.folder):
@@ -210,7 +211,7 @@ def _adopt(path: str, target: str, expected: str) -> None:
         raise RankzeroError(f"squashfs: {path} was changed while it was copied; run again.")
 
 
-def _write_sidecar(folder: str, sidecar: Mapping[str, Any]) -> None:
+def _write_sidecar(folder: str, sidecar: JsonObject) -> None:
     with open(os.path.join(folder, SIDECAR), "w", encoding="utf-8") as stream:
         json.dump(sidecar, stream, indent=1, sort_keys=True)
         stream.write("\n")

@@ -18,8 +18,9 @@ import struct
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Node, Tree
 
@@ -140,7 +141,7 @@ def _compiled(tree: Tree, path: str, content: IO[bytes]) -> IO[bytes]:
     return io.BytesIO(data)
 
 
-def settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def settings(config: JsonObject) -> JsonObject:
     """What of an image's own settings is worth a record; the ranks' wrapper heeds none of it."""
     names = {"Entrypoint": "entrypoint", "Cmd": "cmd", "WorkingDir": "workdir", "User": "user", "Labels": "labels"}
     return {ours: config[theirs] for theirs, ours in names.items() if config.get(theirs)}

@@ -14,10 +14,11 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build, present
@@ -42,7 +43,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest
 
 
-def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+def ensure_image(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the image that the module's options describe into its state.
 
     `request` comes from the controller: `text` of the Containerfile, `context` as [path, kind and sha256], and the
@@ -101,7 +102,7 @@ def ensure_image(options: Mapping[str, Any], request: Mapping[str, Any], *, chec
     return {"changed": True, "ref": _ref(wish, found), "image": found, **result}
 
 
-def _wish(options: Mapping[str, Any], request: Mapping[str, Any], root: str, *, check_mode: bool) -> Wish:
+def _wish(options: Parameters, request: JsonObject, root: str, *, check_mode: bool) -> Wish:
     made = recipe(options, request.get("text"), [(str(path), str(what)) for path, what in request.get("context") or []])
     path = made.local_path and os.path.expanduser(os.path.expandvars(made.local_path))
     memory = os.path.join(root, "images", "seen")
@@ -138,7 +139,7 @@ def _derived(folder: str, kind: str) -> str | None:
     return path if os.path.exists(path) else None
 
 
-def _derive(folder: str, kind: str, sidecar: Mapping[str, Any]) -> None:
+def _derive(folder: str, kind: str, sidecar: JsonObject) -> None:
     if _derived(folder, kind):
         return
     target = os.path.join(folder, SIF if kind == "sif" else formats.BUNDLE)
@@ -181,7 +182,7 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
     return {"changed": removed, "ref": ref}
 
 
-def _ref(wish: Wish, sidecar: Mapping[str, Any] | None) -> dict[str, Any]:
+def _ref(wish: Wish, sidecar: JsonObject | None) -> dict[str, Any]:
     found = sidecar["digest"] if sidecar else None
     return {"kind": "image", "key": wish.key, "path": wish.folder, "digest": found, "present": sidecar is not None}
 

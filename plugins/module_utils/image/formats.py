@@ -12,10 +12,9 @@ import shutil
 import stat
 import struct
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import SIF_DATA_AT
@@ -60,7 +59,7 @@ def write_sif(image: str, target: str, digest: str) -> None:
     os.chmod(target, 0o555)
 
 
-def bundle_config(sidecar: Mapping[str, Any]) -> dict[str, Any]:
+def bundle_config(sidecar: JsonObject) -> JsonObject:
     """config.json of an OCI bundle (OCI runtime specification), for `oci.py` and for runc or crun by hand."""
     own = sidecar.get("settings") or {}
     command = [*(own.get("entrypoint") or []), *(own.get("cmd") or [])]
@@ -77,7 +76,7 @@ def bundle_config(sidecar: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_bundle(image: str, folder: str, sidecar: Mapping[str, Any]) -> None:
+def write_bundle(image: str, folder: str, sidecar: JsonObject) -> None:
     """`folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
     tool = shutil.which("unsquashfs")
     if tool is None:

@@ -20,11 +20,12 @@ import shutil
 import stat
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
@@ -56,7 +57,7 @@ class Tree:
     devices, pipes and sockets; `above` are the folders that something lies in; `held` has the archives open."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: JsonObject = field(default_factory=dict)
     skipped: int = 0
     above: set[str] = field(default_factory=set)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -179,7 +180,7 @@ def _opener(path: str) -> Callable[[], IO[bytes]]:
     return lambda: open(path, "rb")
 
 
-def of_archives(paths: Iterable[str], work: str, config: Mapping[str, Any] | None = None) -> Tree:
+def of_archives(paths: Iterable[str], work: str, config: JsonObject | None = None) -> Tree:
     """The tree of tar files, the lowest first; packed ones are unpacked into `work`. Raises RankzeroError."""
     tree = Tree(config=config or {})
     for path in paths:
@@ -228,7 +229,7 @@ def _copy(packed: IO[bytes], target: str, path: str) -> None:
             plain.write(block)
 
 
-def of_squashfs(path: str, work: str, config: Mapping[str, Any] | None = None) -> Tree:
+def of_squashfs(path: str, work: str, config: JsonObject | None = None) -> Tree:
     """The tree of a squashfs file, by the tool that is here. Raises RankzeroError."""
     target = os.path.join(work, f"squashfs-{len(os.listdir(work))}")
     stream, unpack = shutil.which("sqfs2tar"), shutil.which("unsquashfs")
@@ -262,7 +263,7 @@ def of_image(path: str, work: str, tag: str | None = None) -> Tree:
     return of_archives(layers, work, config)
 
 
-def _parts(folder: str, tag: str | None) -> tuple[list[str], Mapping[str, Any]]:
+def _parts(folder: str, tag: str | None) -> tuple[list[str], JsonObject]:
     """(layers, the lowest first, and the image's own settings), each verified against its digest."""
     if os.path.isfile(os.path.join(folder, "index.json")):
         manifest = _pick(folder, _json(os.path.join(folder, "index.json")), tag)

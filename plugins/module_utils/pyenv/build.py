@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed
@@ -62,8 +63,8 @@ class Brought:
 
     lock_key: str
     lock: str
-    wheels: Sequence[Mapping[str, Any]]
-    tool: Mapping[str, Any] | None = None
+    wheels: Sequence[JsonObject]
+    tool: JsonObject | None = None
     folder: str | None = None
 
 
@@ -85,14 +86,14 @@ class Needs:
     """What this host lacks. First `reason` and the facts that decide which wheels fit; later names of `files`."""
 
     reason: str
-    python: Mapping[str, Any] = field(default_factory=dict)
+    python: JsonObject = field(default_factory=dict)
     uv: bool = False
     lock: str | None = None
     lock_key: str | None = None
     files: Sequence[str] = ()
 
 
-def build(request: Request) -> dict[str, Any] | Needs:
+def build(request: Request) -> JsonObject | Needs:
     """Make the environment and return its env.json, or say what is needed. Raises RankzeroError."""
     environ = dict(os.environ)
     python = _python(request, environ)
@@ -146,7 +147,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
     identity = pip_settings.identity(pip, environ)
     key = lock_key(request.recipe, python.minor, python.target(), python.markers["platform_machine"], identity)
 
-    def install(folder: str, work: str) -> dict[str, Any]:
+    def install(folder: str, work: str) -> JsonObject:
         lock = os.path.join(work, "pylock.toml")
         kept = lock_path(request.store_root, key)
         if request.recipe.lock is None and os.path.isfile(kept) and is_own_below(request.store_root, kept):
@@ -186,7 +187,7 @@ def _from_brought(
     if tool is None:
         return _needs(request, python, environ, "this host has no uv")
 
-    def install(folder: str, work: str) -> dict[str, Any]:
+    def install(folder: str, work: str) -> JsonObject:
         house = os.path.join(work, "wheels")
         os.mkdir(house)
         for wheel in brought.wheels:
@@ -312,7 +313,7 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
     return Needs(reason, python=facts, uv=not has_uv, lock=lock, lock_key=key)
 
 
-def _verified(wheel: Mapping[str, Any], folder: str | None) -> str | None:
+def _verified(wheel: JsonObject, folder: str | None) -> str | None:
     """Where this host has exactly that wheel: sent to `folder`, or at its path on the controller, seen from here."""
     for path in (os.path.join(folder, str(wheel["filename"])) if folder else None, str(wheel["path"])):
         try:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
@@ -105,7 +106,7 @@ def conda_recipe(path: str) -> CondaRecipe:
     return CondaRecipe("explicit", text=text)
 
 
-def ensure_conda(options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False) -> dict[str, Any]:
+def ensure_conda(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """As `ensure_environment`, for mode conda. `request`: the recipe as a map, `sent`: where its archive lies here."""
     stores = ready(options, check_mode=check_mode)
     made = CondaRecipe(**request["conda"])

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
     Brought,
@@ -26,9 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 
 
-def ensure_environment(
-    options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False
-) -> dict[str, Any]:
+def ensure_environment(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the environment that the module's options describe into its state.
 
     `request` comes from the controller: texts `pyproject` and `uv_lock`, its `uv` and the identity of its `sources`,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 
 MANIFEST = "env.json"
 
 
-def present(path: str) -> dict[str, Any] | None:
+def present(path: str) -> JsonObject | None:
     """env.json of the environment at `path`; None when it is not there, not finished, or its Python has gone.
 
     Cheap: starts no process. The folder got its name only after everything in it had been verified.

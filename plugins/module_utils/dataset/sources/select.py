@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
@@ -27,7 +26,7 @@ GO_WITH = {
 }
 
 
-def check(options: Mapping[str, Any]) -> None:
+def check(options: Parameters) -> None:
     """Options that do not go together. Raises RankzeroError."""
     source = options["source"]
     if options["state"] == "absent":
@@ -46,7 +45,7 @@ def check(options: Mapping[str, Any]) -> None:
         raise RankzeroError("checksums: the hub has its own; pin a revision (a commit) instead")
 
 
-def source_of(options: Mapping[str, Any], request: Mapping[str, Any]) -> Source:
+def source_of(options: Parameters, request: JsonObject) -> Source:
     """Raises RankzeroError."""
     kind, src = options["source"], options["src"]
     made: Source
@@ -69,7 +68,7 @@ def source_of(options: Mapping[str, Any], request: Mapping[str, Any]) -> Source:
     return made
 
 
-def offered(request: Mapping[str, Any]) -> tuple[File, ...] | None:
+def offered(request: JsonObject) -> tuple[File, ...] | None:
     """The files that the controller has; None where it does not have them."""
     if request.get("files") is None:
         return None
@@ -84,6 +83,6 @@ def local_path(src: str) -> str:
     return path
 
 
-def said(options: Mapping[str, Any]) -> str:
+def said(options: Parameters) -> str:
     """Where it comes from, without what a URL may hide in its query."""
     return str(options["src"]).partition("?")[0]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Place
@@ -40,7 +39,7 @@ class Sent(Source):
         return list(items)
 
 
-def take(place: Place, piece: str, entries: Sequence[Sequence[Any]]) -> int:
+def take(place: Place, piece: str, entries: Sequence[tuple[str, str | None, int, int, int]]) -> int:
     """Append a piece, which holds for each entry (path, sha256, size, offset, length) so many bytes; how many in all.
 
     Raises RankzeroError where the files here have grown otherwise meanwhile, and OSError.

@@ -19,6 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import Aim, aim_of, gather
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
@@ -54,9 +55,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import f
 _WAIT = 3600.0
 
 
-def ensure_packages(
-    options: Mapping[str, Any], request: Mapping[str, Any], *, check_mode: bool = False
-) -> dict[str, Any]:
+def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the set that the module's options describe into its state.
 
     `request` comes from the controller: texts `pyproject` and `uv_lock`, its own `uv`, and a finished set that it has
@@ -101,7 +100,7 @@ def ensure_packages(
     return _result(wanted, path, made, changed=True, damaged=damaged)
 
 
-def wanted_of(options: Mapping[str, Any], request: Mapping[str, Any]) -> Wanted:
+def wanted_of(options: Parameters, request: JsonObject) -> Wanted:
     """What the options and the texts of the project ask for. Raises RankzeroError."""
     made = recipe(
         request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
@@ -119,7 +118,7 @@ def make(
     hint: str | None,
     carried: str | None = None,
     hasty: bool = False,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
     settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
@@ -137,7 +136,7 @@ def make(
         return _published(gather(wanted, aim, tool, root, folder, work, carried=carried, hasty=hasty), folder, path)
 
 
-def make_elsewhere(root: str, wanted: Wanted, needs: Mapping[str, Any], tool: str | None) -> dict[str, str]:
+def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | None) -> dict[str, str]:
     """Make a set for another host that has said what it needs (its `aim`); the offer of it. Raises RankzeroError.
 
     It is kept below `root`, so that a transfer that broke costs no second download.

@@ -16,9 +16,9 @@ import urllib.error
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
@@ -62,9 +62,7 @@ def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
     return chosen
 
 
-def download(
-    files: Iterable[Chosen], environment: Mapping[str, str], folder: str | None = None
-) -> list[dict[str, Any]]:
+def download(files: Iterable[Chosen], environment: Mapping[str, str], folder: str | None = None) -> list[JsonObject]:
     """The files, verified: name, version, filename, sha256, size and path of each.
 
     They are put into `folder`, or into the user's cache, unless they lie in a directory of this host already. Raises

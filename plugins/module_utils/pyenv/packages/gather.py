@@ -16,8 +16,8 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
@@ -109,7 +109,7 @@ def gather(
     *,
     carried: str | None = None,
     hasty: bool = False,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Fill `folder` with the files of a set, working in `work`; returns its manifest.
 
     tool: a uv with the settings of this host's package sources. carried: a directory in which wheels lie that were

@@ -21,10 +21,11 @@ import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
@@ -56,7 +57,7 @@ class Wanted:
             target_of(self.platform, self.recipe.python)
 
     @property
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> JsonObject:
         """All that decides, by the name of its option."""
         made = self.recipe
         return {
@@ -95,7 +96,7 @@ def packages_path(store_root: str, key: str) -> str:
     return f"{store_root.rstrip('/')}/packages/{key}"
 
 
-def read_manifest(path: str) -> dict[str, Any] | None:
+def read_manifest(path: str) -> JsonObject | None:
     """packages.json of the set at `path`; None where it is not there, or is no such file."""
     try:
         with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
@@ -106,7 +107,7 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     return manifest if whole else None
 
 
-def listing(path: str) -> dict[str, dict[str, Any]]:
+def listing(path: str) -> dict[str, JsonObject]:
     """Every file below `path` with its size and sha256, for the manifest. Raises OSError."""
     return {
         name: {"bytes": os.path.getsize(os.path.join(path, name)), "sha256": file_sha256(os.path.join(path, name))}
@@ -114,7 +115,7 @@ def listing(path: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def problems(path: str, manifest: Mapping[str, Any]) -> list[str]:
+def problems(path: str, manifest: JsonObject) -> list[str]:
     """What is wrong with the files of a set: each that is missing, changed, or not its own, by name. Reads them all."""
     found = []
     expected = dict(manifest["files"])
@@ -142,7 +143,7 @@ def named(found: list[str]) -> str:
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
-def take_over(source: str, folder: str, manifest: Mapping[str, Any]) -> None:
+def take_over(source: str, folder: str, manifest: JsonObject) -> None:
     """Copy the files of a set into `folder`, each compared with the manifest while it is copied.
 
     Raises RankzeroError that names the first that is not what it was, and OSError.
@@ -241,7 +242,7 @@ def _sha256(content: IO[bytes]) -> str:
     return total.hexdigest()
 
 
-def content_digest(packages: Sequence[Mapping[str, Any]]) -> str:
+def content_digest(packages: Sequence[JsonObject]) -> str:
     """One digest for what a set holds: names, versions and hashes of the wheels, wherever and however they are kept."""
     lines = sorted(f"{one['name']} {one['version']} {one['sha256']}\n" for one in packages)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
