@@ -164,7 +164,7 @@ class ActionModule(Action):
         if options["follow"]:
             host = self._task_vars.get("inventory_hostname", "localhost")
 
-            def say(line: str, color: str) -> None:
+            def say(line: str, color: str | None) -> None:
                 display.display(f"{host}: {line}", color=color)
 
             result = retried(call, say, options["reconnect_timeout"], self._connection)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
@@ -65,7 +66,7 @@ class ActionModule(LaunchAction):
             display.display(f"{host}: {_ended(one, result)}")
         return self._result(rendered, results)
 
-    def _read(self, path: str, arguments: dict[str, Any]) -> Job:
+    def _read(self, path: str, arguments: Parameters) -> Job:
         return read_job(path, arguments.get("cluster"), arguments.get("overrides"), self._command_line(), os.getcwd())
 
     def _launch(

@@ -317,7 +317,7 @@ def _launches(steps: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:
     """One cluster has one place for all runs."""
-    runs_dir = next(iter(ready.values())).rendered.request["runs_dir"]
+    runs_dir = str(next(iter(ready.values())).rendered.request["runs_dir"])
     return os.path.dirname(os.path.dirname(os.path.dirname(runs_dir)))
 
 

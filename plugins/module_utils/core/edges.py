@@ -16,3 +16,5 @@ Parameters = Mapping[str, Any]
 ModuleResult = dict[str, Any]
 # An object as it was read from JSON or YAML, before its fields are checked, or as it will be written.
 JsonObject = dict[str, Any]
+# Ansible's variables of a task, by name.
+TaskVariables = dict[str, Any]

@@ -15,6 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
@@ -48,7 +49,7 @@ def plain(value: Any) -> Any:
 class LaunchAction(Action):
     """Base of the actions that render a launch."""
 
-    def given(self, *allowed: str) -> dict[str, Any]:
+    def given(self, *allowed: str) -> Parameters:
         """The task's options; an unknown one is an error."""
         arguments = plain(self._task.args)
         unknown = sorted(set(arguments) - set(allowed))
@@ -62,7 +63,7 @@ class LaunchAction(Action):
             raise RankzeroError(f"relaunch: must be one of {', '.join(RELAUNCH)}; not {relaunch!r}")
         return {**arguments, "relaunch": relaunch}
 
-    def job_of(self, arguments: Mapping[str, Any]) -> Job:
+    def job_of(self, arguments: Parameters) -> Job:
         """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError with every mistake."""
         return read_job(
             arguments.get("job"),
@@ -76,7 +77,7 @@ class LaunchAction(Action):
         self,
         job: Job,
         relaunch: str,
-        facts: Mapping[str, Any] | None = None,
+        facts: Mapping[str, object] | None = None,
         *,
         container_places: tuple[str, str | None] | None = None,
         after: Sequence[Upstream] | None = None,
@@ -97,7 +98,7 @@ class LaunchAction(Action):
         self,
         job: Job,
         relaunch: str,
-        facts: Mapping[str, Any] | None = None,
+        facts: Mapping[str, object] | None = None,
         *,
         after: Sequence[Upstream] | None = None,
     ) -> PreparedSweep:
@@ -108,9 +109,7 @@ class LaunchAction(Action):
 
         return prepare_sweep(job, self._roots(job)[0], prepared)
 
-    def launched(
-        self, job: Job, prepared: Prepared, arguments: Mapping[str, Any], task_vars: dict[str, Any]
-    ) -> dict[str, Any]:
+    def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
         """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
 
         arguments: the module's `job` and `state`.
@@ -118,7 +117,7 @@ class LaunchAction(Action):
         request = dict(prepared.arguments)
         lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
 
-        def ask(**more: Any) -> dict[str, Any]:
+        def ask(**more: Any) -> ModuleResult:
             if lines and not self._task.check_mode:
                 request["secrets_file"] = self._ship_secrets(lines)
             return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
@@ -126,12 +125,12 @@ class LaunchAction(Action):
         return self._with_runtime(ask, prepared.runtime)
 
     def launched_sweep(
-        self, job: Job, sweep: PreparedSweep, arguments: Mapping[str, Any], task_vars: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, job: Job, sweep: PreparedSweep, arguments: Parameters, task_vars: TaskVariables
+    ) -> ModuleResult:
         """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
         lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
 
-        def ask(**more: Any) -> dict[str, Any]:
+        def ask(**more: Any) -> ModuleResult:
             shipped = {"_secrets_file": self._ship_secrets(lines)} if lines and not self._task.check_mode else {}
             given = {**arguments, "_request": sweep.arguments, **shipped, **more}
             return self.call("rankzero.slurm.job_sweep", given, task_vars)
@@ -139,7 +138,7 @@ class LaunchAction(Action):
         return self._with_runtime(ask, sweep.first.runtime)
 
     def rendered(
-        self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, Any] | None = None
+        self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, object] | None = None
     ) -> Rendered:
         """A stage of a pipeline. `before`: the rendered stages up to it, in their order."""
         after = [before[index].upstream() for index in stage.after]
@@ -150,18 +149,18 @@ class LaunchAction(Action):
         self,
         stage: Stage,
         launch: Prepared | PreparedSweep,
-        task_vars: dict[str, Any],
+        task_vars: TaskVariables,
         *,
         state: str = "present",
         elements: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    ) -> ModuleResult:
         """A stage by the module that it is for; `elements` narrows a sweep."""
         given = {"job": stage.path, "state": state}
         if isinstance(launch, PreparedSweep):
             return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)
         return self.launched(stage.job, launch, given, task_vars)
 
-    def completed(self, result: dict[str, Any], prepared: Prepared, job: Job, lines: list[str]) -> dict[str, Any]:
+    def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
         """A module's result with what only the controller knows: the plan, and how to build what is missing."""
         if not result.get("failed"):
             unstaged = [ref["path"] for ref in result.get("missing", []) if ref["kind"] == "dataset"]
@@ -207,7 +206,7 @@ class LaunchAction(Action):
         done = self._low_level_execute_command(look(wanted.path), sudoable=True)
         return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
 
-    def producers(self, result: Mapping[str, Any], prepared: Prepared, job: Job) -> dict[str, Any]:
+    def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
         """What is missing on the cluster with what the producing modules need to know, and where it goes."""
         environment = job.spec.environment
         sources: dict[str, dict[str, Any]] = {
@@ -246,7 +245,7 @@ class LaunchAction(Action):
             "store_group_writable": job.settings.store_group_writable,
         }
 
-    def call(self, module: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def call(self, module: str, module_args: Parameters, task_vars: TaskVariables) -> ModuleResult:
         """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
         result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)
         # Ansible itself says what it requires, but not what to do.

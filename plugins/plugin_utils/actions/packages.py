@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import make_elsewhere, wanted_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import own_uv
 
 
-def supply(producer: Producer, options: Mapping[str, Any]) -> dict[str, Any]:
+def supply(producer: Producer, options: Parameters) -> ModuleResult:
     """Bring the set that the options of `uv_cache` describe to the host of the task; the task's result.
 
     The host makes it where it reaches package sources, or takes what was carried there. Else it is made here for that

@@ -10,6 +10,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
+    ModuleResult,
+    Parameters,
+    TaskVariables,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
@@ -26,7 +32,7 @@ class Producer(Action):
     # What a module is told although nothing on the controller is looked at.
     WHERE = ("store_root", "stores", "store_group_writable", "state")
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry: check the options, then `produce`. A RankzeroError becomes a failed result."""
         super().run(tmp, task_vars)
         self._variables = task_vars or {}
@@ -38,16 +44,16 @@ class Producer(Action):
             return {"failed": True, "changed": False, "msg": error.message, **error.partial}
 
     @abstractmethod
-    def produce(self, options: dict[str, Any]) -> dict[str, Any]:
+    def produce(self, options: JsonObject) -> ModuleResult:
         """The action's own part: returns the task's result."""
 
-    def without_source(self, key: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def without_source(self, key: str, options: Parameters) -> JsonObject:
         """Remove what has this key: nothing on the controller needs to be looked at."""
         if options["state"] != "absent":
             raise RankzeroError("key: names what is to be removed; it goes with state: absent only.")
         return self.call(**{name: options[name] for name in self.WHERE}, key=key)
 
-    def call(self, **arguments: Any) -> dict[str, Any]:
+    def call(self, **arguments: Any) -> ModuleResult:
         """Run the module of this action on the host."""
         result: dict[str, Any] = self._execute_module(
             self.MODULE,

@@ -17,6 +17,8 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+
 # What ssh, sshpass and the server say when somebody has to log in.
 _LOGIN = re.compile(
     r"permission denied|authentication fail|too many authentication|keyboard-interactive|invalid/incorrect password"
@@ -52,14 +54,14 @@ def master_is_gone(connection: Any) -> bool:
 
 
 def retried(
-    command: Callable[[], dict[str, Any]],
+    command: Callable[[], ModuleResult],
     say: Callable[[str, str | None], None],
     timeout: float,
     connection: Any = None,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, Any]:
+) -> ModuleResult:
     """Run `command`; while the connection is lost, again and ever more slowly, for `timeout` seconds.
 
     `say(line, color)` tells once that it is lost, and that it is back. Raises ConnectionLost.

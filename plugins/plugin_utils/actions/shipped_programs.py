@@ -13,6 +13,8 @@ import os
 import zlib
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PLUGINS = "ansible_collections.rankzero.slurm.plugins."
 _GLANCE = f"{_PLUGINS}module_utils.watch.glance"
@@ -41,7 +43,7 @@ def glance(*, judges: bool) -> str:
     return _program((*(_CHECKER if judges else ()), _GLANCE))
 
 
-def interpreter(action: Any, task_vars: dict[str, Any]) -> str:
+def interpreter(action: Any, task_vars: TaskVariables) -> str:
     """The Python of the modules on the host that an action works on."""
     chosen = str(action._templar.template(task_vars.get("ansible_python_interpreter", "auto")))
     if not chosen.startswith("auto"):

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Stage, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (
@@ -51,7 +50,7 @@ def job_files(folder: str) -> list[str]:
     return sorted(found)
 
 
-def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> list[Spec]:
+def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]:
     """Every spec, by file; pipeline files are none. Raises RankzeroError with the mistakes of all files together.
 
     An empty folder is an error: a mistyped path or a checkout that failed would otherwise look like "all removed".
@@ -82,7 +81,7 @@ def read_folder(folder: str, cluster: Mapping[str, Any] | None, cwd: str) -> lis
     return specs
 
 
-def with_defaults(cluster: Mapping[str, Any], folder: str, cwd: str) -> dict[str, Any]:
+def with_defaults(cluster: Parameters, folder: str, cwd: str) -> JsonObject:
     """The cluster's settings for job files that others may have written: files of their repository, and no secrets,
     where the settings do not say so themselves.
     """
@@ -146,13 +145,13 @@ def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage
     return [(known[stage.path], stage) for stage in ordered]
 
 
-def provenance_of(folder: str, cwd: str) -> dict[str, Any]:
+def provenance_of(folder: str, cwd: str) -> JsonObject:
     """Where the folder comes from: {"repository", "commit", "branch", "dirty", "folder"}; nulls without git."""
     full = os.path.normpath(os.path.join(cwd, os.path.expanduser(folder)))
     return repository(full)
 
 
-def set_name(folder: str, cwd: str, origin: Mapping[str, Any]) -> str:
+def set_name(folder: str, cwd: str, origin: JsonObject) -> str:
     """The set that a folder is by default: the same in every checkout of one repository."""
     if origin.get("repository"):
         return f"{origin['repository']}:{origin['folder']}"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
@@ -48,7 +49,7 @@ class Rendered:
         return isinstance(self.launch, PreparedSweep)
 
     @property
-    def request(self) -> dict[str, Any]:
+    def request(self) -> JsonObject:
         """The request of its job or of its array."""
         found: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
         return found
@@ -192,7 +193,7 @@ def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[st
     return order
 
 
-def hopeless(result: Mapping[str, Any]) -> bool:
+def hopeless(result: Parameters) -> bool:
     """Whether a stage has failed and stays so, by what its module returned."""
     if "elements" in result:
         return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
@@ -137,7 +138,7 @@ def prepare(
     site: Site,
     *,
     relaunch: str,
-    facts: Mapping[str, Any],
+    facts: Mapping[str, object],
     adopted: Adopted | None = None,
     container_places: tuple[str, str | None] | None = None,
     after: Sequence[Upstream] | None = None,
@@ -331,7 +332,7 @@ def _sources(snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None, jo
     return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else "")]
 
 
-def with_absolute_paths(data: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
     """A spec that means the same wherever it lies."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
     if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
@@ -85,7 +86,7 @@ class Job:
     warnings: tuple[str, ...] = ()
 
 
-def cluster_settings(cluster: Mapping[str, Any] | None) -> tuple[ClusterSettings, dict[str, Any], list[str]]:
+def cluster_settings(cluster: Parameters | None) -> tuple[ClusterSettings, JsonObject, list[str]]:
     """(the cluster's own settings, its layer below the job, what is wrong with the settings)."""
     own, below = split_cluster(cluster or {})
     settings, problems = parse_cluster(merge([Layer("launch_cluster", own)]))
@@ -93,10 +94,10 @@ def cluster_settings(cluster: Mapping[str, Any] | None) -> tuple[ClusterSettings
 
 
 def read_job(
-    job: str | Mapping[str, Any] | None,
-    cluster: Mapping[str, Any] | None,
-    overrides: Mapping[str, Any] | None,
-    command_line: Mapping[str, Any] | None,
+    job: str | Parameters | None,
+    cluster: Parameters | None,
+    overrides: Parameters | None,
+    command_line: Parameters | None,
     cwd: str,
 ) -> Job:
     """Merge and check every layer: cluster -> job -> overrides of the task -> overrides of the command line.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
@@ -31,14 +31,14 @@ def shown_value(value: object) -> str:
     return printable(value, 24)
 
 
-def verdict(result: Mapping[str, Any]) -> str:
+def verdict(result: Parameters) -> str:
     """One word or two for the outcome. `result`: that of module `job_wait`."""
     if result.get("success"):
         return "succeeded"
     return "failed" if result.get("completed") else "not finished"
 
 
-def card(launch: Mapping[str, Any], result: Mapping[str, Any], logs: Mapping[str, Any]) -> list[str]:
+def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
     """The lines of the card from what the role's tasks returned."""
     nodes = result.get("nodes") or []
     job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"

@@ -9,9 +9,9 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import shown_value
@@ -21,12 +21,12 @@ MOST_ROWS = 40
 _FIXED = ("standing", "metric", "job_id", "generation", "wall_time", "message", "run_dir", "key")
 
 
-def names_of(rows: Sequence[Mapping[str, Any]], where: str) -> list[str]:
+def names_of(rows: Sequence[ModuleResult], where: str) -> list[str]:
     """The names that any row has under `where` (parameters or values), in the order of their appearance."""
     return list(dict.fromkeys(name for row in rows for name in row[where]))
 
 
-def ordered(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def ordered(result: ModuleResult) -> list[ModuleResult]:
     """The rows as people look at them: by metric, the best first; then the others by number."""
     rows = result["elements"]
     sign = 1 if result.get("goal") == "min" else -1
@@ -34,7 +34,7 @@ def ordered(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return measured + [row for row in rows if row["metric"] is None]
 
 
-def screen(result: Mapping[str, Any]) -> list[str]:
+def screen(result: ModuleResult) -> list[str]:
     """Aligned lines: the elements, how many of each kind, the best one."""
     rows = ordered(result)
     parameters, metric = names_of(rows, "parameters"), result.get("metric")
@@ -67,7 +67,7 @@ def screen(result: Mapping[str, Any]) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def tally(result: Mapping[str, Any]) -> str:
+def tally(result: ModuleResult) -> str:
     """How many elements stand where, and the best one so far, on one line."""
     counts = result["counts"]
     order = ("succeeded", "active", "failed", "unknown", "missing")
@@ -83,7 +83,7 @@ def _cell(value: str) -> str:
     return printable(value, 24)
 
 
-def as_csv(result: Mapping[str, Any]) -> str:
+def as_csv(result: ModuleResult) -> str:
     """One line an element. A parameter and a value of the artifact may have one name: the latter gets a prefix."""
     rows = result["elements"]
     parameters, values = names_of(rows, "parameters"), names_of(rows, "values")
@@ -100,7 +100,7 @@ def as_csv(result: Mapping[str, Any]) -> str:
     return out.getvalue()
 
 
-def write(result: Mapping[str, Any], dest: str) -> dict[str, str]:
+def write(result: ModuleResult, dest: str) -> dict[str, str]:
     """results.csv and results.json in DEST/<name>/sweep-<key>/; their paths."""
     folder = os.path.join(dest, str(result["name"]), f"sweep-{str(result['key'])[:16]}")
     os.makedirs(folder, exist_ok=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
@@ -36,7 +35,7 @@ def screen(host: str, subject: str, alone: bool) -> Progress:
     return made
 
 
-def event(known: Mapping[str, Any]) -> Event:
+def event(known: JsonObject) -> Event:
     """What a meter knows (dataset/progress.py), in words."""
     size, there = int(known["size"]), int(known["bytes"])
     text = [str(known["phase"])]

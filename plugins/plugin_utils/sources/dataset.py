@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
@@ -33,12 +34,12 @@ class Found:
     files: tuple[File, ...]
     said: str
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> JsonObject:
         """What the host needs to know of it."""
         return {"files": [[file.path, file.sha256, file.size] for file in self.files], "said": self.said}
 
 
-def found(options: Mapping[str, Any], meter: Meter) -> Found:
+def found(options: Parameters, meter: Meter) -> Found:
     """Read what the options name. Raises RankzeroError, also where a file is not what its checksum says."""
     src = os.path.abspath(os.path.expanduser(options["src"]))
     source = Local(src)

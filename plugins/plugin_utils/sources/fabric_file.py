@@ -10,12 +10,13 @@ import shutil
 import time
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
 
 
-def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> dict[str, Any]:
+def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:
     """dest, changed, diff, and `backup` where a file that was not ours gave way. `pretend` writes nothing.
 
     Raises RankzeroError where such a file is to stay, or nothing can be written.

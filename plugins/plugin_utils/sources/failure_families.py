@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines, site_families
@@ -33,7 +34,7 @@ SHORTEST_NEEDLE = 4
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
-def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> list[dict[str, Any]]:
+def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> list[JsonObject]:
     """The families of files, and of the *.yml and *.yaml files of folders. Relative paths start at `cwd`.
 
     Raises `RankzeroError` with everything that is wrong in any of them.

@@ -13,10 +13,10 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
@@ -37,7 +37,7 @@ class Found:
     said: str
     commit: str | None = None
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> JsonObject:
         """What the host needs to know of it."""
         files = [[file.path, file.sha256, file.size] for file in self.files]
         return {"files": files, "said": self.said, "commit": self.commit}
@@ -83,7 +83,7 @@ def _single(folder: str) -> str:
     return inner if os.path.isdir(inner) else folder
 
 
-def downloaded(options: dict[str, Any], needs: dict[str, Any]) -> Found:
+def downloaded(options: JsonObject, needs: JsonObject) -> Found:
     """What the controller fetches from the hub, in a folder that a second run goes on with. Raises RankzeroError.
 
     `needs`: the `commit` that is wanted; None for the one of the revision.

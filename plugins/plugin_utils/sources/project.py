@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import MOST_BYTES, named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
@@ -18,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_fol
 MOST_LOCK_BYTES = 50_000_000
 
 
-def project_recipe(folder: str, wanted: Mapping[str, Any], roots: Roots = ANYWHERE) -> Recipe:
+def project_recipe(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> Recipe:
     """The recipe of the environment for the project in `folder`: its pyproject.toml, and its uv.lock if it has one.
 
     `wanted`: extras, python, torch, mode and the settings of the mode, as `recipe` takes them.

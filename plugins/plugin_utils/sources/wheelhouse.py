@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
@@ -44,7 +45,7 @@ def own_sources() -> str:
     return pip_settings.identity(pip_settings.read_pip_settings(os.environ), os.environ)
 
 
-def collect(wanted: Recipe, needs: Mapping[str, Any]) -> dict[str, Any]:
+def collect(wanted: Recipe, needs: JsonObject) -> ModuleResult:
     """Resolve and download what a host needs (`build.Needs` as a map). Returns `build.Brought` as a map.
 
     Raises RankzeroError: no uv here, no package source, a package without a wheel that fits, a wrong hash.
