@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import secrets
 import shutil
@@ -163,7 +164,7 @@ class ActionModule(Action):
                 jobs=waits.jobs(),
                 budget=self._options["queue_budget"],
             )
-            answer = self._retried(lambda script=script: self._low_level_execute_command(script), screens[0])
+            answer = self._retried(functools.partial(self._low_level_execute_command, script), screens[0])
             polls += 1
             seen = parse_poll(answer["stdout"], len(targets), marker)
             asked += seen.asked
@@ -181,7 +182,7 @@ class ActionModule(Action):
                 told, summary = now, waits.summary()
                 display.display(f"{self._host}: {summary}")
             left = None if deadline is None else deadline - time.monotonic()
-            if waits.done or (left is not None and left <= 0):
+            if waits.done or (left is not None and left <= 0):  # type: ignore[redundant-expr]  # feed has changed it
                 break
             delay = waits.delay(now - sent)
             time.sleep(delay if left is None else min(delay, left))

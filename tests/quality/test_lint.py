@@ -15,8 +15,10 @@ def test_ruff() -> None:
 
 
 def test_mypy_strict() -> None:
-    """The library and what only the controller has. Absolute imports need the collections path, not the checkout."""
-    packages = ["module_utils"] + (["plugin_utils"] if files("plugins/plugin_utils/", ".py") else [])
+    """The library, what only the controller has, and modules. Absolute imports need the collections path, not the
+    checkout.
+    """
+    packages = ("module_utils", "plugin_utils", "action", "modules")
     run("mypy", *(argument for name in packages for argument in ("-p", f"{COLLECTION}.plugins.{name}")))
 
 
