@@ -33,18 +33,7 @@ class Accounts:
     enforced: bool = False
 
 
-def accounts(
-    slurm: Slurm,
-    course: str,
-    class_: Sequence[Student],
-    *,
-    state: str,
-    parent: str,
-    each: Mapping[str, str],
-    whole: Mapping[str, str],
-    policy: str,
-    check_mode: bool,
-) -> Accounts:
+def accounts(slurm: Slurm, wanted: limits.ClassAccounts, *, state: str, policy: str, check_mode: bool) -> Accounts:
     """Make them so. `policy`: auto (as far as it goes), required (else `RankzeroError`) or off."""
     done = Accounts()
     if policy == "off":
@@ -52,7 +41,10 @@ def accounts(
         return done
     settings = parse.parse_config(slurm.call("scontrol", "show", "config").stdout)
     try:
-        _make(slurm, done, settings, course, class_, state, parent, each, whole, check_mode)
+        if _planned(slurm, done, settings, wanted, state):
+            for command in [] if check_mode else done.commands:
+                slurm.call("sacctmgr", "--immediate", "--quiet", *command)
+            done.there = state != "absent"
     except SlurmError as error:
         if policy == "required" or not any(word in error.message.lower() for word in DENIED):
             raise
@@ -65,41 +57,31 @@ def accounts(
     return done
 
 
-def _make(
-    slurm: Slurm,
-    done: Accounts,
-    settings: Mapping[str, str],
-    course: str,
-    class_: Sequence[Student],
-    state: str,
-    parent: str,
-    each: Mapping[str, str],
-    whole: Mapping[str, str],
-    check_mode: bool,
-) -> None:
+def _planned(
+    slurm: Slurm, done: Accounts, settings: Mapping[str, str], wanted: limits.ClassAccounts, state: str
+) -> bool:
+    """Decide the commands; whether the cluster keeps accounting, without which there are none."""
     kind = settings.get("AccountingStorageType", "")
     if not kind or kind.endswith("/none"):
         done.undone.append(
             "accounts and limits: this cluster keeps no accounting (AccountingStorageType is "
             f"{kind or 'not set'}), so accounts and limits are not possible"
         )
-        return
+        return False
     cluster = settings["ClusterName"]
-    there = look(slurm, course, class_, cluster, whole=state == "absent")
+    there = look(slurm, wanted.course, wanted.students, cluster, whole=state == "absent")
     if state == "absent":
-        done.commands = limits.removals(course, there, cluster=cluster)
+        done.commands = limits.removals(wanted.course, there, cluster=cluster)
     else:
-        done.commands = limits.additions(course, class_, there, cluster=cluster, parent=parent, each=each, whole=whole)
+        done.commands = limits.additions(wanted, there, cluster)
         done.enforced = Knowledge(settings=settings).enforces("limits")
-        if not done.enforced and (each or whole):
+        if not done.enforced and (wanted.each or wanted.whole):
             held = settings.get("AccountingStorageEnforce") or "none"
             done.undone.append(
                 f"limits: written down, but Slurm does not enforce them here (AccountingStorageEnforce is {held}; it "
                 "takes associations,limits in slurm.conf)"
             )
-    for command in [] if check_mode else done.commands:
-        slurm.call("sacctmgr", "--immediate", "--quiet", *command)
-    done.there = state != "absent"
+    return True
 
 
 def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, whole: bool) -> limits.Rows:

@@ -60,12 +60,14 @@ def change(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResu
         raise RankzeroError("store: not allowed in mode accounts, where each student has their own store.")
     course = folders.Course(options["name"], options["mode"], tuple(class_), store=options["store"])
     course = folders.succession(course, before)
-    each = limits.wanted(options["limits"], "limits")
-    whole = limits.wanted(options["class_limits"], "class_limits")
-    done = accounts(
-        slurm, course.name, class_, state="present", parent=options["parent"], each=each, whole=whole,
-        policy=options["accounting"], check_mode=check_mode,
-    )  # fmt: skip
+    wanted = limits.ClassAccounts(
+        course.name,
+        class_,
+        options["parent"],
+        each=limits.wanted(options["limits"], "limits"),
+        whole=limits.wanted(options["class_limits"], "class_limits"),
+    )
+    done = accounts(slurm, wanted, state="present", policy=options["accounting"], check_mode=check_mode)
     course = replace(course, accounts=done.there)
     made = folders.prepare(root, course, group=options["group"], check_mode=check_mode)
     in_vars = os.path.join(root, folders.VARS)
@@ -87,10 +89,8 @@ def _remove(
     if before is not None and before.name != name:
         raise RankzeroError(f"root: holds the class {before.name!r}, not {name!r}; nothing is removed.")
     everyone = before.everyone if before is not None else ()
-    done = accounts(
-        slurm, name, everyone, state="absent", parent=options["parent"], each={}, whole={},
-        policy=options["accounting"], check_mode=check_mode,
-    )  # fmt: skip
+    wanted = limits.ClassAccounts(name, everyone, options["parent"])
+    done = accounts(slurm, wanted, state="absent", policy=options["accounting"], check_mode=check_mode)
     changes = [*(f"removes {path}" for path in folders.forget(root, check_mode=check_mode)), *_shown(done)]
     return {**_result(done, changes, []), "students": [], "former": [one.id for one in everyone]}
 

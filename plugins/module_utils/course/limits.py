@@ -108,20 +108,24 @@ def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
     return found
 
 
-def additions(
-    course: str,
-    class_: Sequence[Student],
-    there: Rows,
-    *,
-    cluster: str,
-    parent: str,
-    each: Mapping[str, str],
-    whole: Mapping[str, str],
-) -> list[list[str]]:
+@dataclass(frozen=True)
+class ClassAccounts:
+    """The accounts of a class: its own below `parent`, with the limits `whole`, and below it one a student, with the
+    limits `each`.
+    """
+
+    course: str
+    students: Sequence[Student]
+    parent: str
+    each: Mapping[str, str] = field(default_factory=dict)
+    whole: Mapping[str, str] = field(default_factory=dict)
+
+
+def additions(wanted: ClassAccounts, there: Rows, cluster: str) -> list[list[str]]:
     """The arguments of sacctmgr, command by command, that make `there` what is wanted; none where it is so already."""
-    commands = _account(course, parent, there, cluster, whole)
-    for student in class_:
-        commands += _account(student.account, course, there, cluster, each)
+    commands = _account(wanted.course, wanted.parent, there, cluster, wanted.whole)
+    for student in wanted.students:
+        commands += _account(student.account, wanted.course, there, cluster, wanted.each)
         if student.user not in there.users.get(student.account, ()):
             commands.append(["add", "user", student.user, f"account={student.account}", f"cluster={cluster}"])
     return commands

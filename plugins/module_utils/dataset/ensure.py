@@ -190,17 +190,17 @@ class _Run:
         self._use(self.place.partial)
         parts = Parts(os.path.join(self.place.partial, "parts"))
         source = source_of(self.options, self.request)
-        repair = settled is not None
         items = (
             self._to_mend(source, settled) if settled else stage.wanted_items(source, self.wanted, parts, self.meter)
         )
         stamps = self.record.stamps if self.record and self.fits else {}
         known = stage.Known(self.before, self.broken, stamps) if self.before else None
-        wanted = stage.need(self.place, source, items, parts, known, self.meter, repair=repair)
+        staging = stage.Staging(self.place, source, parts, known, self.meter, repair=settled is not None)
+        wanted = stage.need(staging, items)
         lacking = self._lacking(wanted)
         if isinstance(source, Sent) and lacking and not self.request.get("complete"):
             return {"changed": False, "lacking": lacking, "notes": self.meter.notes}
-        files, where, came = stage.bring(self.place, source, wanted, parts, known, self.meter, repair=repair)
+        files, where, came = stage.bring(staging, wanted)
         if settled:
             mended = {file.path for file in files}
             files += [file for file in settled.files if file.path not in mended]

@@ -147,37 +147,40 @@ class Need:
         return sum(item.size or 0 for item in self.lacking)
 
 
-def need(
-    place: Place,
-    source: Source,
-    items: Sequence[Item],
-    parts: Parts,
-    known: Known | None,
-    meter: Meter,
-    *,
-    repair: bool,
-) -> Need:
+@dataclass(frozen=True)
+class Staging:
+    """One run: from where to where, what has come in earlier runs, and whether what is broken is repaired."""
+
+    place: Place
+    source: Source
+    parts: Parts
+    known: Known | None
+    meter: Meter
+    repair: bool
+
+
+def need(staging: Staging, items: Sequence[Item]) -> Need:
     """What of the items has to come. Raises RankzeroError where there is no room for it."""
+    source, parts, known, repair = staging.source, staging.parts, staging.known, staging.repair
     kept = {item.path: file for item in items for file in [_same(item, known, repair=repair)] if file}
     lacking = tuple(item for item in items if item.path not in kept)
     found, changed = parts.find(lacking)
     for path in changed:
-        meter.note(f"{path} changed at its source since the last run: it starts again")
+        staging.meter.note(f"{path} changed at its source since the last run: it starts again")
     there = {item.path: found[item.path].size if item.path in found else source.begun(item, parts) for item in lacking}
     left = sum(max((item.size or 0) - there[item.path], 0) for item in lacking)
-    require_free(place.home, left, len(lacking), "store_root")
+    require_free(staging.place.home, left, len(lacking), "store_root")
     return Need(lacking, found, there, kept)
 
 
-def bring(
-    place: Place, source: Source, wanted: Need, parts: Parts, known: Known | None, meter: Meter, *, repair: bool
-) -> tuple[list[File], dict[str, str], dict[str, str]]:
+def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], dict[str, str]]:
     """Bring what is needed: (all files, where each is, stamps). Raises RankzeroError; what has come stays."""
+    place, parts, known, meter, repair = staging.place, staging.parts, staging.known, staging.meter, staging.repair
     whole = {path: part for path, part in wanted.found.items() if part.sha256}
     meter.begin(
         BRINGING, size=wanted.size(), there=sum(wanted.there.values()), files=len(wanted.lacking), files_done=len(whole)
     )
-    came = source.bring([item for item in wanted.lacking if item.path not in whole], parts, meter)
+    came = staging.source.bring([item for item in wanted.lacking if item.path not in whole], parts, meter)
     meter.begin("verifying", size=sum(os.path.getsize(parts.growing(item)) for item in came), files=len(came))
     aside = os.path.join(place.partial, "broken")
     for item, part in together(lambda item: (item, _checked(item, parts, aside, repair, meter)), came, _threads()):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, reasons, states
@@ -128,22 +128,30 @@ def _check_usable(job_id: str, block: Mapping[str, str], uid: int) -> None:
         raise _refused(job_id, f"it is not running, but {record.state}; try again once it is")
 
 
-def choose(
-    found: Allocation,
-    *,
-    nodes: int,
-    names: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    cpus_per_node: int = 1,
-    gpus_per_node: int = 0,
-    gpu_type: str | None = None,
-    gres: Sequence[str] = (),
-    memory: str | None = None,
-) -> tuple[list[str], list[str]]:
+@dataclass(frozen=True)
+class Asked:
+    """What a launch wants of a running job. `names`: nodes that the user wants, else the first ones that have what is
+    asked; `exclude`: host lists; `memory` a node as sbatch takes it.
+    """
+
+    job_id: str
+    nodes: int
+    names: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    cpus_per_node: int = 1
+    gpus_per_node: int = 0
+    gpu_type: str | None = None
+    gres: Sequence[str] = ()
+    memory: str | None = None
+    time_minutes: float = 0
+
+
+def choose(found: Allocation, asked: Asked) -> tuple[list[str], list[str]]:
     """(names of the nodes to run on, in Slurm's order; a sentence for each reason why it cannot be). Pure.
 
-    `names`: those that the user wants; else the first ones that have what is asked. `exclude`: host names.
+    Each of `asked.exclude` is one host's name.
     """
+    nodes, names, exclude = asked.nodes, asked.names, asked.exclude
     known = [held.node for held in found.nodes]
     where = f"job {found.job_id}"
     strange = [name for name in names if name not in known]
@@ -152,7 +160,7 @@ def choose(
     unwanted = [name for name in names if name in exclude]
     if unwanted:
         return [], [f"launcher.inside_nodes: {', '.join(unwanted)} also in resources.exclude; keep one."]
-    wanted = mebibytes(memory) if memory else None
+    wanted = mebibytes(asked.memory) if asked.memory else None
     left = [held for held in found.nodes if (held.node in names if names else held.node not in exclude)]
     if len(left) < nodes:
         without = f", {len(known) - len(left)} of them excluded (resources.exclude)" if len(left) < len(known) else ""
@@ -160,18 +168,21 @@ def choose(
     problems, fit = [], []
     for held in left:
         lacks = []
-        if held.cpus < cpus_per_node:
+        if held.cpus < asked.cpus_per_node:
             lacks.append(
-                f"resources.cpus_per_rank: {cpus_per_node} CPUs a node asked, {where} has {held.cpus} on {held.node}."
+                f"resources.cpus_per_rank: {asked.cpus_per_node} CPUs a node asked, {where} has {held.cpus} on "
+                f"{held.node}."
             )
-        gpus = held.gpus(gpu_type)
-        if gpus < gpus_per_node:
-            kind = f"{gpu_type} GPUs" if gpu_type else "GPUs"
-            lacks.append(f"resources.gpus_per_node: {gpus_per_node} {kind} asked, {where} has {gpus} on {held.node}.")
-        for asked, there in parse.lacking(held.gres, gres, untyped=True):
-            lacks.append(f"resources.gres: {asked} asked, {where} has {there} on {held.node}.")
+        gpus = held.gpus(asked.gpu_type)
+        if gpus < asked.gpus_per_node:
+            kind = f"{asked.gpu_type} GPUs" if asked.gpu_type else "GPUs"
+            lacks.append(
+                f"resources.gpus_per_node: {asked.gpus_per_node} {kind} asked, {where} has {gpus} on {held.node}."
+            )
+        for wish, there in parse.lacking(held.gres, asked.gres, untyped=True):
+            lacks.append(f"resources.gres: {wish} asked, {where} has {there} on {held.node}.")
         if wanted is not None and held.memory is not None and held.memory < wanted:
-            lacks.append(f"resources.memory: {memory} asked, {where} has {held.memory}M on {held.node}.")
+            lacks.append(f"resources.memory: {asked.memory} asked, {where} has {held.memory}M on {held.node}.")
         problems += lacks
         fit += [] if lacks else [held.node]
     return (fit[:nodes], []) if len(fit) >= nodes else ([], problems)
@@ -195,38 +206,11 @@ def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None
     )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a launch wants of a running job. `names`: nodes that the user wants; `exclude`: host lists; `memory` a node
-    as sbatch takes it.
-    """
-
-    job_id: str
-    nodes: int
-    names: Sequence[str]
-    exclude: Sequence[str]
-    cpus_per_node: int
-    gpus_per_node: int
-    gpu_type: str | None
-    gres: Sequence[str]
-    memory: str | None
-    time_minutes: float
-
-
 def place(slurm: Slurm, asked: Asked, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
     """(allocation, nodes to run on, problems) for what a launch asks."""
     found = look(slurm, asked.job_id)
-    nodes, problems = choose(
-        found,
-        nodes=asked.nodes,
-        names=asked.names,
-        exclude=[node for names in asked.exclude for node in expand_nodes(slurm, names)],
-        cpus_per_node=asked.cpus_per_node,
-        gpus_per_node=asked.gpus_per_node,
-        gpu_type=asked.gpu_type,
-        gres=asked.gres,
-        memory=asked.memory,
-    )
+    excluded = [node for names in asked.exclude for node in expand_nodes(slurm, names)]
+    nodes, problems = choose(found, replace(asked, exclude=excluded))
     warning = limit_note(found, asked.time_minutes, now())
     if warning:
         slurm.note(warning)

@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -62,34 +63,37 @@ def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def check(
-    slurm: Slurm,
-    *,
-    runtime: str,
-    own_setup: bool,
-    options: Sequence[str] = (),
-    level: str = "step",
-    image: str = "",
-    sources: Sequence[str] = (),
-    runs_dir: str = "",
-) -> list[str]:
+@dataclass(frozen=True)
+class ContainerNeeds:
+    """What the job's container needs of the cluster."""
+
+    runtime: str
+    own_setup: bool
+    options: Sequence[str] = ()
+    level: str = "step"
+    image: str = ""
+    sources: Sequence[str] = ()
+    runs_dir: str = ""
+
+
+def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
     """A sentence for each reason why this cluster cannot run the job's container.
 
     A plugin adds its flags to srun everywhere, so its absence is known here. The other runtimes' commands are a matter
     of the nodes, and of `setup`, which may load their module: what cannot be known here is noted, and each node looks
     before the ranks. So it is with places that this host does not have, unless they lie where the runs do.
     """
-    kind = registry.runtime_named(runtime)
-    problems = _plugin(slurm, kind, options, level) if kind.step else _command(slurm, kind, own_setup)
-    for what, path in [("image", image), *(("mounts", source) for source in sources)]:
-        if path and not os.path.lexists(path) and _beside(path, runs_dir):
+    kind = registry.runtime_named(needs.runtime)
+    problems = _plugin(slurm, kind, needs) if kind.step else _command(slurm, kind, needs.own_setup)
+    for what, path in [("image", needs.image), *(("mounts", source) for source in needs.sources)]:
+        if path and not os.path.lexists(path) and _beside(path, needs.runs_dir):
             problems.append(
-                f"container.{what}: {path} does not exist (it would lie on the file system of {runs_dir}, which the "
-                "nodes share)."
+                f"container.{what}: {path} does not exist (it would lie on the file system of {needs.runs_dir}, which "
+                "the nodes share)."
             )
-    if image and os.path.exists(image):
-        trouble = image_trouble(image, kind)
-        problems += [f"container.image: {image} {trouble}."] if trouble else []
+    if needs.image and os.path.exists(needs.image):
+        trouble = image_trouble(needs.image, kind)
+        problems += [f"container.image: {needs.image} {trouble}."] if trouble else []
     return problems
 
 
@@ -103,7 +107,7 @@ def _command(slurm: Slurm, kind: Runtime, own_setup: bool) -> list[str]:
     return []
 
 
-def _plugin(slurm: Slurm, kind: Runtime, options: Sequence[str], level: str) -> list[str]:
+def _plugin(slurm: Slurm, kind: Runtime, needs: ContainerNeeds) -> list[str]:
     known = _options(slurm, "srun")
     if "container-image" not in known:
         others = [other for other in registry.RUNTIMES if not other.step]
@@ -116,14 +120,14 @@ def _plugin(slurm: Slurm, kind: Runtime, options: Sequence[str], level: str) -> 
                 "environment."
             )
         ]
-    lacking = sorted(set(options) - known)
+    lacking = sorted(set(needs.options) - known)
     problems = []
     if lacking:
         problems.append(
             f"container: the {kind.name} of this cluster ({_release(kind, known)}) has no --{', no --'.join(lacking)}; "
             "leave out what asks for it, or use another container.runtime."
         )
-    if level == "job" and "container-image" not in _options(slurm, "sbatch"):
+    if needs.level == "job" and "container-image" not in _options(slurm, "sbatch"):
         problems.append(
             f"container.level: job needs options that sbatch does not know here ({kind.name} is set up for srun "
             "only); set it to step."

@@ -48,7 +48,7 @@ class Inside:
         found, notes, facts = storage.look(self.slurm, self.request.places, thorough=True, building=building)
         problems += found
         if self.request.container:
-            problems += container_support.check(self.slurm, **vars(self.request.container))
+            problems += container_support.check(self.slurm, self.request.container)
         for sentence in notes:
             self.slurm.note(sentence)
         return checks.Checked(problems, notes, facts)

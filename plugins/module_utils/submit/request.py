@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 
@@ -30,19 +31,6 @@ class Placement:
     nodelist: str = ""
     constraint: str | None = None
     reservation: str | None = None
-
-
-@dataclass(frozen=True)
-class ContainerNeeds:
-    """What the job's container needs of the cluster (slurm/container_support.py: check)."""
-
-    runtime: str
-    own_setup: bool
-    options: Sequence[str] = ()
-    level: str = "step"
-    image: str = ""
-    sources: Sequence[str] = ()
-    runs_dir: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,11 @@ def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (JUDGE_SECONDS, hard))
     for index, target in enumerate(request["targets"]):
-        mark = f"{request['marker']} ".encode()
+        answer = _Answer(index, request["marker"], out)
         try:
-            _look(_Place(target["run_dir"]), index, target, request, checker, mark, out)
+            _look(_Place(target["run_dir"]), answer, target, request, checker)
         except Untrusted as error:
-            out.write(mark + f"untrusted {index}\n{error.message}\n".encode("utf-8", "replace"))
+            answer.say("untrusted", error.message)
         out.flush()
 
 
@@ -56,33 +56,37 @@ class _Place:
         return text(self.believed, os.path.join(self.below, name))
 
 
-def _look(
-    place: _Place,
-    index: int,
-    target: Mapping[str, Any],
-    request: Mapping[str, Any],
-    checker: Any,
-    mark: bytes,
-    out: IO[bytes],
-) -> None:
+class _Answer:
+    """What is printed about one target of the request."""
+
+    def __init__(self, index: int, marker: str, out: IO[bytes]) -> None:
+        self.index = index
+        self.marker = marker
+        self.out = out
+
+    def say(self, kind: str, text: str | None = None, words: str = "") -> None:
+        """A line `kind INDEX words` after the marker, and a text below it."""
+        lines = f"{self.marker} {kind} {self.index}{words}\n" + ("" if text is None else f"{text}\n")
+        self.out.write(lines.encode("utf-8", "replace"))
+
+
+def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Mapping[str, Any], checker: Any) -> None:
     try:
         with place.believed.folder(place.below) as folder:
             there = os.listdir(folder)
     except OSError:
         return
-    out.write(mark + f"run {index}\n".encode())
+    answer.say("run")
     for name in FILES:
         # Only what the listing names is asked for: a network file system remembers that a name was missing.
         if name in there:
-            out.write(mark + f"file {index} {name}\n{place.text(name)}\n".encode("utf-8", "replace"))
+            answer.say("file", place.text(name), f" {name}")
     if target["artifact"] and checker is not None and is_proven(place, checker):
-        out.write(mark + f"proven {index}\n".encode())
-    _log(place, index, target, request, mark, out)
+        answer.say("proven")
+    _log(place, answer, target, request)
 
 
-def _log(
-    place: _Place, index: int, target: Mapping[str, Any], request: Mapping[str, Any], mark: bytes, out: IO[bytes]
-) -> None:
+def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Mapping[str, Any]) -> None:
     numbers = [int(name) for name in place.shown.names("logs") if name.isascii() and name.isdigit() and len(name) < 10]
     attempt = max(numbers, default=None)
     for path in _logs(place, attempt, target["log"]):
@@ -99,7 +103,8 @@ def _log(
                 start = size - request["log_bytes"]
             stream.seek(start)
             data = stream.read(size - start)
-            out.write(mark + f"log {index} {attempt or 0} {start} {size}\n".encode() + data + b"\n")
+            answer.say("log", words=f" {attempt or 0} {start} {size}")
+            answer.out.write(data + b"\n")
             return
 
 

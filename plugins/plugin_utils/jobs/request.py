@@ -13,12 +13,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds, Placement, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 
 def request_of(

@@ -313,8 +313,7 @@ def test_a_record_that_a_student_wrote_is_not_believed(tmp_path: Path) -> None:
 
 def test_every_word_for_sacctmgr_is_one_argument() -> None:
     (student,) = students("ddp", ["ada"], mode="projects", login="teacher")
-    commands = limits.additions(
-        "ddp", [student], limits.Rows(), cluster="lab", parent="root", each={"nodes": "5"}, whole={}
-    )
+    wanted = limits.ClassAccounts("ddp", [student], "root", each={"nodes": "5"})
+    commands = limits.additions(wanted, limits.Rows(), "lab")
     assert [shlex.split(shlex.join(command)) for command in commands] == commands
     assert commands[-1] == ["add", "user", "teacher", "account=ddp-ada", "cluster=lab"]

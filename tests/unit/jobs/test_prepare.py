@@ -20,11 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds, Placement, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
     RUNTIME,

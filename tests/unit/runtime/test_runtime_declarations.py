@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.formats impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import programs, session
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import container_support
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import IMAGES, Runtime
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME, RUNTIME_FILES
@@ -101,7 +102,7 @@ def test_a_job_is_planned_and_both_of_its_scripts_enter(runtime: Runtime) -> Non
 def test_a_cluster_is_asked_for_it(runtime: Runtime) -> None:
     def asked(slurm: FakeSlurm) -> list[str]:
         host = slurm.slurm()
-        return [*container_support.check(host, runtime=runtime.name, own_setup=False), *host.notes]
+        return [*container_support.check(host, ContainerNeeds(runtime.name, own_setup=False)), *host.notes]
 
     known = said("--container-image=PATH\n")
     assert asked(FakeSlurm(srun=known, **{name: said() for name in runtime.used})) == []

@@ -119,12 +119,12 @@ def test_a_silent_slurm_says_nothing_about_a_job() -> None:
     ],
 )
 def test_the_first_nodes_or_those_of_the_users_choice(asked: dict[str, Any], nodes: list[str]) -> None:
-    assert choose(three(), **asked) == (nodes, [])
+    assert choose(three(), Asked("2", **asked)) == (nodes, [])
 
 
 def test_the_first_nodes_that_have_what_is_asked() -> None:
     mixed = Allocation("2", "x", None, (held("a", cpus=1), held("b"), held("c", gpus=0), held("d")))
-    assert choose(mixed, nodes=2, cpus_per_node=2, gpus_per_node=1) == (["b", "d"], [])
+    assert choose(mixed, Asked("2", nodes=2, cpus_per_node=2, gpus_per_node=1)) == (["b", "d"], [])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_first_nodes_that_have_what_is_asked() -> None:
     ],
 )  # fmt: skip
 def test_more_than_the_job_has_is_an_error_with_the_numbers(asked: dict[str, Any], problems: list[str]) -> None:
-    nodes, found = choose(three(), **asked)
+    nodes, found = choose(three(), Asked("2", **asked))
     assert nodes == []
     assert len(found) == len(problems)
     assert all(part in sentence for part, sentence in zip(problems, found))
@@ -154,18 +154,18 @@ def test_more_than_the_job_has_is_an_error_with_the_numbers(asked: dict[str, Any
 def test_generic_resources_beside_gpus_are_looked_for() -> None:
     with_scratch = Held("node01", 4, None, (Gres("gpu", "h100", 4), Gres("lscratch", None, 500)))
     found = Allocation("2", "inter", None, (held("node02"), with_scratch))
-    assert choose(found, nodes=1, gpus_per_node=4, gres=["lscratch:500"]) == (["node01"], [])
-    nodes, problems = choose(found, nodes=2, gres=["lscratch:501"])
+    assert choose(found, Asked("2", nodes=1, gpus_per_node=4, gres=["lscratch:500"])) == (["node01"], [])
+    nodes, problems = choose(found, Asked("2", nodes=2, gres=["lscratch:501"]))
     assert nodes == [] and problems == [
         "resources.gres: lscratch:501 asked, job 2 has 0 on node02.",
         "resources.gres: lscratch:501 asked, job 2 has 500 on node01.",
     ]
     # What a job was given of no named type is of the type that is asked, as for GPUs.
-    assert choose(found, nodes=1, gres=["lscratch:ssd:500"])[0] == ["node01"]
+    assert choose(found, Asked("2", nodes=1, gres=["lscratch:ssd:500"]))[0] == ["node01"]
 
 
 def test_gpus_of_another_type_do_not_count() -> None:
-    _nodes, problems = choose(three(gpu_type="a100"), nodes=3, gpus_per_node=1, gpu_type="h100")
+    _nodes, problems = choose(three(gpu_type="a100"), Asked("2", nodes=3, gpus_per_node=1, gpu_type="h100"))
     assert problems[0] == "resources.gpus_per_node: 1 h100 GPUs asked, job 2 has 0 on node01."
 
 

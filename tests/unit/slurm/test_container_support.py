@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import container_support
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from tests.unit.slurm.recorded import FakeSlurm, said
 
 #: Of `srun --help` with pyxis 0.15: two of its lines are enough for what is asked.
@@ -32,7 +33,7 @@ def asked(answers: dict[str, str], **given: object) -> tuple[list[str], list[str
     fake = FakeSlurm(**{name: said(text) for name, text in answers.items()})
     slurm = fake.slurm()
     wanted: dict[str, object] = {"runtime": "pyxis", "own_setup": False, **given}
-    return container_support.check(slurm, **wanted), slurm.notes, fake  # type: ignore[arg-type]
+    return container_support.check(slurm, ContainerNeeds(**wanted)), slurm.notes, fake  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

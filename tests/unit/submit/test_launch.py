@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds
 from tests.unit.submit.bench import NOW, TOKEN, Bench, Cluster, tree
 
 # --- fresh, adopted, kept, anew

@@ -15,13 +15,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import Aim, aim_of, gather
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import (
+    Aim,
+    Means,
+    Workplace,
+    aim_of,
+    gather,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     MANIFEST,
     Wanted,
@@ -108,23 +114,13 @@ def wanted_of(options: Parameters, request: JsonObject) -> Wanted:
     return Wanted(made, options["kind"], options.get("platform"))
 
 
-def make(
-    root: str,
-    path: str,
-    wanted: Wanted,
-    aim: Aim,
-    *,
-    named_uv: str | None,
-    hint: str | None,
-    carried: str | None = None,
-    hasty: bool = False,
-) -> JsonObject:
+def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> JsonObject:
     """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
     settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
-    if carried:
+    if means.carried:
         settings["UV_OFFLINE"] = "1"
-    tool = find_uv(root, named_uv, hint, settings)
+    tool = find_uv(root, means.named_uv, means.hint, settings)
     if tool is None:
         tool = bootstrap_uv(root, choose("", None), environ)
     with contextlib.ExitStack() as stack:
@@ -133,7 +129,7 @@ def make(
         folder, work = os.path.join(fresh, "packages"), os.path.join(site, "work")
         os.mkdir(folder)
         os.mkdir(work)
-        return _published(gather(wanted, aim, tool, root, folder, work, carried=carried, hasty=hasty), folder, path)
+        return _published(gather(wanted, aim, tool, Workplace(root, folder, work), means), folder, path)
 
 
 def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | None) -> dict[str, str]:
@@ -148,7 +144,7 @@ def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | Non
     with _lock(root, os.path.basename(path)):
         manifest, damaged = _look(path, verify=True)
         if manifest is None or damaged:
-            make(root, path, wanted, aim, named_uv=tool, hint=None)
+            make(root, path, wanted, aim, Means(tool))
     return {"folder": path, "sha256": file_sha256(os.path.join(path, MANIFEST))}
 
 
@@ -164,14 +160,12 @@ def _made(
         if _sees(offer):
             return _taken(offer["folder"], path, wanted)
         return "the controller's set is not visible on this host"
+    means = Means(options.get("uv"), request.get("uv"))
     if options.get("source"):
-        return _from_source(root, path, wanted, options["source"], request.get("uv"), options.get("uv"))
+        return _from_source(root, path, wanted, options["source"], means)
     if options["download"] != "controller":
         try:
-            hasty = options["download"] == "auto"
-            return make(
-                root, path, wanted, aim_of(wanted), named_uv=options.get("uv"), hint=request.get("uv"), hasty=hasty
-            )
+            return make(root, path, wanted, aim_of(wanted), replace(means, hasty=options["download"] == "auto"))
         except uv.Unreachable as error:
             if options["download"] == "head":
                 raise
@@ -182,9 +176,7 @@ def _made(
     return {"aim": {**asdict(aim), "target": asdict(aim.target)}, "reason": reason}
 
 
-def _from_source(
-    root: str, path: str, wanted: Wanted, source: str, hint: str | None, named_uv: str | None
-) -> dict[str, Any]:
+def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means) -> dict[str, Any]:
     """Take over what somebody has carried here: a set, an archive of one, or a folder of wheels for a uv.lock."""
     place = os.path.expanduser(os.path.expandvars(source))
     if os.path.isfile(place):
@@ -210,7 +202,7 @@ def _from_source(
             f"source: {source} holds wheels; a cache cannot be made of them without their index. "
             "Use wheelhouse, or carry a set of kind cache."
         )
-    return make(root, path, wanted, aim_of(wanted), named_uv=named_uv, hint=hint, carried=wheels)
+    return make(root, path, wanted, aim_of(wanted), replace(means, carried=wheels))
 
 
 def _taken(source: str, path: str, wanted: Wanted) -> dict[str, Any]:

@@ -99,30 +99,40 @@ def aim_at(python: Python) -> Aim:
     return Aim(python.markers["python_full_version"], target, python.path, here=True)
 
 
-def gather(
-    wanted: Wanted,
-    aim: Aim,
-    tool: uv.Uv,
-    store_root: str,
-    folder: str,
-    work: str,
-    *,
-    carried: str | None = None,
-    hasty: bool = False,
-) -> JsonObject:
-    """Fill `folder` with the files of a set, working in `work`; returns its manifest.
-
-    tool: a uv with the settings of this host's package sources. carried: a directory in which wheels lie that were
-    brought here; then no source is asked, and a project without uv.lock cannot be helped. hasty: another machine may
-    try after this one, so do not insist for long. Raises RankzeroError, Unreachable among them.
+@dataclass(frozen=True)
+class Means:
+    """How a set is made. `named_uv` and `hint`: as for find_uv. `carried`: a folder of wheels that were brought here;
+    then no source is asked, and a project without uv.lock cannot be helped. `hasty`: another machine may try after
+    this one, so do not insist for long.
     """
-    pip = pip_settings.read_pip_settings(os.environ)
-    resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if hasty else tool
+
+    named_uv: str | None
+    hint: str | None = None
+    carried: str | None = None
+    hasty: bool = False
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a set is made: its store, the `folder` of its files, and `work` for what nobody needs afterwards."""
+
+    store_root: str
+    folder: str
+    work: str
+
+
+def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means) -> JsonObject:
+    """Fill the folder with the files of a set; returns its manifest.
+
+    tool: a uv with the settings of this host's package sources. Raises RankzeroError, Unreachable among them.
+    """
+    folder, work, carried = place.folder, place.work, means.carried
+    resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if means.hasty else tool
     for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
         if text is not None:
             _write(os.path.join(work, name), text)
     # What the project requires of Python was compared with the aim; uv would compare it with the Python of this host.
-    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, resolver, pip, store_root, work)))
+    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, resolver, place)))
     chosen = fitting(_applying(text, tool, aim, work), aim.target)
     if carried is not None:
         chosen = _carried(chosen, carried)
@@ -159,17 +169,18 @@ def gather(
     }
 
 
-def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, pip: pip_settings.PipSettings, store_root: str, work: str) -> str:
+def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
     """The path of a lock for this platform: the user's own, the one that was kept, or a new one."""
-    lock, made = os.path.join(work, "pylock.toml"), wanted.recipe
+    lock, made = os.path.join(place.work, "pylock.toml"), wanted.recipe
+    pip = pip_settings.read_pip_settings(os.environ)
     identity = pip_settings.identity(pip, os.environ)
-    kept = lock_path(store_root, lock_key(made, aim.minor, aim.target, aim.target.machine, identity))
-    if made.lock is None and os.path.isfile(kept) and is_own_below(store_root, kept):
+    kept = lock_path(place.store_root, lock_key(made, aim.minor, aim.target, aim.target.machine, identity))
+    if made.lock is None and os.path.isfile(kept) and is_own_below(place.store_root, kept):
         shutil.copyfile(kept, lock)
         return lock
     here = Platform(aim.path, (), aim.target) if aim.path and aim.here else None
     there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
-    resolve(tool, made, pip, work, lock, here or there)
+    resolve(tool, made, pip, place.work, lock, here or there)
     if made.lock is None:
         keep_lock(kept, lock)
     return lock

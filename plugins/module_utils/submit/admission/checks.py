@@ -27,11 +27,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, container_support, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Informed, Knowledge, whoami
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits as admission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import ContainerNeeds, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
 # Slurm names a date this far off, and farther, for a job that a limit holds for ever.
@@ -103,7 +104,7 @@ class Checks:
         if not self.informed.from_memory or self.check_mode:
             checked.problems += self._too_many(known, verdict)
         if self.container:
-            checked.problems += container_support.check(self.slurm, **vars(self.container))
+            checked.problems += container_support.check(self.slurm, self.container)
         # Where the nodes are hidden Slurm alone can say that there are too few: sbatch itself would not.
         if (self.check_mode or refused) and script is not None and not checked.problems:
             refused = "" if self._last_word(script, options, checked) else refused
