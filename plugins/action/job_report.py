@@ -40,7 +40,7 @@ class ActionModule(Action):
             message = f"{launch.get('name')} failed: {result.get('message') or result.get('msg') or 'see the card'}"
             return {**report, "failed": True, "msg": message}
         message = (
-            f"{launch.get('name')}: the wait ended before job {launch.get('job_id')} did; the job goes on. "
+            f"{launch.get('name')}: the wait ended before job {launch.get('job_id')}; the job continues. "
             f"{result.get('msg') or ''} Run the same command again to re-attach."
         )
         return {**report, "failed": True, "msg": message}

@@ -196,7 +196,7 @@ def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:
     if options["log"] and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", options["log"]):
         raise RankzeroError(f"log: must be the name of a log file such as rank-0003.log, not {options['log']!r}")
     if (options["until"] == "pattern") != bool(options["pattern"]):
-        raise RankzeroError("pattern: goes with until: pattern, and until: pattern needs one")
+        raise RankzeroError("pattern: requires until: pattern, and until: pattern requires it")
     try:
         return re.compile(options["pattern"]) if options["pattern"] else None
     except re.error as error:
@@ -224,7 +224,7 @@ def _completed(record: Record, watch: Watch, timeout: int) -> None:
     elif watch.matched is None and watch.pattern is not None and record["completed"]:
         record["message"] = f"it ended, and no line of its log matches {watch.pattern.pattern}: {record['message']}"
     elif not watch.done:
-        record["message"] = f"not finished after {timeout} s (wait_timeout); the job goes on: {record['message']}"
+        record["message"] = f"not finished after {timeout} s (wait_timeout); the job continues: {record['message']}"
 
 
 def _together(result: Record, records: list[Record]) -> Record:

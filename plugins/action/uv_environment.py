@@ -29,7 +29,7 @@ class ActionModule(Producer):
         if key is not None:
             return self.without_source(key, options)
         if options["mode"] != "conda" and options["file"] is not None:
-            raise RankzeroError(f"file: goes with mode conda, not with {options['mode']}.")
+            raise RankzeroError(f"file: is only for mode conda, not for {options['mode']}.")
         if options["mode"] in KINDS:
             return self._packages(options)
         if options["mode"] == "conda":
@@ -93,7 +93,7 @@ class ActionModule(Producer):
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
             result = self.call(**options, _request={"conda": asdict(made), "sent": sent})
             if result.pop("needs", None):
-                raise RankzeroError(f"file: {made.path} was damaged on its way; run again.")
+                raise RankzeroError(f"file: {made.path} was damaged during the transfer; run again.")
         return result
 
     def _send(self, brought: dict[str, Any], lacking: set[str]) -> str:

@@ -190,7 +190,7 @@ def test_one_command_on_a_lab_without_accounting(bare: Any, site: Site) -> None:
     shutil.copytree(students / "ada" / "state", students / "ben" / "state", symlinks=True)
     check: dict[str, Any] = {"course_root": "/shared/course", "course_job": "fit", "course_nodes": [2]}
     checked = course(site, inventory=this.inventory, playbook="checkoff", **check, course_dest=str(site.folder))
-    assert "This cluster keeps no accounting" in checked.output
+    assert "This cluster has no accounting" in checked.output
     # The queue still remembers the job, and is Slurm's word, too.
     ada, ben = rows(site.folder / "ddp.csv")
     assert (ada["result"], ada["record_2"]) == ("passed", "passed"), checked.output

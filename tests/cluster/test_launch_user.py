@@ -47,7 +47,7 @@ def test_a_wait_that_ends_before_the_job_says_so_and_fails(site: Site) -> None:
     played = site.play(job, wait=True, launch_wait_timeout=1)
     launch = played.launch()
     assert played.rc == 2
-    assert f"the wait ended before job {launch['job_id']} did; the job goes on" in played.output
+    assert f"the wait ended before job {launch['job_id']}; the job continues" in played.output
     assert site.jobs()[launch["job_id"]] in ("PENDING", "RUNNING")
     site.go(launch)
     assert site.outcome(launch)["success"]

@@ -21,7 +21,7 @@ def test_many_launches_by_one_question_a_poll(bench: Bench) -> None:
     paths = [run.path for run in runs]
     short = bench.task("job_wait", run_dirs=paths, wait_timeout=2)
     assert (short["completed"], short["success"]) == (False, False)
-    assert all("the job goes on" in one["message"] for one in short["launches"])
+    assert all("the job continues" in one["message"] for one in short["launches"])
     task = bench.start("job_wait", run_dirs=paths)
     task.says("login: waiting for 3 launches; Ctrl-C leaves the jobs alone")
     for run in runs:

@@ -61,7 +61,7 @@ def test_wait_timeout_leaves_the_job_and_the_shape(bench: Bench) -> None:
     bench.started(run)
     short = bench.task("job_wait", run_dir=run.path, wait_timeout=2, poll_min=0.1, poll_max=1)
     assert (short["completed"], short["success"], short["state"]) == (False, False, "RUNNING")
-    assert "the job goes on" in short["message"]
+    assert "the job continues" in short["message"]
     (run.here / "go").touch()
     full = bench.task("job_wait", job_id=run.job_id, state_root=bench.state_root)
     assert full["success"] and set(full) == set(short)

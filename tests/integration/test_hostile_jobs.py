@@ -93,7 +93,7 @@ def test_a_plan_runs_nothing_and_names_everything_that_was_tried(tmp_path: Path)
         "pipe.yml cannot be read: is not a regular file",
         "large.yml has more than 1000000 bytes",
         "deep.yml:4 is not a job file: it is nested more than 50 levels deep",
-        "do its aliases multiply?",
+        "aliases count each time",
         "the key 'code' stands here twice",
         "number.yml: 1 mistake in the job spec",
     ):

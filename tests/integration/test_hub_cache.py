@@ -152,7 +152,7 @@ def test_bad_input(bench: Bench) -> None:
         ({"python": "/nowhere/python"}, "python: /nowhere/python cannot be run: No such file or directory"),
         ({"token_file": "/nowhere/token"}, "token_file: /nowhere/token cannot be read: No such file"),
         ({"src": "/nowhere/x"}, "src: /nowhere/x does not exist; expected a folder or an archive"),
-        ({"remote_src": True}, "remote_src: says where src is"),
+        ({"remote_src": True}, "remote_src: needs src"),
         ({"_request": {"files": []}}, "_request"),
         ({"repo_type": "weights"}, "value of repo_type must be one of: model, dataset, space"),
     ]

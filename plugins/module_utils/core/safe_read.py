@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading what somebody else may have put there: nothing here follows a link, waits, or reads more than it was told to.
+"""Safe reading of files that another user may have written: without following links, blocking, or unlimited reads.
 
 Any name below a folder may be a link to a file that only the reader may read, a pipe that nobody writes to, a device,
 or a file without an end. `Beneath(root)` reads carefully, and what it reads is its owner's word. `Beneath(root, owner)`

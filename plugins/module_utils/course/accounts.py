@@ -37,7 +37,7 @@ def accounts(slurm: Slurm, wanted: limits.ClassAccounts, *, state: str, policy: 
     """Make them so. `policy`: auto (as far as it goes), required (else `RankzeroError`) or off."""
     done = Accounts()
     if policy == "off":
-        done.undone.append("accounts and limits: not asked for (accounting: off); Slurm does not tell students apart")
+        done.undone.append("accounts and limits: not used (accounting: off); Slurm cannot distinguish the students")
         return done
     settings = parse.parse_config(slurm.call("scontrol", "show", "config").stdout)
     try:

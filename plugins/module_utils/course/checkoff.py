@@ -194,7 +194,7 @@ def _sheet(
         )
     for one in sheet.chosen.values():
         if one.word.job is not None and one.word.job.active:
-            sheet.notes.append(f"job {one.run.job_id} is not over ({one.word.job.state}): check again later")
+            sheet.notes.append(f"job {one.run.job_id} has not ended ({one.word.job.state}): check again later")
     return sheet
 
 
@@ -276,7 +276,9 @@ def _table(
     count = f"{len(sheets)} student{'' if len(sheets) == 1 else 's'}"
     lines = [f"{course.name}: {count}, job {options['job']}; of several runs the {options['pick']} one counts"]
     if asked.accounting == "disabled":
-        lines.append("This cluster keeps no accounting: what the queue has forgotten is the students' word alone.")
+        lines.append(
+            "This cluster has no accounting: for jobs no longer in the queue, only the students' files are evidence."
+        )
     elif asked.accounting == "silent":
         lines.append("Accounting does not answer: check again later.")
     wide = max([len("student"), *(len(sheet.student.id) for sheet in sheets)])

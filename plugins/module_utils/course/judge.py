@@ -112,7 +112,7 @@ def _record(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
         return [Evidence(False, STUDENT, f"job {run.job_id} is the run of {expected.others[run.job_id]}")]
     job = word.job
     if job is None and word.silent:
-        return [Evidence(None, STUDENT, f"job {run.job_id}, by the student's word alone: {word.silent}")]
+        return [Evidence(None, STUDENT, f"job {run.job_id}, only from the student's files: {word.silent}")]
     if job is None:
         return [Evidence(False, SLURM, f"accounting knows no job {run.job_id}")]
     found = [

@@ -31,7 +31,9 @@ def parse(text: str, said: str) -> dict[str, str]:
         try:
             plain(name)
         except RankzeroError as error:
-            raise RankzeroError(f"checksums: line {number} of {said} names {name!r}, which leads elsewhere") from error
+            raise RankzeroError(
+                f"checksums: line {number} of {said} names {name!r}, which is outside the folder"
+            ) from error
         if found.setdefault(name, sha256.lower()) != sha256.lower():
             raise RankzeroError(f"checksums: {said} has two sums of {name}; remove the wrong one")
     if not found:

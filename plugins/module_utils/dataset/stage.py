@@ -115,7 +115,7 @@ def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Met
             raise RankzeroError(f"sha256: is that of one file, and src has {len(items)}; give checksums instead")
         items = {name: replace(item, sha256=wanted.sha256) for name, item in items.items()}
     if not items:
-        raise RankzeroError(f"src: {source.said} has no file that include and exclude leave")
+        raise RankzeroError(f"src: {source.said} has no file that matches include and exclude")
     return [items[name] for name in sorted(items)]
 
 

@@ -41,7 +41,7 @@ _OWN = Signature(
 _NOTHING = Signature(
     family=LAUNCHER,
     what="a rank ended with an error that no log explains",
-    remedy="Look for a rank without a log, or with one that ends early. `debug: true` makes the ranks say more.",
+    remedy="Look for a rank without a log, or with one that ends early. `debug: true` makes the ranks print more.",
     matches=(),
     examples=(),
 )
@@ -53,7 +53,7 @@ _OF_THE_JOB = {
     DRAINED: Signature(
         family=DRAINED,
         what="Slurm took the node out of service: {meaning}",
-        remedy="An administrator brings it back, once it is in order, with `{command}`. Launch again.",
+        remedy="After the repair, an administrator resumes it with `{command}`. Launch again.",
         matches=(),
         examples=(),
         retry=True,
@@ -62,7 +62,7 @@ _OF_THE_JOB = {
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",
-        remedy="The table of the preflight says which node lacks what; `resources.exclude` leaves one out.",
+        remedy="The preflight table shows what each node lacks; `resources.exclude` excludes a node.",
         matches=(),
         examples=(),
         blames_node=True,

@@ -132,7 +132,7 @@ def judge(result: SweepResult, rule: Rule) -> Judged:
     if all_slow:
         findings.append(
             f"everything is slow: the median is {shown_speed(seen.median)}, {_percent(seen.median, rule.expected)} of "
-            f"the {shown_speed(rule.expected)} expected; look at what all nodes share (interface, transport, switches)"
+            f"the {shown_speed(rule.expected)} expected; check what all nodes share (interface, transport, switches)"
         )
     findings += _narrow(result, seen.median, slow) + unlike(result["facts"]) + _failed(result)
     if all_slow:

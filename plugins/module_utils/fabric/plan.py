@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A sweep before it runs: options -> what its program is told, and the job that runs it. Pure."""
+"""Plan of a fabric sweep: from its options to the settings of its program and to its job spec. Pure."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _count(nodes: Sequence[str], count: int) -> int:
     number = len(nodes) or count
     if number < FEWEST_NODES:
         raise t.Invalid(
-            f"a sweep needs at least {FEWEST_NODES} nodes, not {number}: say how many (-e nodes=4), or name them "
+            f"a sweep needs at least {FEWEST_NODES} nodes, not {number}: give the number (-e nodes=4), or the nodes "
             "(fabric_nodes, or fabric_group, a group of the inventory)"
         )
     return number

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the hub's libraries look for what they have cached: the layout below HF_HOME, by repository. Pure.
+"""The layout of the cache of the Hugging Face libraries below HF_HOME, by repository. Pure.
 
     hub/models--ORG--NAME/refs/REVISION            the commit that a branch or tag stands for
     hub/models--ORG--NAME/snapshots/COMMIT/FILE    a link to the blob

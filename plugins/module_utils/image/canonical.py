@@ -71,7 +71,7 @@ def environment(tree: Tree, more: Mapping[str, str]) -> dict[str, str]:
     values.update(more)
     for name, value in values.items():
         if "\n" in value:
-            raise RankzeroError(f"image: ENV {name} has several lines, which /etc/environment cannot hold.")
+            raise RankzeroError(f"image: ENV {name} has several lines, which /etc/environment does not support.")
     return values
 
 

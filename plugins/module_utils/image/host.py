@@ -193,12 +193,15 @@ def _lacks_without_root(host: Host) -> Iterator[str]:
 
 def _storage(host: Host) -> tuple[str, str]:
     if host.work_type in _NO_OVERLAY or host.work_type.startswith("fuse"):
-        return "vfs", f"work_dir lies on {host.work_type}, over which no overlay goes; slower, name a local disk"
+        return "vfs", f"work_dir lies on {host.work_type}, which does not support overlays; slower, name a local disk"
     if host.uid == 0 or host.kernel >= _USER_OVERLAY:
         return "overlay", "the kernel's own"
     if "fuse-overlayfs" in host.tools and host.fuse:
-        return "overlay", "by fuse-overlayfs: the kernel lets no user make one before 5.13"
-    return "vfs", "this kernel lets no user make an overlay, and fuse-overlayfs (with /dev/fuse) is not here"
+        return "overlay", "by fuse-overlayfs: kernels before 5.13 do not allow overlays of ordinary users"
+    return (
+        "vfs",
+        "this kernel does not allow overlays of ordinary users, and fuse-overlayfs (with /dev/fuse) is missing",
+    )
 
 
 def _lacks(what: str, *commands: str) -> str:

@@ -225,7 +225,7 @@ def _copy(packed: IO[bytes], target: str, path: str) -> None:
         for block in iter(lambda: packed.read(_BLOCK), b""):
             left -= len(block)
             if left < 0:
-                raise extraction.Refused("it unpacks to more than an archive of its size can honestly hold")
+                raise extraction.Refused("it unpacks to more data than plausible for an archive of its size")
             plain.write(block)
 
 

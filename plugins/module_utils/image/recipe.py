@@ -124,7 +124,7 @@ def _check(made: Recipe) -> None:
         _matches(name, _VARIABLE, [key for key, _value in getattr(made, name)], "the name of a variable")
     for key, value in (*made.env, *made.build_args):
         if "\n" in value or "\0" in value:
-            raise RankzeroError(f"env: {key} has several lines, which /etc/environment cannot hold.")
+            raise RankzeroError(f"env: {key} has several lines, which /etc/environment does not support.")
     if made.reference is not None:
         name = _TRANSPORT.sub("", made.reference, count=1)
         if not (made.local_path or _REFERENCE.fullmatch(name)):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each agent of a lab is told: how its namespace is furnished and which daemons it runs. Pure.
+"""Settings of each agent of a lab: the set-up of its namespace and the daemons that it runs. Pure.
 
 One dict an agent, in the form that `agent.py` reads. "lab" is the supervisor; in the realistic way "head" and each
 node have an agent of their own, in the simple way the supervisor runs every daemon itself.

@@ -287,7 +287,9 @@ def _stop(lab: Lab, known: Record | None, graceful: bool) -> int:
     processes.kill_all(_marks(lab))
     busy = cgroups.sweep(lab.group)
     if busy:
-        raise RankzeroError(f"lab {lab.name}: control groups do not go away: {', '.join(busy)}; look into them")
+        raise RankzeroError(
+            f"lab {lab.name}: control groups cannot be removed: {', '.join(busy)}; check their processes"
+        )
     return len(before)
 
 

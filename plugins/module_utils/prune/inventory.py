@@ -217,7 +217,7 @@ def _asked(
         job_id = status.job_id
         if status.over and job_id is not None:
             if is_step(job_id) and job_of(job_id) in ids and status.outcome is None:
-                yield _run(directory, None, f"job {job_of(job_id)} around it goes on")
+                yield _run(directory, None, f"job {job_of(job_id)} around it continues")
             else:
                 yield _run(directory, f"ended ({told.state.lower()})")
         elif status.state == LOST and not answer.queue_only and _last(directory) < horizon:

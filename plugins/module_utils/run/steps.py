@@ -109,7 +109,7 @@ def _ended(slurm: Slurm, step_id: str, name: str, around: JobRecord | None) -> J
         end = states.describe_end(around.state, around.exit_code, around.signal, around.reason)
         reason = f"job {around.job_id} around it has ended ({end})"
     elif told is None:
-        reason = f"job {around.job_id} around it goes on: it was cancelled, or its node failed"
+        reason = f"job {around.job_id} around it continues: the step was cancelled, or its node failed"
     else:
         return told
     known = told or JobRecord(step_id, name, "CANCELLED", end=around.end, source=around.source)

@@ -83,11 +83,11 @@ def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
     """The allocation of a job. Raises `RankzeroError` where nothing can be started in it, and says why."""
     result = slurm.attempt("scontrol", "show", "--details", "job", job_id)
     if result.rc != 0 and "Invalid job id specified" in result.stderr:
-        raise _refused(job_id, "Slurm does not know it (any more), or does not show it to you")
+        raise _refused(job_id, "Slurm does not know it (or no longer), or does not show it to you")
     raise_for(result, slurm.timeout)
     blocks = [block for block in parse.parse_blocks(result.stdout) if block.get("JobId")]
     if not blocks:
-        raise _refused(job_id, "Slurm does not know it (any more), or does not show it to you")
+        raise _refused(job_id, "Slurm does not know it (or no longer), or does not show it to you")
     if len(blocks) > 1:
         tasks = [from_scontrol(block).job_id for block in blocks]
         raise _refused(job_id, f"it is {len(blocks)} jobs; name one of them: {', '.join(tasks[:8])}")

@@ -125,7 +125,7 @@ def _told(slurm: Slurm, what: str, ask: Callable[[], Found], otherwise: Found) -
     except (SlurmUnavailable, SlurmMissing):
         raise
     except SlurmError as error:
-        slurm.note(f"{what} are not told here: {error.message}")
+        slurm.note(f"{what} are not available: {error.message}")
         return otherwise
 
 

@@ -102,7 +102,7 @@ def _command(slurm: Slurm, kind: Runtime, own_setup: bool) -> list[str]:
         return []
     slurm.note(
         f"container.runtime: {kind.used[0]} is not in PATH on {socket.gethostname()}, so it cannot be checked here: "
-        f"each node looks before the ranks start. Where a module brings it, name that in setup.modules.{_seen(slurm)}"
+        f"each node checks before the ranks start. If a module provides it, name it in setup.modules.{_seen(slurm)}"
     )
     return []
 

@@ -95,5 +95,5 @@ def sentences(nodes: Sequence[Drained], *, commands: bool) -> str:
     """What happened to them; with `commands` also what an administrator has to do."""
     said = [node.sentence for node in nodes]
     if said and commands:
-        said.append("an administrator brings it back with: " + "; ".join(node.command for node in nodes))
+        said.append("an administrator resumes it with: " + "; ".join(node.command for node in nodes))
     return "; ".join(said)

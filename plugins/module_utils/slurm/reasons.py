@@ -67,7 +67,7 @@ _HOPELESS = frozenset(
 _OPTION = re.compile(r"\{([a-z-]+)\}")
 
 REASONS: dict[str, tuple[str, str, bool]] = {
-    "None": ("Slurm has not looked at it yet", "wait a minute and look again", False),
+    "None": ("Slurm has not considered it yet", "wait a minute and look again", False),
     "Resources": (
         "waiting for enough free nodes",
         "fewer {nodes} or a shorter {time} may start sooner",
@@ -80,7 +80,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
     "Dependency": (
         "waiting for another job to end",
-        "look at that job (squeue); {dependency} names it",
+        "check that job (squeue); {dependency} names it",
         False,
     ),
     "DependencyNeverSatisfied": (
@@ -108,7 +108,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "launch_failed_requeued_held": (
         "Slurm could not start the job on its node, as after a crash of slurmctld, and holds it",
         (
-            "an administrator looks why (sinfo -R) and brings the node back (scontrol update NodeName=NODE "
+            "an administrator checks why (sinfo -R) and resumes the node (scontrol update NodeName=NODE "
             "State=RESUME), then: scontrol release JOBID"
         ),
         True,
@@ -187,7 +187,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "FrontEndDown": ("no front-end node is up", "ask the administrators of the cluster", False),
     "JobLaunchFailure": (
         "the job could not be launched",
-        "the file system or the user may be missing on the node; look at the job's log",
+        "the file system or the user may be missing on the node; check the job's log",
         False,
     ),
     "NonZeroExitCode": ("the program ended with a non-zero exit code", "the logs say why", False),
@@ -206,7 +206,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     "FedJobLock": ("the clusters of the federation are agreeing on which of them starts it", "wait", False),
     "MaxRequeue": ("it was requeued too often", "find out why it keeps failing", True),
     "Reboot": ("its nodes are being rebooted", "wait", False),
-    "SchedDefer": ("Slurm defers to start it until its next full look at the queue", "wait", False),
+    "SchedDefer": ("Slurm defers it until its next full scheduling cycle", "wait", False),
     "BlockMaxError": ("the blocks that it needs had too many errors", "ask the administrators of the cluster", False),
     "BlockFreeAction": ("the blocks that it needs are being freed", "wait", False),
     "PowerNotAvail": ("no power is left for more nodes", "wait, or ask for fewer {nodes}", False),

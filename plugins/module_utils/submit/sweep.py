@@ -177,7 +177,7 @@ class SweepLauncher:
         if status is not None:
             row.job_id, row.run_dir, row.generation = status.job_id, status.run.path, status.run.generation
         if not wanted and (status is None or status.state == LOST):
-            row.state, row.why = "absent", "not asked for"
+            row.state, row.why = "absent", "not requested"
         elif not wanted and status is not None:
             row.state = "unchanged" if status.over else "adopted"
             row.why = status.message

@@ -162,7 +162,7 @@ class Watch:
         events: list[Event] = []
         if poll.silent:
             if not self._silent:
-                text = f"Slurm does not answer ({poll.silent}); the job is not affected, waiting goes on"
+                text = f"Slurm does not answer ({poll.silent}); the job is not affected, and the wait continues"
                 events.append(Event("silent", text))
             self._silent = True
             return events

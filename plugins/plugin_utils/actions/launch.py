@@ -167,7 +167,7 @@ class LaunchAction(Action):
             if unstaged and not self._task.check_mode:
                 raise RankzeroError(
                     f"data: {', '.join(unstaged)} is not on the cluster: stage the dataset first (role or module "
-                    "dataset), or name the version that is there (digest)"
+                    "dataset), or name the existing version (digest)"
                 )
             result.update(self.producers(result, prepared, job))
             result["plan"] = lines

@@ -39,7 +39,10 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             f"({needs['reason'].splitlines()[0]}). Install uv beside Ansible, or carry a set to the host (source)."
         )
     wanted = wanted_of(given, request)
-    _say(producer, f"{wanted.kind} {wanted.key[:12]}: the host reaches no package source; fetching the packages here")
+    _say(
+        producer,
+        f"{wanted.kind} {wanted.key[:12]}: the host has no access to a package index; downloading the packages here",
+    )
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs, tool.path)
     result = producer.call(**given, _request={**request, "offer": offer})
@@ -52,7 +55,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
         result = producer.call(**given, _request={**request, "sent": sent})
         if result.pop("needs", None):
-            raise RankzeroError("uv_cache: the set was damaged on its way; run again.")
+            raise RankzeroError("uv_cache: the set was damaged during the transfer; run again.")
     return result
 
 

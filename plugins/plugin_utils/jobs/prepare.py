@@ -198,7 +198,7 @@ def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
         )
     if spec.after and after is None:
         raise RankzeroError(
-            f"after: {spec.name} follows {', '.join(spec.after)}, which have to be launched with it; use "
+            f"after: {spec.name} follows {', '.join(spec.after)}, which must be launched with it; use "
             "rankzero.slurm.pipeline (module job_pipeline)"
         )
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fetched logs of the newest attempt say of a run, whoever won or lost: ranks, network, losses."""
+"""Facts from the fetched logs of the newest attempt, successful or not: ranks, network, losses."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Roots:
             return None
         leads = f"{path} (which is {real})" if real != os.path.normpath(path) else path
         if inside:
-            return f"{option}: {leads} is git's own, which may hold the credentials of this checkout. Name another file"
+            return f"{option}: {leads} belongs to git and may contain credentials. Name another file"
         return (
             f"{option}: {leads} lies outside of the folders that files may leave this controller from: "
             f"{', '.join(self.folders) or '(none)'}. Move it there, or add its folder to launch_cluster.code_roots"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The code of a job, as it lies on the controller: which files belong to it, their digest, and where git stands.
+"""The code of a job on the controller: its files, their digest, and the state of git.
 
 Inside a git work tree the snapshot holds what git tracks *as it lies in the work tree* (uncommitted changes included)
 and new files that git does not ignore; elsewhere it holds every file but the usual debris. A subfolder of a repository

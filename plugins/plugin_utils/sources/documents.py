@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML and JSON of files that come from a repository: how much they may hold is checked before anything is made of it.
+"""YAML and JSON files of a repository, read with limits that are checked before objects are built.
 
-What an alias stands for is counted each time, nesting has an end, a key stands in a map once, and a number has digits
-that a number needs.
+Values behind an alias count each time, nesting is limited, a key may occur only once in a map, and the length of
+numbers is limited.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Bounded(yaml.SafeLoader):
     def _count(self, size: int, event: Any) -> None:
         self._values += size
         if self._values > MOST_VALUES:
-            raise _refused(f"it holds more than {MOST_VALUES} values; do its aliases multiply?", event)
+            raise _refused(f"it contains more than {MOST_VALUES} values (aliases count each time)", event)
 
     def _close(self, anchor: str | None, size: int) -> None:
         if anchor is not None:

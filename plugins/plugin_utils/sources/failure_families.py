@@ -122,7 +122,7 @@ def _mistakes(family: Mapping[str, Any]) -> list[str]:
         for number, match in enumerate(given):
             found += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys)]
     if not matches:
-        found.append("says or raises is required: how its lines look")
+        found.append("says or raises is required: a pattern of its log lines")
     return found or _unproven(site_families.signature(dict(family)))
 
 

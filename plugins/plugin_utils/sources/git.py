@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one place that starts git. What lies in a work tree or in its repository can make git execute nothing.
+"""The only place that starts git, so that no content of a work tree or repository can make git execute a program.
 
 A repository is looked for by its `.git` only, so that a bare repository among the files is a folder of files. Git is
 then shown a *view*: a private folder with links to the repository's objects, refs and index, and with a configuration

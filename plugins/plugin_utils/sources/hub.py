@@ -54,7 +54,7 @@ def opened(src: str, include: Sequence[str], exclude: Sequence[str]) -> Iterator
         files = {file.path: file for file in read_folder(folder)}
         chosen = tuple(files[name] for name in selected(sorted(files), include, exclude))
         if not chosen:
-            raise RankzeroError(f"src: {path} has no file that include and exclude leave")
+            raise RankzeroError(f"src: {path} has no file that matches include and exclude")
         yield Found(folder, chosen, path)
 
 

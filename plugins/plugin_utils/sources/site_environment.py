@@ -68,7 +68,7 @@ def found(path: str, said: str, wanted_python: str | None) -> Adopted:
     elif answer == "no-python":
         problem = f"{path} has no bin/python, so it is neither a venv nor a conda environment"
     elif len(parts) != 3 or not re.fullmatch(r"[0-9a-f]{64}", parts[2]):
-        problem = f"{path} cannot be looked at on the cluster: {said.strip()[-200:] or 'no answer'}"
+        problem = f"{path} cannot be read on the cluster: {said.strip()[-200:] or 'no answer'}"
     elif not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", parts[1]):
         problem = f"{path}/bin/python does not start on the cluster; is what it was made from still there?"
     elif wanted_python and not f"{parts[1]}.".startswith(f"{wanted_python}."):

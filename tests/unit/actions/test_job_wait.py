@@ -129,7 +129,7 @@ def test_the_deadline_is_kept_and_does_not_fail(monkeypatch: pytest.MonkeyPatch)
     bench.modules = [known()]
     result = bench.run()
     assert not result.get("failed") and result["completed"] is False
-    assert result["message"] == "not finished after 30 s (wait_timeout); the job goes on: running on node01"
+    assert result["message"] == "not finished after 30 s (wait_timeout); the job continues: running on node01"
     assert bench.now == pytest.approx(1030.0)
 
 
@@ -160,8 +160,8 @@ def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"until": "pattern"}, "until: pattern needs one"),
-        ({"pattern": "x"}, "pattern: goes with until: pattern"),
+        ({"until": "pattern"}, "until: pattern requires it"),
+        ({"pattern": "x"}, "pattern: requires until: pattern"),
         ({"until": "pattern", "pattern": "("}, "'(' is not a regular expression"),
         ({"log": "../secrets.env"}, "must be the name of a log file such as rank-0003.log"),
     ],

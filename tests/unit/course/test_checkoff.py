@@ -231,7 +231,7 @@ def test_a_job_that_still_runs_is_noted(semester: Semester) -> None:
     semester.hand_in("ben", 3, 13, recorded={"State": "RUNNING", "End": "Unknown"})
     (ben,) = semester.check(students=["ben"], nodes=[3])["students"]
     assert ben["result"] == "failed"
-    assert ben["notes"] == ["job 13 is not over (RUNNING): check again later"]
+    assert ben["notes"] == ["job 13 has not ended (RUNNING): check again later"]
 
 
 @pytest.mark.parametrize("pick", ["latest", "best"])
@@ -287,8 +287,8 @@ def test_without_accounting_nothing_is_proven_and_that_is_said(semester: Semeste
     assert checked["counts"]["unproven"] == 1
     assert results(checked, "ada") == {"record 3": "unproven", "record 5": "unproven", "epoch_time": "unproven"}
     why = "this cluster keeps no accounting, and the queue has forgotten the job"
-    assert against(checked, "ada", "record") == [("student", f"job 11, by the student's word alone: {why}")]
-    assert any("keeps no accounting" in line for line in checked["lines"][:2])
+    assert against(checked, "ada", "record") == [("student", f"job 11, only from the student's files: {why}")]
+    assert any("has no accounting" in line for line in checked["lines"][:2])
 
 
 def test_without_accounting_a_copied_run_is_still_seen(semester: Semester) -> None:

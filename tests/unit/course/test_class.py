@@ -187,7 +187,7 @@ def test_a_cluster_without_accounting_has_folders_and_says_so(tmp_path: Path, ki
     assert "resources" not in done["students"][0]["launch_cluster"]
     with pytest.raises(RankzeroError, match="accounting: required, but accounts and limits: this cluster keeps no"):
         make(accounting, tmp_path, accounting="required")
-    assert "not asked for" in make(Accounting(), tmp_path, accounting="off")["undone"][0]
+    assert "accounting: off" in make(Accounting(), tmp_path, accounting="off")["undone"][0]
 
 
 def test_limits_that_nobody_enforces_are_said(tmp_path: Path) -> None:

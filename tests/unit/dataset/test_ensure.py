@@ -158,7 +158,7 @@ def test_a_selection_and_its_change(store: Store) -> None:
     other = store.ensure(include=["train/*"], exclude=["*/b.txt"])
     assert (other["changed"], other["dataset"]["files"]) == (True, 1)
     assert other["ref"]["key"] != result["ref"]["key"]
-    with pytest.raises(RankzeroError, match="has no file that include and exclude leave"):
+    with pytest.raises(RankzeroError, match="has no file that matches include and exclude"):
         store.ensure(include=["*.parquet"])
 
 
@@ -233,8 +233,8 @@ def test_sums_are_held_against_what_came(store: Store) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{'a' * 64}  ../x\n", "line 1 of SUMS names '../x', which leads elsewhere"),
-        (f"{'a' * 64}  /etc/passwd\n", "line 1 of SUMS names '/etc/passwd', which leads elsewhere"),
+        (f"{'a' * 64}  ../x\n", "line 1 of SUMS names '../x'"),
+        (f"{'a' * 64}  /etc/passwd\n", "line 1 of SUMS names '/etc/passwd'"),
         ("abc  readme\n", "line 1 of SUMS is not a sha256sum line: 'abc"),
         (f"{'a' * 64}  readme\nSHA256 (readme) = {'b' * 64}\n", "SUMS has two sums of readme"),
         ("# nothing\n", "SUMS is empty"),

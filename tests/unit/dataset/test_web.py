@@ -171,7 +171,7 @@ def test_a_list_of_sums_names_the_files(server: WebServer, tmp_path: Path) -> No
     mended = ensure(server, tmp_path, files=[], checksums="SHA256SUMS")
     assert (mended["repaired"], mended["moved"]) == ({"sub/small.txt": "is missing"}, len(SMALL))
     server.files["d/SHA256SUMS"] = f"{'a' * 64}  ../../etc/passwd\n".encode()
-    with pytest.raises(RankzeroError, match=r"names '../../etc/passwd', which leads elsewhere"):
+    with pytest.raises(RankzeroError, match=r"names '../../etc/passwd'"):
         ensure(server, tmp_path, files=[], checksums="SHA256SUMS", update=True)
 
 
@@ -185,7 +185,7 @@ def test_a_wrong_sum_keeps_what_came_aside(server: WebServer, tmp_path: Path) ->
 
 def test_a_login_and_a_token(server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.login = "Bearer abc"
-    with pytest.raises(RankzeroError, match=r"the server says 401 .* put one into ~/.netrc .* or give token_file"):
+    with pytest.raises(RankzeroError, match=r"the server says 401 .*~/.netrc .* or give token_file"):
         ensure(server, tmp_path)
     token = tmp_path / "token"
     token.write_text("abc\n")
@@ -203,7 +203,7 @@ def test_a_login_and_a_token(server: WebServer, tmp_path: Path, monkeypatch: pyt
     [
         ({"files": ["nothing"]}, "d/nothing: the server says 404 .* src or files"),
         ({"files": ["a/../../x"]}, "'a/../../x' is not a plain relative path"),
-        ({"files": []}, "is a folder, and a web server does not say what is in one; give files or checksums"),
+        ({"files": []}, "is a folder, .* give files or checksums"),
         ({"src": "ftp://host/x"}, "src: 'ftp://host/x' is not a URL"),
         ({"src": "http://me:pw@host/x"}, "src: the URL contains a password"),
         ({"src": "http://127.0.0.1:9/x/"}, "http://127.0.0.1:9/x/big.bin cannot be reached: .*refused"),

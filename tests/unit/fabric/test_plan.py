@@ -99,7 +99,7 @@ def test_every_mistake_is_told_at_once() -> None:
         rounds=0,
         seconds=-1,
     )
-    assert "nodes: a sweep needs at least 2 nodes, not 1: say how many (-e nodes=4), or name them" in text
+    assert "nodes: a sweep needs at least 2 nodes, not 1: give the number (-e nodes=4)" in text
     assert "sizes: go from small to large: max 1M is below min 4M" in text
     assert "fabric: roc is not known; did you mean roce?" in text
     assert "candidates: (x): " in text

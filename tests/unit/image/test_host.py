@@ -45,9 +45,13 @@ def test_the_usual_ways() -> None:
     [
         (replace(ROOT, work_type="nfs4"), "vfs", "work_dir lies on nfs4"),
         (replace(ROOT, work_type="fuse.sshfs"), "vfs", "work_dir lies on fuse.sshfs"),
-        (replace(USER, kernel=(5, 10)), "vfs", "this kernel lets no user make an overlay"),
+        (replace(USER, kernel=(5, 10)), "vfs", "this kernel does not allow overlays"),
         (replace(USER, kernel=(5, 10), tools={**TOOLS, "fuse-overlayfs": "/f"}), "overlay", "by fuse-overlayfs"),
-        (replace(USER, kernel=(5, 10), fuse=False, tools={**TOOLS, "fuse-overlayfs": "/f"}), "vfs", "lets no user"),
+        (
+            replace(USER, kernel=(5, 10), fuse=False, tools={**TOOLS, "fuse-overlayfs": "/f"}),
+            "vfs",
+            "does not allow overlays",
+        ),
         (replace(ROOT, kernel=(5, 10)), "overlay", "the kernel's own"),
     ],
 )

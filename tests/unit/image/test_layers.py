@@ -130,7 +130,7 @@ def test_no_file_is_written_through_a_link_of_the_image(tmp_path: Path, way: str
 def test_a_layer_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extraction, "ALWAYS_FITS", 1 << 20)
     (tmp_path / "bomb").write_bytes(gzip.compress(bytes(8 << 20)))
-    with pytest.raises(RankzeroError, match="more than an archive of its size"):
+    with pytest.raises(RankzeroError, match="an archive of its size"):
         layers.of_archives([str(tmp_path / "bomb")], str(tmp_path))
 
 

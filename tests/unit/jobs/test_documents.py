@@ -63,7 +63,7 @@ def test_aliases_are_counted_before_anything_is_made_of_them(
     text: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, taken = made(monkeypatch, READERS[kind], text)
-    assert problem.startswith(f"it holds more than {MOST_VALUES} values")
+    assert problem.startswith(f"it contains more than {MOST_VALUES} values")
     assert taken < 200
 
 
@@ -79,7 +79,7 @@ def test_nesting_ends_long_before_the_text_does(text: str, kind: str, monkeypatc
 def test_a_long_list_is_read_as_far_as_anybody_could_mean_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_VALUES", 1000)
     problem, taken = made(monkeypatch, READERS[kind], "[" + "[]," * 300_000)
-    assert problem.startswith("it holds more than 1000 values")
+    assert problem.startswith("it contains more than 1000 values")
     assert taken < 2100
 
 
@@ -182,7 +182,7 @@ def test_a_folder_with_such_a_job_file_launches_nothing(tmp_path: Path) -> None:
     for words in (
         "b.yml cannot be read: is not a regular file",
         "c.yml cannot be read: is not a regular file",
-        "its aliases multiply",
+        "aliases count each time",
     ):
         assert words in caught.value.message
 

@@ -140,5 +140,5 @@ def test_uv_that_cannot_be_fetched_is_needed_from_the_controller(
     monkeypatch.setattr(building, "choose", lambda *_arguments: python)
     needs = build(Request(recipe(PYPROJECT), store))
     assert isinstance(needs, Needs)
-    assert needs.uv and "could not be fetched with pip" in needs.reason
+    assert needs.uv and "could not be downloaded with pip" in needs.reason
     assert leftovers(store) == []

@@ -79,13 +79,13 @@ def test_a_step_of_another_name_is_not_ours() -> None:
     )
     found = steps.find(fake.slurm(), {"2.3": NAME})
     assert found["2.3"].final
-    assert "job 2 around it goes on" in steps.describe_end(found["2.3"])
+    assert "job 2 around it continues" in steps.describe_end(found["2.3"])
 
 
 @pytest.mark.parametrize(
     ("job", "accounted", "state", "explained"),
     [
-        ("RUNNING", NO_ACCOUNTING, "CANCELLED", "CANCELLED: job 2 around it goes on: it was cancelled, or"),
+        ("RUNNING", NO_ACCOUNTING, "CANCELLED", "CANCELLED: job 2 around it continues: the step was cancelled, or"),
         ("RUNNING", told("2.3", "CANCELLED by 0", "0:9"), "CANCELLED", "CANCELLED: it was cancelled, signal 9"),
         ("RUNNING", told("2.3", "NODE_FAIL", "1:0"), "NODE_FAIL", "NODE_FAIL: one of its nodes failed, exit code 1"),
         ("TIMEOUT", NO_ACCOUNTING, "CANCELLED", "CANCELLED: job 2 around it has ended (TIMEOUT: it reached"),
@@ -153,8 +153,8 @@ def test_a_step_that_vanished_without_an_outcome_is_a_failure_with_an_explanatio
     found = report(slurm, run, ask_slurm(slurm, [run]))
     assert (found.state, found.completed, found.success) == ("CANCELLED", True, False)
     assert found.message == (
-        "step 2.3 ended without writing its outcome: CANCELLED: job 2 around it goes on: it was cancelled, or its node "
-        "failed"
+        "step 2.3 ended without writing its outcome: CANCELLED: job 2 around it continues: the step was cancelled, or "
+        "its node failed"
     )
 
 

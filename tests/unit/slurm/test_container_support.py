@@ -75,7 +75,7 @@ def test_a_command_that_only_the_nodes_may_have_is_a_note(runtime: str, command:
     problems, notes, fake = asked({"runc": "", "enroot": ""}, runtime=runtime)
     assert problems == [] and len(notes) == 1
     assert notes[0].startswith(f"container.runtime: {command} is not in PATH on ")
-    assert notes[0].endswith("name that in setup.modules. It has enroot.")
+    assert notes[0].endswith("setup.modules. It has enroot.")
     # A module may bring it; and none of this asks Slurm.
     assert asked({}, runtime=runtime, own_setup=True)[:2] == ([], [])
     assert fake.asked == []

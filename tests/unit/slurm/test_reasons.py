@@ -66,7 +66,7 @@ def test_a_limit_names_the_option_that_asks_for_it() -> None:
         ("launch failed requeued held", True, "could not start"),
         ("user env retrieval failed requeued held", True, "scontrol release"),
         ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions", False, "down"),
-        ("", False, "not looked"),
+        ("", False, "not considered"),
         ("SomethingNew", False, "SomethingNew"),
     ],
 )

@@ -71,5 +71,5 @@ def test_what_cannot_be_used(place: Path) -> None:
     (place / "bin" / "python").write_text("#!/nowhere/python\n", encoding="utf-8")
     (place / "bin" / "python").chmod(0o755)
     assert "bin/python does not start on the cluster" in problem(place)
-    with pytest.raises(SpecError, match="cannot be looked at on the cluster: Permission denied"):
+    with pytest.raises(SpecError, match="cannot be read on the cluster: Permission denied"):
         found("/x", "Permission denied", None)

@@ -213,7 +213,7 @@ def test_rules_of_a_partition_that_slurm_shows_in_words() -> None:
         "resources.reservation: not given; partition batch takes only jobs with a reservation.",
         "resources.cpus_per_rank: 9 CPUs a node asked, partition batch allows at most 8.",
     ]
-    assert verdict.notes == ["partition batch is down now: the job waits until its staff bring it up"]
+    assert verdict.notes == ["partition batch is down now: the job waits until an administrator sets it up again"]
 
 
 @pytest.mark.parametrize(
@@ -369,14 +369,14 @@ START = "sbatch: Job 7 to start at {} using 1 processors on nodes node[01-02] in
     ("answer", "fact", "note", "problem"),
     [
         (said(stderr=START.format(2000)), "on node[01-02] (sbatch --test-only)", "", ""),
-        (said(stderr=START.format(7163526220)), "", "names no near date", ""),
+        (said(stderr=START.format(7163526220)), "", "gives no start time", ""),
         (
             said(stderr="allocation failure: Invalid feature specification\n", rc=1),
             "",
             "",
             "Slurm says (sbatch --test-only): allocation failure: Invalid feature specification.",
         ),
-        (NO_CONTROLLER, "", "not checked before the submission: Slurm's own word", ""),
+        (NO_CONTROLLER, "", "not checked before the submission: Slurm's answer", ""),
     ],
 )
 def test_under_check_mode_slurm_has_the_last_word(

@@ -130,7 +130,7 @@ def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> Non
 def test_what_the_nodes_are_to_mount(tmp_path: Path) -> None:
     asked = storage.Asked(sources=[["container.mounts", "/nowhere/none"]])
     _problems, (note,), _facts = storage.look(FakeSlurm().slurm(), asked, thorough=True)
-    assert note.startswith("container.mounts: /nowhere/none is not on ") and "whether the nodes have it" in note
+    assert note.startswith("container.mounts: /nowhere/none is not on ") and "each node checks it" in note
     disk = looking(mounts=[Mounted("/", "ext4", "/dev/vda")])
     (note,) = disk.source("container.image", str(tmp_path))
     assert note.startswith(f"container.image: {tmp_path} may not be seen by the nodes")

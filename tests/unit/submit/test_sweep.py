@@ -264,7 +264,7 @@ def test_an_array_that_was_cancelled_while_all_of_it_waited_is_one_job_to_slurm(
 def test_only_the_elements_that_are_named_are_submitted(grid: Grid) -> None:
     first = grid.launch(only=["1", "020202"])
     assert grid.states(first) == ["absent", "submitted", "submitted"]
-    assert [row["why"] for row in first["elements"]] == ["not asked for", "new", "new"]
+    assert [row["why"] for row in first["elements"]] == ["not requested", "new", "new"]
     grid.ends(1, False)
     grid.ends(2, False)
     again = grid.launch(only=["0" * 16, "02" * 8])

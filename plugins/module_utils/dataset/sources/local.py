@@ -25,7 +25,7 @@ class Local(Streams):
         self.src = os.path.realpath(src)
         self.said = src
         if not os.path.exists(self.src):
-            raise RankzeroError(f"src: {src} is not on this host; give a file or folder that is there")
+            raise RankzeroError(f"src: {src} is not on this host; give an existing file or folder")
         self.single = not os.path.isdir(self.src)
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:

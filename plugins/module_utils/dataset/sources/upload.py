@@ -57,7 +57,7 @@ def take(place: Place, piece: str, entries: Sequence[tuple[str, str | None, int,
                     )
                 content = stream.read(length)
                 if len(content) != length:
-                    raise RankzeroError(f"src: a piece of {path} came only in part: run again")
+                    raise RankzeroError(f"src: a part of {path} was transferred incompletely: run again")
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())

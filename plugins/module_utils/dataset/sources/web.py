@@ -29,8 +29,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.http import l
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
 
 _ADVICE = {
-    401: "it wants a login: put one into ~/.netrc of this host's user, or give token_file",
-    403: "it may not be read with this login: look at ~/.netrc of this host's user, or at token_file",
+    401: "it requires a login: add one to ~/.netrc of this host's user, or give token_file",
+    403: "this login may not read it: check ~/.netrc of this host's user, or token_file",
     404: "there is no such file: correct src or files",
     410: "it is no longer there: correct src or files",
 }
@@ -61,7 +61,7 @@ class Web(Streams):
             raise RankzeroError(f"checksums: goes with a folder, and {self.said} does not end in /; give sha256")
         if self.folder and not files and not sums:
             raise RankzeroError(
-                f"src: {self.said} is a folder, and a web server does not say what is in one; give files or checksums"
+                f"src: {self.said} is a folder, and a web server does not list its files; give files or checksums"
             )
         self.names = [plain(name) for name in files] if self.folder else [plain(_last(parts.path))]
         self.sums = plain(sums) if sums else None

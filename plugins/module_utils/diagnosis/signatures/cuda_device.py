@@ -17,7 +17,7 @@ SIGNATURE = Signature(
     family="cuda_device",
     what="a GPU is lost, broken or not visible",
     remedy=(
-        "If the same node says it again, leave it out: `resources.exclude`. No device at all: "
+        "If it happens on the same node again, exclude the node: `resources.exclude`. No device at all: "
         "`resources.gpus_per_node`, and no `CUDA_VISIBLE_DEVICES` in `env`."
     ),
     matches=(

@@ -15,7 +15,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 SIGNATURE = Signature(
     family="filesystem_io",
     what="a file system failed",
-    remedy=("If one node only says it, leave it out (`resources.exclude`); else ask the site about that file system."),
+    remedy=(
+        "If only one node is affected, exclude it (`resources.exclude`); otherwise ask the site about that file system."
+    ),
     matches=(
         says(
             r"\[Errno 5\]|Input/output error|\[Errno 116\]|Stale file handle|\[Errno 121\]|"

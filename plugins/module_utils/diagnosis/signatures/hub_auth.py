@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 SIGNATURE = Signature(
     family="hub_auth",
-    what="a hub wants a token, or the token may not read this",
+    what="a hub requires a token, or the token may not read this",
     remedy=(
         "Give the token as a secret: `secrets: {HF_TOKEN: {from_env: HF_TOKEN}}`, `WANDB_API_KEY` "
         "likewise; accept the terms of a gated repository on its page; or `env.WANDB_MODE: offline`."

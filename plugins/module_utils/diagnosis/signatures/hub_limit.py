@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 SIGNATURE = Signature(
     family="hub_limit",
-    what="a hub limits how often it is asked",
+    what="a hub limits the rate of requests",
     remedy=(
         "Stage it once instead of downloading on every rank: `data`, `tokenizer`, and `env.HF_HUB_OFFLINE: "
         "1`; a token raises the limit."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a signature is: one family of failures, how its lines look, and what to do about it. Pure data.
+"""What a signature is: one family of failures, a pattern of its log lines, and what to do about it. Pure data.
 
 A family is one file in this folder and one line in `registry.py`. Each way to recognise it is a `Match`: a regular
 expression, the fixed strings of which any matching line holds at least one (the prefilter greps for those), and how

@@ -146,7 +146,7 @@ def kill_all(marks: Marks, timeout: float = 20.0) -> int:
             return len(killed)
         if time.monotonic() > deadline:
             pids = ", ".join(str(who.pid) for who in left)
-            raise RankzeroError(f"lab in {marks.directory}: processes {pids} do not die; look at them, then retry")
+            raise RankzeroError(f"lab in {marks.directory}: processes {pids} do not end; check them, then retry")
         agents = [who for who in left if marks.program in _arguments(who.pid)]
         for who in left if len(agents) == len(left) else left[: -len(agents) or None]:
             kill(who, signal.SIGKILL)

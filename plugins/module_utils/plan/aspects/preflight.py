@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The look at each node before the ranks start: what the job must be allowed, and what its script is told."""
+"""The check of each node before the ranks start: rules for its options, and its settings in the job's script."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a job is told about its sealed environment, and why it is copied or not. Pure; the runtime does it."""
+"""Settings of a job for its sealed environment, and why it is copied or not. Pure; the runtime does the work."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
             if done.returncode != 0:
                 said = pip_settings.redact((done.stderr or done.stdout).strip())[-400:]
                 raise uv.Unreachable(
-                    "uv: this host has none, and it could not be fetched with pip. Install uv there (or name one with "
-                    f"the option uv), or python3-venv and a package source for pip:\n{said}"
+                    "uv: this host has none, and it could not be downloaded with pip. Install uv there (or name one "
+                    f"with the option uv), or python3-venv and a package source for pip:\n{said}"
                 )
         settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
         fetched = uv.named(f"{house}/bin/uv", settings)

@@ -151,14 +151,12 @@ class Checks:
         moment = parse.parse_epoch(start[1]) if start else None
         if start and moment is not None:
             if moment - self.informed.clock() > _NEVER_SECONDS:
-                checked.notes.append(
-                    "Slurm names no near date at which the job could start: a limit may hold it for ever"
-                )
+                checked.notes.append("Slurm gives no start time in the near future: a limit may block the job forever")
             else:
                 when = time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
                 checked.facts.append(f"Slurm would start it at {when} on {start[2]} (sbatch --test-only)")
         elif said.silent:
-            checked.unknown.append(f"Slurm's own word: sbatch --test-only {said.complaint}")
+            checked.unknown.append(f"Slurm's answer: sbatch --test-only {said.complaint}")
             return False
         elif said.rc != 0:
             checked.problems.append(f"Slurm says (sbatch --test-only): {said.complaint}.")

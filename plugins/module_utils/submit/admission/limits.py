@@ -102,7 +102,9 @@ def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, grou
     before += _misfits(partition, block, ask, associations.overridden(known, who))
     _judge_account(verdict, known, ask, user, partition.name, before)
     if (block.get("State") or partition.state).lower() == "down":
-        verdict.notes.append(f"partition {partition.name} is down now: the job waits until its staff bring it up")
+        verdict.notes.append(
+            f"partition {partition.name} is down now: the job waits until an administrator sets it up again"
+        )
     _window(partition, block, known, ask, verdict)
     return verdict
 

@@ -118,7 +118,7 @@ class Places:
         try:
             info = os.statvfs(there)
         except OSError as error:
-            return [f"{name}: {there} cannot be looked at: {error.strerror}. {setting}"], [], ""
+            return [f"{name}: {there} cannot be checked: {error.strerror}. {setting}"], [], ""
         if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
             why = "Not a directory" if not os.path.isdir(there) else "Permission denied"
             why = "Read-only file system" if info.f_flag & os.ST_RDONLY else why
@@ -156,7 +156,7 @@ class Places:
         """A note where something that the nodes mount or read is missing here, or is this host's own."""
         if not os.path.exists(path):
             here = socket.gethostname()
-            return [f"{field}: {path} is not on {here}: whether the nodes have it, each says before the ranks start"]
+            return [f"{field}: {path} is not on {here}: each node checks it before the ranks start"]
         why = alone(os.path.realpath(path), self.mounts, self.exports)
         return [f"{field}: {path} may not be seen by the nodes: {why}"] if why else []
 
