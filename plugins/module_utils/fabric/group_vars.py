@@ -34,7 +34,7 @@ def render(result: SweepResult, judged: Judged, suggested: Suggested) -> str:
         f"# {suggested['looks_like'][0].upper()}{suggested['looks_like'][1:]}.",
         *(f"# Fabric {one['fabric']} fits: {_one_line(one['reason'])}." for one in suggested["fabrics"]),
         "#",
-        "# For review. It has no effect until the cluster's own settings name it, which take precedence:",
+        "# For review. Nothing uses it until the cluster's own settings name it, which have the last word:",
         "#   launch_cluster:",
         f"#     fabric: {FABRIC}",
         f'#     fabrics: "{{{{ {VARIABLE} }}}}"',

@@ -148,6 +148,6 @@ def _sockets(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], 
     if named:
         look_at.append(f"whether {spans(named)} should be InfiniBand: without an RDMA adapter it carries sockets only")
     if any(one["gpus"]["count"] for one in nodes.values()) or cluster.get("gpu_types"):
-        return [("ethernet", "no node has an RDMA adapter, so NCCL uses sockets")], look_at
+        return [("ethernet", "no node has an RDMA adapter, so NCCL goes over sockets")], look_at
     reason = "no RDMA adapter, and this job had no GPU: Gloo takes the interface that is picked on the nodes"
     return [("auto", reason)], look_at

@@ -107,7 +107,7 @@ def test_nothing_else_leaves_the_controller(name: str, checkout: Path) -> None:
     with pytest.raises(RankzeroError) as caught:
         reconciled(checkout, job)
     assert f"{option}: " in caught.value.message
-    words = "git's own" if "git's own" in name else "outside of the folders that files may leave this controller from"
+    words = "belongs to git" if "git's own" in name else "outside of the folders that files may leave this controller from"
     assert words in caught.value.message
     assert "FROM secret" not in caught.value.message
 
@@ -255,5 +255,5 @@ def test_families_of_a_folder_are_no_links_elsewhere(checkout: Path) -> None:
 def test_git_s_own_files_stay_also_where_the_whole_disk_may_leave(checkout: Path) -> None:
     roots = Roots.of(["/"], "/")
     assert roots.problem("src", str(checkout / "code")) is None
-    assert "git's own" in str(roots.problem("src", str(checkout / ".git/config")))
+    assert "belongs to git" in str(roots.problem("src", str(checkout / ".git/config")))
     assert os.path.isdir(checkout / ".git")
