@@ -107,7 +107,7 @@ def test_nothing_else_leaves_the_controller(name: str, checkout: Path) -> None:
     with pytest.raises(RankzeroError) as caught:
         reconciled(checkout, job)
     assert f"{option}: " in caught.value.message
-    words = "belongs to git" if "git's own" in name else "outside of the folders that files may leave this controller from"
+    words = "belongs to git" if "git's own" in name else "files may leave this controller from"
     assert words in caught.value.message
     assert "FROM secret" not in caught.value.message
 
