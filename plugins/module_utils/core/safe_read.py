@@ -25,12 +25,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted, flaw
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # More names than this in one folder of somebody else were put there to keep the reader busy.
 MOST_NAMES = 20000
+#: Bytes of a file that people write.
+MOST_BYTES = 1_000_000
 #: More than any program nests its files, and far from Python's limit of recursion.
 LEVELS = 100
 # Attributes that hold access control lists: with one, a group's right to write may be the right of others.
@@ -256,3 +259,28 @@ def bounded_walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
         if place[len(top) :].count("/") >= LEVELS:
             folders.clear()
         yield place, folders, names
+
+
+def named_text(path: str, option: str, most: int = MOST_BYTES, errors: str = "strict") -> str:
+    """The whole text of a file. `option` begins the errors; `errors` as in `open`.
+
+    Raises FileNotFoundError, and RankzeroError for a folder, a pipe, a device, too many bytes, what is no UTF-8.
+    """
+    try:
+        with regular(path) as stream:
+            content = stream.read(most + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RankzeroError(
+            f"{option}: {path} cannot be read: {error.strerror or error}. Name a regular file."
+        ) from error
+    if len(content) > most:
+        raise RankzeroError(
+            f"{option}: {path} has more than {most} bytes, the limit for such a file. Check that it is the right "
+            "file, or shorten it."
+        )
+    try:
+        return content.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise RankzeroError(f"{option}: {path} cannot be read: {error}. Write it as UTF-8.") from error

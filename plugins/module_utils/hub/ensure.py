@@ -197,9 +197,7 @@ def _install(
     os.makedirs(where.ours, exist_ok=True)
     with hold(where.lock, _WAIT):
         if source.folder is not None:
-            made = install(
-                where, source.commit, source.files, source.folder, _manifest(where, source, wanted), ours=False
-            )
+            made = install(where, source.folder, _manifest(where, source, wanted), ours=False)
         else:
             missing = lacking(where, source.files)
             if missing and "archive" not in request:
@@ -207,7 +205,7 @@ def _install(
             with fresh_folder(os.path.join(where.ours, "arrived")) as folder:
                 if missing:
                     untar(request["archive"], folder)
-                made = install(where, source.commit, source.files, folder, _manifest(where, source, wanted), ours=True)
+                made = install(where, folder, _manifest(where, source, wanted), ours=True)
     return _result(where, made, changed=True, before=before, broken=broken)
 
 
@@ -240,7 +238,7 @@ def _from_hub(
         hub.download(where, commit, folder, *((tuple(broken), ()) if known else wanted))
         files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))
         source = Source(commit, files, "hub")
-        made = install(where, commit, files, folder, _manifest(where, source, wanted), ours=True)
+        made = install(where, folder, _manifest(where, source, wanted), ours=True)
         with contextlib.suppress(OSError):
             remove_tree(folder)
     return _result(where, made, changed=True, before=before, broken=broken)

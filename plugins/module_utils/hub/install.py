@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
@@ -69,13 +70,13 @@ def _sound(repository: Repository, file: File) -> bool:
     return False
 
 
-def install(
-    repository: Repository, commit: str, files: Sequence[File], folder: str, manifest: Manifest, *, ours: bool
-) -> Manifest:
-    """Make `files` of `folder` the snapshot of `commit`. `ours`: nobody writes there any more, a hard link will do.
+def install(repository: Repository, folder: str, manifest: Manifest, *, ours: bool) -> Manifest:
+    """Make the manifest's files, which lie in `folder`, the snapshot of its commit. `ours`: nobody writes there any
+    more, a hard link will do.
 
     Raises RankzeroError where a file changed meanwhile or there is no room, and OSError.
     """
+    commit, files = manifest.commit, manifest.files
     missing = lacking(repository, files)
     needed = sum(file.size for file in missing)
     os.makedirs(repository.blobs, exist_ok=True)
@@ -94,14 +95,7 @@ def install(
         File(file.path, file.sha256, file.size, os.stat(f"{repository.blobs}/{file.sha256}").st_mtime_ns)
         for file in files
     ]
-    found = Manifest(
-        manifest.repo,
-        manifest.kind,
-        commit,
-        manifest.source,
-        manifest.wanted,
-        tuple(sorted(seen, key=lambda f: f.path)),
-    )
+    found = replace(manifest, files=tuple(sorted(seen, key=lambda file: file.path)))
     write_manifest(repository, found)
     name(repository, commit)
     return found

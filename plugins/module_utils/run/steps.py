@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id, squeue_rows
 
 STEP_ID = re.compile(r"(\d+)\.(\d+)")
 SQUEUE_STEP_COLUMNS = ("StepID", "StepState", "StartTime", "TimeUsed", "Nodes", "Partition", "UserName", "StepName")
@@ -57,14 +57,7 @@ def running(slurm: Slurm, job_ids: Iterable[str]) -> list[JobRecord]:
     wanted = list(dict.fromkeys(job_ids))
     if not wanted:
         return []
-    columns = parse.squeue_format(SQUEUE_STEP_COLUMNS)
-    result = slurm.attempt("squeue", "--noheader", "--steps", f"--jobs={','.join(wanted)}", f"--Format={columns}")
-    if result.rc != 0 and "Invalid job id specified" in result.stderr:
-        return []
-    raise_for(result, slurm.timeout)
-    rows, warnings = parse.parse_records(result.stdout, SQUEUE_STEP_COLUMNS)
-    for warning in warnings:
-        slurm.note(f"squeue: {warning}")
+    rows = squeue_rows(slurm, SQUEUE_STEP_COLUMNS, ("--steps", f"--jobs={','.join(wanted)}"))
     return [from_row(row) for row in rows if STEP_ID.fullmatch(row["StepID"])]
 
 

@@ -164,93 +164,85 @@ def _clean(text: str) -> str:
     return "" if text in ("N/A", "(null)", "None assigned", "Unknown") else text
 
 
-def from_squeue(row: Mapping[str, str]) -> JobRecord:
-    """A record of one row of SQUEUE_COLUMNS."""
-    state = states.state_of(row["State"])
+@dataclass(frozen=True)
+class _Names:
+    """What a source calls the values that squeue, scontrol and sacct all have."""
+
+    job_id: str
+    name: str
+    state: str
+    exit_code: str
+    nodes: str
+    submit: str
+    eligible: str
+    start: str
+    end: str
+    user: str
+
+
+_SQUEUE = _Names(
+    "JobArrayID", "Name", "State", "exit_code", "NumNodes", "SubmitTime", "EligibleTime", "StartTime", "EndTime",
+    "UserName",
+)  # fmt: skip
+_SCONTROL = _Names(
+    "JobId", "JobName", "JobState", "ExitCode", "NumNodes", "SubmitTime", "EligibleTime", "StartTime", "EndTime",
+    "UserId",
+)  # fmt: skip
+_SACCT = _Names("JobID", "JobName", "State", "ExitCode", "NNodes", "Submit", "Eligible", "Start", "End", "User")
+
+
+def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
+    state = states.state_of(row.get(names.state, ""))
     ended = states.is_final(state)
-    exit_code, signal = parse.parse_exit(row["exit_code"]) if ended else (None, None)
+    exit_code, signal = parse.parse_exit(row.get(names.exit_code, "")) if ended else (None, None)
     return JobRecord(
-        job_id=row["JobArrayID"],
-        name=row["Name"],
+        job_id=row.get(names.job_id, ""),
+        name=row.get(names.name, ""),
         state=state,
-        reason=row["Reason"],
+        reason=row.get("Reason", ""),
         exit_code=exit_code,
         signal=signal,
-        nodes=parse.parse_count(row["NumNodes"]),
-        node_list=_clean(row["NodeList"]),
-        partition=row["Partition"],
-        account=_clean(row["Account"]),
-        submit=parse.parse_epoch(row["SubmitTime"]),
-        eligible=parse.parse_epoch(row["EligibleTime"]),
-        start=parse.parse_epoch(row["StartTime"]),
-        # For a job that has not ended squeue prints when its time limit will end it.
-        end=parse.parse_epoch(row["EndTime"]) if ended else None,
-        elapsed=parse.parse_duration(row["TimeUsed"]),
-        restarts=parse.parse_count(row["restartcnt"]),
-        work_dir=_clean(row["WorkDir"]),
-        source="squeue",
-        user=row["UserName"],
-        cluster=_clean(row["Cluster"]),
+        nodes=parse.parse_count(row.get(names.nodes, "")),
+        node_list=_clean(row.get("NodeList", "")),
+        partition=row.get("Partition", ""),
+        account=_clean(row.get("Account", "")),
+        submit=parse.parse_epoch(row.get(names.submit, "")),
+        eligible=parse.parse_epoch(row.get(names.eligible, "")),
+        start=parse.parse_epoch(row.get(names.start, "")),
+        # For a job that has not ended squeue and scontrol print when its time limit will end it.
+        end=parse.parse_epoch(row.get(names.end, "")) if ended or source == "sacct" else None,
+        work_dir=_clean(row.get("WorkDir", "")),
+        source=source,
+        user=row.get(names.user, ""),
+        cluster=_clean(row.get("Cluster", "")),
     )
+
+
+def from_squeue(row: Mapping[str, str]) -> JobRecord:
+    """A record of one row of SQUEUE_COLUMNS."""
+    elapsed, restarts = parse.parse_duration(row["TimeUsed"]), parse.parse_count(row["restartcnt"])
+    return replace(_record(row, _SQUEUE, "squeue"), elapsed=elapsed, restarts=restarts)
 
 
 def from_scontrol(block: Mapping[str, str]) -> JobRecord:
     """A record of one object of `scontrol show job`."""
-    state = states.state_of(block.get("JobState", ""))
-    ended = states.is_final(state)
-    exit_code, signal = parse.parse_exit(block.get("ExitCode", "")) if ended else (None, None)
-    job_id = block.get("JobId", "")
-    if block.get("ArrayJobId") and block.get("ArrayTaskId"):
-        job_id = f"{block['ArrayJobId']}_{block['ArrayTaskId']}"
-    return JobRecord(
-        job_id=job_id,
-        name=block.get("JobName", ""),
-        state=state,
-        reason=block.get("Reason", ""),
-        exit_code=exit_code,
-        signal=signal,
+    elapsed, restarts = parse.parse_duration(block.get("RunTime", "")), parse.parse_count(block.get("Restarts", ""))
+    record = replace(
+        _record(block, _SCONTROL, "scontrol"),
         nodes=parse.parse_count(block.get("NumNodes", "").split("-")[0]),
-        node_list=_clean(block.get("NodeList", "")),
-        partition=block.get("Partition", ""),
-        account=_clean(block.get("Account", "")),
-        submit=parse.parse_epoch(block.get("SubmitTime", "")),
-        eligible=parse.parse_epoch(block.get("EligibleTime", "")),
-        start=parse.parse_epoch(block.get("StartTime", "")),
-        end=parse.parse_epoch(block.get("EndTime", "")) if ended else None,
-        elapsed=parse.parse_duration(block.get("RunTime", "")),
-        restarts=parse.parse_count(block.get("Restarts", "")),
-        work_dir=_clean(block.get("WorkDir", "")),
-        source="scontrol",
+        elapsed=elapsed,
+        restarts=restarts,
         user=block.get("UserId", "").split("(")[0],
     )
+    if block.get("ArrayJobId") and block.get("ArrayTaskId"):
+        return replace(record, job_id=f"{block['ArrayJobId']}_{block['ArrayTaskId']}")
+    return record
 
 
 def from_sacct(row: Mapping[str, str]) -> JobRecord:
     """A record of one row of SACCT_COLUMNS."""
-    state = states.state_of(row["State"])
-    ended = states.is_final(state)
-    exit_code, signal = parse.parse_exit(row["ExitCode"]) if ended else (None, None)
-    return JobRecord(
-        job_id=row["JobID"],
-        name=row["JobName"],
-        state=state,
-        reason="" if row["Reason"] == "None" else row["Reason"],
-        exit_code=exit_code,
-        signal=signal,
-        nodes=parse.parse_count(row["NNodes"]),
-        node_list=_clean(row["NodeList"]),
-        partition=row["Partition"],
-        account=_clean(row["Account"]),
-        submit=parse.parse_epoch(row["Submit"]),
-        eligible=parse.parse_epoch(row["Eligible"]),
-        start=parse.parse_epoch(row["Start"]),
-        end=parse.parse_epoch(row["End"]),
-        elapsed=parse.parse_count(row["ElapsedRaw"]),
-        work_dir=_clean(row["WorkDir"]),
-        source="sacct",
-        user=row["User"],
-        cluster=_clean(row["Cluster"]),
-    )
+    record = replace(_record(row, _SACCT, "sacct"), elapsed=parse.parse_count(row["ElapsedRaw"]))
+    return replace(record, reason="") if record.reason == "None" else record
 
 
 def fold_attempts(records: Iterable[JobRecord]) -> list[JobRecord]:
@@ -273,16 +265,21 @@ def fold_attempts(records: Iterable[JobRecord]) -> list[JobRecord]:
 
 def query_squeue(slurm: Slurm, selection: Sequence[str]) -> list[JobRecord]:
     """The rows of one squeue over all states, narrowed by `selection` (its arguments)."""
-    command = ("--noheader", "--all", "--states=all", f"--Format={parse.squeue_format(SQUEUE_COLUMNS)}", *selection)
-    result = slurm.attempt("squeue", *command)
+    rows = squeue_rows(slurm, SQUEUE_COLUMNS, ("--all", "--states=all", *selection))
+    return [from_squeue(row) for row in rows]
+
+
+def squeue_rows(slurm: Slurm, columns: Sequence[str], arguments: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of one squeue. Raises `SlurmUnavailable` when slurmctld is silent."""
+    result = slurm.attempt("squeue", "--noheader", f"--Format={parse.squeue_format(columns)}", *arguments)
     # With one unknown id squeue says this and exits 1; with several it is silent and exits 0.
     if result.rc != 0 and "Invalid job id specified" in result.stderr:
         return []
     raise_for(result, slurm.timeout)
-    rows, warnings = parse.parse_records(result.stdout, SQUEUE_COLUMNS)
+    rows, warnings = parse.parse_records(result.stdout, columns)
     for warning in warnings:
         slurm.note(f"squeue: {warning}")
-    return [from_squeue(row) for row in rows]
+    return rows
 
 
 def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:

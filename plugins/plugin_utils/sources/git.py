@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 
 MARKER = ".git"
 # Of the environment only this reaches git. Its own variables (GIT_*) would point it elsewhere, or name programs.

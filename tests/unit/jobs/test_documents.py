@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.named_file import MOST_BYTES, named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import MOST_BYTES, named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import read_folder
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file

@@ -215,7 +215,8 @@ def test_repository_without_a_commit(tmp_path: Path) -> None:
     assert (paths(snapshot), snapshot.commit, snapshot.dirty) == (["a.py"], None, True)
 
 
-def test_submodule_and_nested_repository(repository: Path, tmp_path: Path) -> None:
+def add_submodule(repository: Path, tmp_path: Path) -> Path:
+    """Another repository, committed as the submodule third/dep."""
     other = tmp_path / "other"
     put(other, "dep.py", "d\n")
     git(other, "init", "-q")
@@ -223,6 +224,11 @@ def test_submodule_and_nested_repository(repository: Path, tmp_path: Path) -> No
     git(other, "commit", "-q", "-m", "dep")
     git(repository, "submodule", "--quiet", "add", str(other), "third/dep")
     git(repository, "commit", "-q", "-m", "sub")
+    return other
+
+
+def test_submodule_and_nested_repository(repository: Path, tmp_path: Path) -> None:
+    other = add_submodule(repository, tmp_path)
     assert "third/dep/dep.py" in paths(take(str(repository)))
     assert not take(str(repository)).dirty
     put(repository, "third/dep/dep.py", "changed\n")
@@ -232,13 +238,7 @@ def test_submodule_and_nested_repository(repository: Path, tmp_path: Path) -> No
 
 
 def test_submodule_that_was_not_initialised(repository: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    put(other, "dep.py", "d\n")
-    git(other, "init", "-q")
-    git(other, "add", ".")
-    git(other, "commit", "-q", "-m", "dep")
-    git(repository, "submodule", "--quiet", "add", str(other), "third/dep")
-    git(repository, "commit", "-q", "-m", "sub")
+    add_submodule(repository, tmp_path)
     git(tmp_path, "clone", "-q", str(repository), "clone")
     assert "third/dep/dep.py" not in paths(take(str(tmp_path / "clone")))
 

@@ -163,7 +163,9 @@ def test_a_state_root_that_is_full_says_so_and_the_next_launch_goes_on(
     assert grid.run(0).generation == 1 and grid.run(0).job_id() == "101_0"
 
 
-def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Grid) -> None:
+def submit_and_die(grid: Grid) -> None:
+    """sbatch takes the array, and whoever submitted it is killed before the answer is recorded."""
+
     def killed(argv: Sequence[str]) -> tuple[int, str, str]:
         grid.cluster.submit(argv)
         raise KeyboardInterrupt
@@ -171,6 +173,10 @@ def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Gri
     grid.cluster.sbatch = killed
     with pytest.raises(KeyboardInterrupt):
         grid.launch(submitter="elsewhere:1")
+
+
+def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Grid) -> None:
+    submit_and_die(grid)
     assert grid.run(0).job_id() is None
     assert grid.states(grid.launch(check_mode=True)) == ["adopted"] * 3
     result = grid.launch()
@@ -182,13 +188,7 @@ def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Gri
 
 
 def test_an_ordinary_launch_of_an_elements_values_finds_the_element_even_by_its_arrays_name(grid: Grid) -> None:
-    def killed(argv: Sequence[str]) -> tuple[int, str, str]:
-        grid.cluster.submit(argv)
-        raise KeyboardInterrupt
-
-    grid.cluster.sbatch = killed
-    with pytest.raises(KeyboardInterrupt):
-        grid.launch(submitter="elsewhere:1")
+    submit_and_die(grid)
     grid.bench.request = replace(grid.bench.request, key="01" * 32, runs_dir=str(grid.runs / ("01" * 8)))
     found = grid.bench.launch()
     assert (found["launch_state"], found["job_id"]) == ("adopted", "101_1")
