@@ -22,11 +22,3 @@ rankzero_element() {
     RANKZERO_ARRAY_DIR=$1
     eval "$rankzero_line"
 }
-
-# The job's log is the array's file, as one #SBATCH line names it for all tasks: the element's folder shows it as well. A
-# link, because what Slurm itself writes about the job's end goes to the same file.
-rankzero_element_log() {
-    local log="job.${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.log"
-    [ -e "$RANKZERO_RUN_DIR/logs/$log" ] || ln "$RANKZERO_ARRAY_DIR/logs/$log" "$RANKZERO_RUN_DIR/logs/$log" 2> /dev/null \
-        || ln -s "$RANKZERO_ARRAY_DIR/logs/$log" "$RANKZERO_RUN_DIR/logs/$log" 2> /dev/null || :
-}

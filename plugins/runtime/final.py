@@ -58,6 +58,15 @@ def own(outcome, key, generation):
     return outcome.get("key", key) == key and str(outcome.get("generation", generation)) == generation
 
 
+def proof(outcome, key, generation):
+    """The line that says by which job a launch is proven; empty where it is not."""
+    if outcome.get("success") is not True or not own(outcome, key, generation):
+        return ""
+    job, attempt = str(outcome.get("job_id")), outcome.get("attempt")
+    number = f", attempt {attempt + 1}" if isinstance(attempt, int) else ""
+    return f"proven already by job {job}{number}: {str(outcome.get('message'))[:500]}".replace("\n", " ")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("run_dir")
@@ -73,11 +82,10 @@ def main():
     except (OSError, ValueError, RecursionError) as error:
         print(f"{path} cannot be read ({error})")
         return UNREADABLE
-    if outcome.get("success") is not True or not own(outcome, arguments.key, arguments.generation):
+    said = proof(outcome, arguments.key, arguments.generation)
+    if not said:
         return 1
-    job, attempt = str(outcome.get("job_id")), outcome.get("attempt")
-    number = f", attempt {attempt + 1}" if isinstance(attempt, int) else ""
-    print(f"proven already by job {job}{number}: {str(outcome.get('message'))[:500]}".replace("\n", " "))
+    print(said)
     return 0
 
 

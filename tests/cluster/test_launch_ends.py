@@ -34,7 +34,7 @@ def test_a_node_that_is_back_within_seconds_does_not_keep_the_job(site: Site) ->
         artifact={"path": "result.json", "require": {"loss": {"lt": 4}}},
         resources={"time": "00:10:00", "nodes": 2},
         # A minute is long for a test.
-        setup={"commands": ["rankzero_short_wait=3 rankzero_look_every=1"]},
+        setup={"commands": ["export RANKZERO_SHORT_WAIT=3 RANKZERO_LOOK_EVERY=1"]},
     )
     launch = site.launch(job)
     run, job_id = site.run_dir(launch), launch["job_id"]

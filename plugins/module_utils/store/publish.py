@@ -31,21 +31,33 @@ _LARGEST = 1 << 20
 
 def bundle_key(files: Mapping[str, str]) -> str:
     """The name of a folder of text files that is its content: as a job's script computes it, with sha256sum(1) over the
-    output of sha256sum(1) for all files in the order of their names.
+    output of sha256sum(1) for all files in the order of their names. Names may be FOLDER/FILE; what lies in the folder
+    and in its folders is listed first then, and every file has a dot in its name.
     """
-    sums = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
-    return hashlib.sha256(sums.encode()).hexdigest()[:32]
+    inner = sorted(name for name in files if "/" in name)
+    outer = sorted(name for name in files if "/" not in name)
+    listed = [*sorted({*outer, *(name.partition("/")[0] for name in inner)}), *inner] if inner else []
+    lines = [f"{name}\n" for name in listed]
+    lines += [f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in (*outer, *inner)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:32]
 
 
-def read_bundle(directory: str) -> dict[str, str]:
-    """The files of a folder that `publish_files` has made, and whatever else lies in it. Raises OSError."""
+def read_bundle(directory: str, inner: str = "") -> dict[str, str]:
+    """The files of a folder that `publish_files` has made, and whatever else lies in it. Raises OSError.
+
+    `inner`: what stands before the names of the files of a folder in it.
+    """
     found = {}
     with os.scandir(directory) as items:
         for item in items:
-            found[item.name] = ""
+            if not inner and item.is_dir(follow_symlinks=False) and is_own(item.path):
+                inside = read_bundle(item.path, f"{item.name}/")
+                found.update(inside or {item.name: ""})
+                continue
+            found[inner + item.name] = ""
             if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_size < _LARGEST:
                 with open(item.path, encoding="utf-8", errors="replace") as stream:
-                    found[item.name] = stream.read()
+                    found[inner + item.name] = stream.read()
     return found
 
 
@@ -57,8 +69,8 @@ def _holds(directory: str, files: Mapping[str, str]) -> bool:
 
 
 def publish_files(directory: str, files: Mapping[str, str]) -> bool:
-    """Make `directory` hold `files` (name -> text) and nothing else: 0755 and 0644, whatever the umask. False when it
-    does so already.
+    """Make `directory` hold `files` (name or folder/name -> text) and nothing else: folders 0755 and files 0644,
+    whatever the umask. False when it does so already.
     """
     temporary = f"{directory}.{socket.gethostname()}-{os.getpid()}-{time.time_ns()}.tmp"
     try:
@@ -71,12 +83,16 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
                 delete(aside or "")
         open_folders(os.path.dirname(directory))
         os.mkdir(temporary, 0o700)
+        for folder in sorted({os.path.dirname(name) for name in files} - {""}):
+            os.mkdir(os.path.join(temporary, folder), 0o700)
         for name, text in files.items():
             with open(os.path.join(temporary, name), "w", encoding="utf-8") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o644)
                 os.fsync(stream.fileno())
+        for folder in sorted({os.path.dirname(name) for name in files} - {""}):
+            os.chmod(os.path.join(temporary, folder), open_mode(temporary))
         os.chmod(temporary, open_mode(temporary))
         os.rename(temporary, directory)
     except OSError as error:

@@ -52,21 +52,20 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
+#: The conductor's own room.
+JOB = tuple(sorted(f"job/{name}" for name in os.listdir(os.path.join(RUNTIME, "job")) if name.endswith(".py")))
 RUNTIME_FILES = (
+    *JOB,
     "adopt.sh",
     "array.sh",
     "attach.sh",
     "background.sh",
     "binding.py",
     "binding.sh",
-    "chain.sh",
-    "claim.sh",
     "clearing.py",
     "container.sh",
     "containers.txt",
-    "data.sh",
     "disk.py",
-    "ends.sh",
     "enter.sh",
     "extraction.py",
     "final.py",
@@ -77,7 +76,6 @@ RUNTIME_FILES = (
     "inside.py",
     "inside.sh",
     "install.py",
-    "install.sh",
     "job.sh",
     "node.sh",
     "oci.py",
@@ -91,20 +89,15 @@ RUNTIME_FILES = (
     "preflight_gpus.py",
     "preflight_judge.py",
     "preflight_network.py",
-    "preflight.sh",
     "processes.sh",
     "rank.sh",
-    "restart.sh",
     "rootfs.py",
     "sealed.py",
     "sealed.sh",
     "sealed_file.py",
     "sealed_mount.py",
     "squashfs.py",
-    "spare.sh",
     "stage.py",
-    "stage.sh",
-    "step.sh",
 )
 
 

@@ -161,7 +161,11 @@ def test_code_and_environment_are_in_the_key_and_the_runtime_is_not(project: Pat
 
 def test_the_runtime_is_one_bundle_with_all_its_files() -> None:
     key, files = runtime_bundle()
-    assert set(files) == set(RUNTIME_FILES) == {path.name for path in Path(RUNTIME).iterdir() if path.is_file()}
+    assert (
+        set(files)
+        == set(RUNTIME_FILES)
+        == {str(path.relative_to(RUNTIME)) for path in Path(RUNTIME).rglob("*.*") if path.is_file()}
+    )
     assert len(key) == 32
 
 

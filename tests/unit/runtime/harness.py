@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A place where the real rendered script and runtime run under bash, with stand-ins for srun and scontrol only.
 
-The stand-ins come as exported bash functions, so that the script itself is used unchanged: it sets its own PATH. srun
-runs its command once a task with SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID and the size of the step, and hands TERM on;
-nothing else.
+The stand-ins are programs in a folder that is put before the PATH that the script sets for itself, and exported bash
+functions, which the bash of ranks and of a site's set-up finds. srun runs its command once a task with SLURM_PROCID,
+SLURM_LOCALID, SLURM_NODEID and the size of the step, and hands TERM on; nothing else.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ options, words = {}, sys.argv[1:]
 while words[0].startswith("--"):
     name, _, value = words.pop(0)[2:].partition("=")
     options[name] = value
+with open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "step"), "w") as stream:
+    stream.write(str(os.getpid()))
 per_node, tasks, asked = int(options["ntasks-per-node"]), [], []
 # A step has its number, and standard input reaches all its tasks.
 step = str(os.getpid())
@@ -95,6 +97,17 @@ for number in range(local):
 sys.exit(max(rank.wait() for rank in ranks))
 """
 
+#: A stand-in as a program: its own commands are the machine's, and $rankzero_step is the newest step.
+STAND_IN = """\
+#!/bin/bash
+folder={folder}:
+export PATH=${{PATH//"$folder"/}}
+unset folder
+rankzero_step=$(cat {tools}/step 2> /dev/null)
+stand_in() {{ {body}; }}
+stand_in "$@"
+"""
+
 #: Says what reached it: arguments and environment as text, one file a rank; then does what its first argument names.
 PROBE = """\
 import json, os, sys
@@ -126,7 +139,9 @@ class Site:
         self.state = root / state
         self.store = root / store
         self.tools = root / "tools"
-        self.tools.mkdir(parents=True)
+        #: First in the PATH of every script; what lies there is made from `functions` at each start.
+        self.stand_ins = self.tools / "first"
+        self.stand_ins.mkdir(parents=True)
         (self.tools / "srun.py").write_text(SRUN, encoding="utf-8")
         (self.tools / "torchrun.py").write_text(TORCHRUN, encoding="utf-8")
         self.code = self.store / "code" / CODE_KEY
@@ -138,6 +153,14 @@ class Site:
             "srun": f'exec {shlex.join([sys.executable, "-I", str(self.tools / "srun.py")])} "$@"',
             "scontrol": 'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; *) echo "NodeAddr=192.0.2.7 Port=1" ;; esac',
         }
+
+    def place_stand_ins(self) -> None:
+        for old in self.stand_ins.iterdir():
+            old.unlink()
+        for name, body in self.functions.items():
+            path = self.stand_ins / name
+            path.write_text(STAND_IN.format(folder=self.stand_ins, tools=self.tools, body=body), encoding="utf-8")
+            path.chmod(0o755)
 
     def program(self, name: str, text: str) -> None:
         """A stand-in as a program in `tools`, for a job whose set-up puts that into its PATH."""
@@ -189,6 +212,7 @@ class Site:
         script = with_generation(render_script(made), made.token, generation)
         digests = {digest_token(ref.key): recorded_digest(ref.kind, ref.path) for ref in made.refs}
         script = text_replaced(script, digests)
+        script = script.replace('export PATH="/usr/local/bin', f'export PATH="{self.stand_ins}:/usr/local/bin')
         (run / "job.sbatch").write_text(script, encoding="utf-8")
         (run / "contract.json").write_text(json.dumps(contract(read)), encoding="utf-8")
         (run / "launch.json").write_text("{}", encoding="utf-8")
@@ -225,6 +249,7 @@ class Job:
             **{f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in self.site.functions.items()},
             **slurm,
         }
+        self.site.place_stand_ins()
         arguments = [] if by_hand else ["--submission", submission]
         log = self.run / "logs" / f"job.{job_id}.log"
         with log.open("a", encoding="utf-8") as stream:

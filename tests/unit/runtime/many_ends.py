@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-#: One end of a job's step, with a holder beside it that ends only when the script has let go of it.
+#: One end of a job's step, with a holder beside it that ends only when the conductor has let go of it.
 ONE = """\
-set -u
-export RANKZERO_RUNTIME=$1 RANKZERO_RUN_DIR=$2 SLURM_JOB_ID=1 RANKZERO_RUNTIME_PYTHON=$2/watcher
-. "$1/job.sh"
-sleep 60 &
-holder=$!
-rankzero_early=''
-{setting}
-rankzero_run {step}
-kill "$holder"
-echo "$rankzero_ended_by $rankzero_exit_code"
+import os, subprocess, sys
+runtime, folder, *words = sys.argv[1:]
+sys.path.insert(0, runtime)
+sys.dont_write_bytecode = True
+from job import held, listen, step
+from job.state import Job
+env = {**os.environ, "RANKZERO_RUN_DIR": folder, "RANKZERO_ATTEMPT": "0", "SLURM_JOB_ID": "1"}
+env["SIGNAL"] = str(os.getpid())
+job = Job(env=env, runtime=runtime, python=folder + "/watcher")
+if words[0] == "--watch":
+    env["RANKZERO_ARTIFACT_THEN"] = words.pop(0) and "end"
+listen.from_the_start(job)
+held.tie(job, ["cat"])
+step.run(job, words)
+held.release(job)
+print(job.step.ended_by, job.step.exit_code)
 """
 #: The stand-in of `outcome.py watch`: the signal, and its own end within the same microseconds.
 WATCHER = """\
@@ -33,7 +40,7 @@ kill -USR1 "${@: -1}"
 ROW = """\
 lost=0
 for ((i = 0; i < $4; i++)); do
-    timeout -s KILL "$3" /bin/bash "$2/one.sh" "$1" "$2" 2> /dev/null || lost=$((lost + 1))
+    timeout -s KILL "$3" "${@:6}" 2> /dev/null || lost=$((lost + 1))
     [ "$lost" -lt "$5" ] || break
 done
 echo "lost $lost"
@@ -42,18 +49,16 @@ echo "lost $lost"
 
 @dataclass(frozen=True)
 class Case:
-    """What is set before the step, the step, and how it may end."""
+    """The step, before it --watch where its artifact is watched, and how it may end."""
 
-    setting: str
-    step: str
+    step: tuple[str, ...]
     expected: frozenset[str]
 
 
 CASES: Mapping[str, Case] = {
-    "the watcher ends": Case("RANKZERO_ARTIFACT_THEN=end", "sleep 60", frozenset({"artifact 143"})),
+    "the watcher ends": Case(("--watch", "sleep", "60"), frozenset({"artifact 143"})),
     "the step ends": Case(
-        "signal=$$; export signal",
-        "/bin/bash -c 'read -r -t 0.0$((RANDOM % 3)) <> <(:); kill -TERM \"$signal\"; exit 5'",
+        ("/bin/bash", "-c", 'read -r -t 0.0$((RANDOM % 3)) <> <(:); kill -TERM "$SIGNAL"; exit 5'),
         frozenset({"signal 5", "signal 143", "program 5"}),
     ),
 }
@@ -69,12 +74,11 @@ class Found:
 
 def run(runtime: str, folder: Path, case: Case, ends: int, rows: int, bound: int, patience: int = 1) -> Found:
     """`rows` rows of `ends` ends at the same time; each row gives up after `patience` lost ones."""
-    (folder / "one.sh").write_text(
-        ONE.replace("{setting}", case.setting).replace("{step}", case.step), encoding="utf-8"
-    )
+    (folder / "one.py").write_text(ONE, encoding="utf-8")
     (folder / "watcher").write_text(WATCHER, encoding="utf-8")
     (folder / "watcher").chmod(0o755)
     words = ["/bin/bash", "-c", ROW, "row", runtime, str(folder), str(bound), str(ends), str(patience)]
+    words += [sys.executable, "-I", "-S", str(folder / "one.py"), runtime, str(folder), *case.step]
     started = [
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _number in range(rows)
     ]

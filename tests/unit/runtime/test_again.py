@@ -139,15 +139,6 @@ def test_a_script_that_comes_after_the_next_start_of_its_job_runs_nothing(site: 
         assert "nothing is run" in job.log(5) and state(job) == before
 
 
-def test_a_start_that_nobody_knows_of_is_not_run_while_slurm_is_silent(site: Site) -> None:
-    job = site.job(shell(RUN + "exit 3"))
-    assert job.finish(job_id=5) == 3
-    site.functions["scontrol"] = "return 1"
-    site.functions["sleep"] = "return 0"
-    assert job.finish(job_id=5) == 75
-    assert ran(job) == 1 and "Slurm does not say" in job.log(5)
-
-
 # --- a newer generation
 
 

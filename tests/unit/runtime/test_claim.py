@@ -32,23 +32,6 @@ def test_one_of_two_jobs_of_a_generation_runs(site: Site) -> None:
     assert job.outcome()["job_id"] == winner
 
 
-def test_a_link_that_is_said_to_have_failed_may_be_ours(site: Site) -> None:
-    """A lost reply of a network file system: the claim was made, and the second try finds it there."""
-    job = site.job({})
-    site.functions["ln"] = 'command ln "$@"; [ "$1" = -s ]'
-    assert job.finish() == 0, job.log()
-    assert job.outcome()["success"] is True
-
-
-def test_a_claim_that_cannot_be_made_runs_nothing_and_is_no_success(site: Site) -> None:
-    job = site.job({})
-    site.functions["ln"] = "return 1"
-    assert job.finish() == 73
-    assert "can be neither taken nor read" in job.log()
-    assert not (job.run / "outcome.json").exists()
-    assert not (job.run / "seen-0.json").exists()
-
-
 def test_a_requeued_job_keeps_its_claim_and_judges_anew(site: Site) -> None:
     line = '[ "$RANKZERO_ATTEMPT" = 0 ] || exit 0; echo \'{"loss": 1.0}\' > result.json; exit 4'
     job = site.job({**shell(line), "artifact": ARTIFACT})
@@ -129,30 +112,12 @@ def test_a_script_submitted_by_hand_is_a_new_generation(site: Site) -> None:
     assert not (third.run / "secrets.env").exists()
 
 
-def test_a_generation_made_by_hand_appears_whole(site: Site) -> None:
-    """At the moment when it gets its name it has its journal and its claim."""
-    job = site.job({}, secrets={"TOKEN": "x"})
-    site.functions["mv"] = 'command ls "$2" > "$RANKZERO_RUN_DIR/listed"; command mv "$@"'
-    assert job.finish(job_id=7, by_hand=True) == 0
-    listed = (job.run / "listed").read_text(encoding="utf-8").split()
-    assert listed == ["claim", "contract.json", "job.sbatch", "journal.jsonl", "launch.json", "logs", "secrets.env"]
-
-
 def test_a_requeued_job_finds_the_generation_that_it_made_by_hand(site: Site) -> None:
     job = site.job(shell("exit 3"))
     assert job.finish(job_id=7, by_hand=True) == 3
     assert job.finish(job_id=7, by_hand=True, attempt=1) == 3
     assert sorted(path.name for path in job.run.parent.iterdir()) == ["1", "2"]
     assert Job(site, job.plan, job.run.parent / "2").outcome()["attempt"] == 1
-
-
-@pytest.mark.parametrize("fails", ["cp", "mv"])
-def test_where_no_generation_can_be_made_nothing_runs(site: Site, fails: str) -> None:
-    job = site.job({}, secrets={"TOKEN": "x"})
-    site.functions[fails] = "return 1" if fails == "mv" else 'command cp "$@"; [[ $* != *secrets.env* ]]'
-    assert job.finish(by_hand=True) == 73
-    assert "cannot make a new generation" in job.log()
-    assert [path.name for path in job.run.parent.iterdir()] == ["1"]
 
 
 # --- secrets

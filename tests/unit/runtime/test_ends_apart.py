@@ -18,7 +18,7 @@ FOR_EVER = "exec sleep 600"
 def two_ranks(site: Site, first: str, second: str, wait: int, short: int = 1, **more: Any) -> Job:
     """A job of two ranks that looks every second who has ended."""
     line = f'if [ "$RANK" = 0 ]; then {first}; else {second}; fi'
-    quick = f"rankzero_look_every=1 rankzero_short_wait={short}"
+    quick = f"export RANKZERO_LOOK_EVERY=1 RANKZERO_SHORT_WAIT={short}"
     return site.job(
         {**shell(line), "launcher": {"ranks_per_node": 2, "wait": wait}, "setup": {"commands": [quick]}, **more}
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of a step at the very moment of a signal, many times: bash 5.2 loses a child there if it waits for it."""
+"""The end of a step at the very moment of a signal, many times: no child is lost there."""
 
 from __future__ import annotations
 

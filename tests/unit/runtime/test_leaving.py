@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
-from tests.unit.runtime.harness import ARTIFACT, Site, runtime_parts, shell, wait_for
+from tests.unit.runtime.harness import runtime_parts, wait_for
 
 UNTIE = "rankzero_tie; rankzero_untie $rankzero_tied $rankzero_tie"
 BEGIN = f"set -u; RANKZERO_RUNTIME={RUNTIME}; . {RUNTIME}/processes.sh; . {RUNTIME}/holding.sh; "
@@ -88,30 +88,40 @@ def test_the_guard_leaves_with_the_script_and_touches_nobody_else() -> None:
         assert guard.gone(ended.pid, 1, 60)
 
 
-def test_the_verdict_is_there_while_the_job_is_still_ending(site: Site) -> None:
+#: The end of a job whose ranks have ended, while something is held that does not let go.
+ENDING = """\
+import os, sys
+runtime, folder = sys.argv[1:]
+sys.path.insert(0, runtime)
+sys.dont_write_bytecode = True
+from job import finish, held, listen
+from job.state import Ended, Job
+names = {"RUN_DIR": folder, "ATTEMPT": "0", "GENERATION": "1", "KEY": "k"}
+env = {**os.environ, **{f"RANKZERO_{name}": value for name, value in names.items()}, "RANKZERO_ATTACHED": "1.0"}
+job = Job(env=env, runtime=runtime, python=sys.executable)
+listen.from_the_start(job)
+held.tie(job, ["sleep", "600"])
+job.step.ended_by = "program"
+try:
+    finish.end(job)
+except Ended as end:
+    sys.exit(end.code)
+"""
+
+
+def test_the_verdict_is_there_while_the_job_is_still_ending(tmp_path: Path) -> None:
     """What is held does not let go, and the verdict does not wait for it."""
-    hold = "rankzero_words=(setsid sleep 600); rankzero_tie; "
-    hold += "rankzero_sealer=$rankzero_tied rankzero_unsealing=$rankzero_tie"
-    job = site.job(
-        {
-            **shell("echo '{\"loss\": 1.0}' > result.json; sleep 60"),
-            "artifact": {**ARTIFACT, "then": "end"},
-            "setup": {"commands": [hold]},
-        }
-    )
-    process = job.start()
+    (tmp_path / "contract.json").write_text('{"artifact": null}', encoding="utf-8")
+    words = [sys.executable, "-I", "-S", "-c", ENDING, RUNTIME, str(tmp_path)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     try:
-        wait_for((job.run / "outcome.json").exists, process)
+        wait_for((tmp_path / "outcome.json").exists, process)
         assert process.poll() is None
-        assert job.outcome()["ended_by"] == "artifact"
     finally:
+        with runtime_parts("guard") as guard:
+            started = guard.descendants(process.pid)
         process.kill()
         process.wait()
-        for entry in Path("/proc").iterdir():
+        for child in started:
             with contextlib.suppress(OSError):
-                if (
-                    entry.name.isdigit()
-                    and (entry / "cwd").readlink() == job.run
-                    and b"sleep" in (entry / "cmdline").read_bytes()
-                ):
-                    os.kill(int(entry.name), signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)

@@ -214,7 +214,7 @@ def test_a_cancelled_job_does_not_requeue_itself(site: Site) -> None:
 
 
 def test_an_early_signal_in_the_preflight_reaches_the_ranks_later(site: Site) -> None:
-    job = restarting(site, setup={"commands": ["kill -USR2 $$"]})
+    job = restarting(site, setup={"commands": ["kill -USR2 $PPID"]})
     job.finish()
     assert job.outcome()["message"].startswith("requeued: ")
     assert said(site) == ["scontrol requeue 1"]

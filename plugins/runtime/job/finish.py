@@ -1,0 +1,32 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of the script after its ranks, or in their place. Standard library only."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from job import held, restart, verdict
+from job.state import SIGNAL, Ended, Job
+
+
+def end(job: Job) -> NoReturn:
+    """Verdict first; then everything that is still held, with bounded seconds; then the queue."""
+    job.again = False
+    restart.after_early(job)
+    restart.after_preemption(job)
+    if job.lost:
+        restart.after_node_failure(job)
+    step = job.step
+    code = verdict.write(job, step.ended_by, step.exit_code, step.message)
+    held.release(job)
+    if job.again:
+        from job import requeue
+
+        requeue.requeue(job)
+    # After a signal the job may be requeued and need them again; then the controller removes them at the final state. A
+    # step is not requeued.
+    if step.ended_by != SIGNAL or job.attached:
+        verdict.remove_secrets(job)
+    raise Ended(code)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every node makes the environment on its own disk, in one task, before any rank starts: uv's lock of a project holds
+on one node only, so ranks never build. install.py does the work. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from job import copies, held, look, nodes, processes, verdict
+from job.log import say
+from job.state import Job
+
+
+def install(job: Job, seconds: int) -> None:
+    """From here on the ranks have the environment, by the same path on every node."""
+    asked = job.preflight
+    asked.folder = job.path("preflight", str(job.attempt))
+    # The preflight looks here for what each node says of its environment.
+    asked.sealing = os.path.join(asked.folder, "install")
+    shutil.rmtree(asked.sealing, ignore_errors=True)
+    look.folder(job)
+    os.makedirs(asked.sealing, exist_ok=True)
+    packages, names = job.get("RANKZERO_PACKAGES"), job.get("RANKZERO_NODELIST")
+    say(f"each node makes its environment from {packages}")
+    program = ["install.py", "hold", asked.folder, names, "--packages", packages]
+    program += ["--sha256", job.get("RANKZERO_PACKAGES_SHA256")]
+    log = f"{asked.folder}/install.log"
+    try:
+        holder = held.tie(job, nodes.words(job, names, job.get("RANKZERO_CPUS_PER_NODE"), log, program, bind=False))
+    except OSError:
+        verdict.refuse(job, 73, f"cannot make a pipe on {os.uname().nodename}")
+    words = [job.python, "-IB", f"{job.runtime}/install.py", "wait", asked.folder, names, "--seconds", str(seconds)]
+    text = processes.said_by(seconds + 60, [*words, "--holder", str(holder.process)], job.env)[1]
+    problems = []
+    for line in text.splitlines():
+        mark, _, rest = line.partition(" ")
+        if mark == "problem":
+            problems.append(rest)
+        say(rest if mark == "problem" else line)
+    # The preflight says it in the nodes' lines, and goes by its policy.
+    if problems and not job.get("RANKZERO_PREFLIGHT_POLICY"):
+        verdict.refuse(job, 78, "; ".join(problems))
+    environment = nodes.view(job, "environment")
+    copies.use(job, environment)
+    job.export("VIRTUAL_ENV", job.get("VIRTUAL_ENV") or environment)

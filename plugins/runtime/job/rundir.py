@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in.
+Standard library only. Also a program of its own, for a node that sees the code where the first one does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+
+
+def link(work: str, code: str, artifact: str, inner: str = "") -> None:
+    """Link what the snapshot has in its folder `inner` ("" or a path that ends in /). The folders above the artifact
+    become real ones: the snapshot is shared and may not be written. An artifact that lies in the repository would be
+    proof of nothing. Raises OSError.
+    """
+    for entry in sorted(os.listdir(os.path.join(code, inner))):
+        name, source = inner + entry, os.path.join(code, inner + entry)
+        if name == artifact:
+            continue
+        if artifact.startswith(f"{name}/") and os.path.isdir(source):
+            os.makedirs(os.path.join(work, name), exist_ok=True)
+            link(work, code, artifact, f"{name}/")
+            continue
+        with contextlib.suppress(FileExistsError):
+            os.symlink(source, os.path.join(work, name))
+
+
+def relink(work: str, before: str, now: str) -> None:
+    """Lead the links to the code, into the snapshot `before` or a node's view, to folder `now`. Raises OSError."""
+    view = re.compile(rf"/tmp/rankzero-{os.getuid()}-[^/]*/code/(?P<name>.+)")
+    for folder, folders, files in os.walk(work):
+        for entry in (*folders, *files):
+            path = os.path.join(folder, entry)
+            if not os.path.islink(path):
+                continue
+            target = os.readlink(path)
+            found = view.fullmatch(target)
+            if before and target.startswith(f"{before}/"):
+                name = target[len(before) + 1 :]
+            elif found:
+                name = found["name"]
+            else:
+                continue
+            temporary = f"{path}.{os.getpid()}.link"
+            os.symlink(os.path.join(now, name), temporary)
+            os.replace(temporary, path)
+
+
+if __name__ == "__main__":
+    link(os.path.join(sys.argv[1], "work"), sys.argv[2], sys.argv[3])

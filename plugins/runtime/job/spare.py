@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node that fails while the ranks run: they start again on a spare node of the same allocation, as a further attempt
+of the same job, which costs no time in the queue. The job was submitted with --no-kill, so Slurm takes the node away
+and leaves the job. Where no spare is left, the job goes back into the queue. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from job import attempt, held, look, restart, slurm, step, verdict
+from job.log import say
+from job.state import PROGRAM, RESTART, Job
+
+# How long a node may take to answer a step that does nothing.
+ANSWER_SECONDS = 30
+NO_SPARE = "no spare node is left"
+_GONE = re.compile(r"^(DOWN|FAIL)|NOT_RESPONDING|\*$|POWERED_DOWN|POWERING_DOWN")
+
+
+def heal(job: Job) -> bool:
+    """After the ranks have ended: whether a node of theirs has failed and they can start again without it; all is laid
+    out for the next attempt then. Else the failed nodes, if any, are in `lost`, and why not in `not_here`.
+    """
+    job.lost, job.not_here = [], ""
+    ranks = job.step
+    if ranks.ended_by != PROGRAM or ranks.exit_code == 0 or job.signals.early or slurm.preempted(job):
+        return False
+    exit_code = ranks.exit_code
+    dead = _dead(job)
+    if not dead:
+        return False
+    job.lost = dead
+    job.gone += dead
+    for node in dead:
+        look.remember(job, node, f"it failed while job {job.id} ran on it")
+    left = [name for name in slurm.host_names(job, job.get("SLURM_JOB_NODELIST")) if name not in job.gone]
+    job.not_here = _not_here(job, left)
+    if job.not_here:
+        return False
+    following, lost = job.attempt + 1, ",".join(dead)
+    say(f"{lost} failed: the ranks start again without it, on {' '.join(left)}")
+    verdict.write(
+        job,
+        RESTART,
+        exit_code,
+        f"{lost} failed; started again inside the job: attempt {following + 1} follows",
+        f"outcome.before-attempt-{following}.json",
+    )
+    _lay_out(job, following, left)
+    # A signal that came meanwhile is the ranks' end.
+    step.heed(job)
+    return job.step.ended_by == PROGRAM
+
+
+def _not_here(job: Job, left: Sequence[str]) -> str:
+    """Why the ranks do not start again inside the job; empty where they do."""
+    if len(left) < job.number("RANKZERO_NODES"):
+        return NO_SPARE
+    restarts = job.number("RANKZERO_SPARE_RESTARTS")
+    if job.attempt >= restarts:
+        return restart.limit_reached(job, restarts)
+    return restart.no_progress(job)
+
+
+def _dead(job: Job) -> list[str]:
+    """The nodes of the ranks' step that are gone: by Slurm's word, or because they do not start a task."""
+    dead, left = [], []
+    for node in job.nodes:
+        shown = slurm.said(job, "scontrol", "show", "node", "--oneliner", node)[1]
+        (dead if _GONE.search(slurm.field(shown, "State")) else left).append(node)
+    folder = job.path("preflight", f"{job.attempt}.alive")
+    if not left:
+        return dead
+    os.makedirs(folder, exist_ok=True)
+    # Slurm may take minutes to see what the ranks' connections have told at once.
+    count = len(left)
+    words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"]
+    words += ["--mem=0", "--gres=none", f"--nodelist={','.join(left)}", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]
+    words += ["--export=ALL", "--output=none", "/bin/bash", "-c", ': > "$1/$SLURMD_NODENAME"', "alive", folder]
+    step.bounded(job, ANSWER_SECONDS, words, quiet=True)
+    answers = os.listdir(folder)
+    # Of a step that nobody answered, the step is to blame.
+    return dead + [node for node in left if answers and node not in answers]
+
+
+def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
+    """All that the next attempt needs, on other nodes."""
+    held.release(job)
+    attempt.count_uncounted(job, following)
+    attempt.number(job, following)
+    attempt.own_checkpoint(job)
+    first = job.nodes[0]
+    attempt.choose(job, nodes)
+    if job.nodes[0] != first:
+        attempt.meet(job)
+    attempt.record(job)
+    # It may be the first node no more that the last preflight has looked at. It ends the job where too few are fit.
+    asked, count = job.preflight, len(job.nodes)
+    places = [f"--nodelist={job.get('RANKZERO_NODELIST')}", f"--nodes={count}", f"--ntasks={count * asked.tasks}"]
+    look.preflight(job, asked.budget, [*asked.srun, "--overlap", "--mem=0", *places], asked.enter)
+    wanted = job.number("RANKZERO_NODES")
+    if len(job.nodes) > wanted:
+        attempt.choose(job, job.nodes[:wanted])
+        attempt.record(job)
+
+
+def next_words(job: Job, words: Sequence[str], logs: str, nodelist: str) -> list[str]:
+    """The words of the ranks' step for the attempt that follows: other nodes, another log. Slurm may keep the step
+    before until its dead node answers, which it never does: its place on the other nodes is shared.
+    """
+    made = [words[0], "--overlap", "--mem=0"]
+    for word in words[1:]:
+        if word == f"--nodelist={nodelist}":
+            made.append(f"--nodelist={job.get('RANKZERO_NODELIST')}")
+        elif word.startswith(f"--output={logs}/"):
+            made.append(f"--output={job.get('RANKZERO_LOGS')}/{word.rpartition('/')[2]}")
+        else:
+            made.append(word)
+    return made

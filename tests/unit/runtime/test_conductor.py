@@ -1,0 +1,313 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The conductor's own functions, without Slurm and without a script: what happens where a call fails, or comes late."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+
+PARTS = (
+    "address", "attempt", "chain", "claim", "container", "ends", "finish", "held", "listen", "look", "processes",
+    "requeue", "restart", "script", "slurm", "spare", "state", "step", "verdict",
+)  # fmt: skip
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """The conductor's modules, by name."""
+    import importlib
+
+    monkeypatch.syspath_prepend(RUNTIME)
+    before = {number: signal.getsignal(number) for number in range(1, 32) if number not in (9, 19)}
+    yield SimpleNamespace(**{name: importlib.import_module(f"job.{name}") for name in PARTS})
+    signal.set_wakeup_fd(-1)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    for name in [name for name in sys.modules if name == "job" or name.startswith("job.")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def made(job: SimpleNamespace, tmp_path: Path) -> Any:
+    """A job whose generation 1 lies in a run directory."""
+    run = tmp_path / "runs" / "name" / "key" / "1"
+    (run / "logs").mkdir(parents=True)
+    for name in ("launch.json", "contract.json", "job.sbatch"):
+        (run / name).write_text('{"artifact": null}' if name == "contract.json" else "{}", encoding="utf-8")
+    env = {
+        "PATH": os.environ["PATH"], "RANKZERO_RUN_DIR": str(run), "RANKZERO_GENERATION": "1", "RANKZERO_KEY": "k",
+        "RANKZERO_ATTEMPT": "0", "SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "lab", "SLURM_JOB_NODELIST": "n1",
+    }  # fmt: skip
+    return job.state.Job(env=env, runtime=RUNTIME, submission="host:1", python=sys.executable)
+
+
+def fails(*_: object, **__: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+# --- the claim
+
+
+def test_a_link_that_is_said_to_have_failed_may_be_ours(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost reply of a network file system: the claim was made."""
+    real = os.link
+
+    def link(source: str, target: str) -> None:
+        real(source, target)
+        fails()
+
+    monkeypatch.setattr(os, "link", link)
+    assert job.claim.take(made) == job.claim.TAKEN
+    assert not list(Path(made.run_dir).glob(".claim*"))
+
+
+def test_a_claim_that_cannot_be_made_is_not_taken(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", fails)
+    assert job.claim.take(made) == job.claim.UNKNOWN
+
+
+def test_a_claim_of_another_job_is_its(job: SimpleNamespace, made: Any) -> None:
+    Path(made.path("claim")).write_text("1 lab 6\n", encoding="utf-8")
+    assert job.claim.take(made) == job.claim.ANOTHERS
+
+
+def test_a_claim_that_its_folder_names_is_waited_for(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter(["", "", "1 lab 7"])
+    monkeypatch.setattr(job.claim, "first_line", lambda _path: next(looks))
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    assert job.claim.take(made) == job.claim.TAKEN
+
+
+def test_a_generation_made_by_hand_appears_whole(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the moment when it gets its name it has its journal and its claim."""
+    Path(made.path("secrets.env")).touch(0o600)
+    real, listed = os.rename, []
+
+    def rename(source: str, target: str) -> None:
+        listed.extend(sorted(os.listdir(source)))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    assert job.claim.by_hand(made)
+    assert listed == ["claim", "contract.json", "job.sbatch", "journal.jsonl", "launch.json", "logs", "secrets.env"]
+    assert (made.generation, Path(made.run_dir).name) == (2, "2")
+    assert made.changed.keys() >= {"RANKZERO_RUN_DIR", "RANKZERO_GENERATION"}
+
+
+@pytest.mark.parametrize("name", ["rename", "makedirs"])
+def test_where_no_generation_can_be_made_nothing_is_left(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(os, name, fails)
+    assert not job.claim.by_hand(made)
+    assert os.listdir(os.path.dirname(made.run_dir)) == ["1"]
+
+
+def test_a_start_that_nobody_knows_of_is_not_run_while_slurm_is_silent(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    Path(made.path(".attempt")).write_text("0\n", encoding="utf-8")
+    monkeypatch.setattr(job.slurm, "show_job", lambda _job: "")
+    monkeypatch.setattr(job.processes, "pause", asked.append)
+    with pytest.raises(job.state.Ended) as end:
+        job.claim.count_attempts(made)
+    assert (end.value.code, sum(asked)) == (75, 55)
+
+
+# --- meeting point
+
+
+def test_two_steps_of_one_job_begin_at_different_ports(job: SimpleNamespace, made: Any) -> None:
+    ports = set()
+    for step in ("7.2", "7.3"):
+        made.env["RANKZERO_ATTACHED"] = step
+        ports.add(job.address.free_port(made))
+    assert len(ports) == 2
+
+
+# --- signals and steps
+
+
+def test_an_artifact_that_has_landed_is_not_taken_back_by_a_signal(job: SimpleNamespace, made: Any) -> None:
+    made.step.process = job.processes.start(["sleep", "60"], os.environ)
+    made.step.ended_by = "program"
+    made.signals.landed = made.signals.told = True
+    job.step.heed(made)
+    assert made.step.ended_by == "artifact"
+    assert job.step.attend(made) == 143
+
+
+def test_a_step_that_does_not_heed_term_is_killed(job: SimpleNamespace, made: Any) -> None:
+    words = ["/bin/bash", "-c", "trap '' TERM; while :; do sleep 0.1; done"]
+    assert job.step.bounded(made, 0.3, words) == 137
+
+
+def test_a_step_that_ends_by_itself_keeps_its_code_although_the_artifact_has_landed(
+    job: SimpleNamespace, made: Any
+) -> None:
+    made.step.process = job.processes.start(["/bin/bash", "-c", "exit 5"], os.environ)
+    made.step.ended_by = "program"
+    assert job.processes.ended(made.step.process, 30)
+    made.signals.landed = True
+    job.step.heed(made)
+    assert (made.step.ended_by, job.step.attend(made)) == ("program", 5)
+
+
+def test_a_program_has_its_seconds(job: SimpleNamespace) -> None:
+    within, env = job.processes.within, os.environ
+    assert within(30, ["/bin/bash", "-c", "exit 7"], env) == 7
+    assert within(0, ["sleep", "600"], env) == 124
+    assert within(30, ["/no/such/program"], env) == 127
+    assert job.processes.said_by(0.2, ["/bin/bash", "-c", "echo said; exec sleep 600"], env) == (124, "said")
+    # What a program leaves behind may hold its output open, and is not waited for.
+    assert job.processes.said_by(30, ["/bin/bash", "-c", "echo said; sleep 600 & exit 3"], env) == (3, "said")
+
+
+@pytest.mark.parametrize("program", ["cat", "sleep 600", "trap '' TERM; while :; do sleep 1; done", "exit 1"])
+def test_what_is_held_is_let_go_of_in_its_time(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(job.held, "RELEASE_SECONDS", 0 if program != "cat" else 60)
+    one = job.held.tie(made, ["/bin/bash", "-c", program])
+    job.held.release(made)
+    assert not job.processes.lives(one.process)
+    assert not made.held
+
+
+# --- requeue
+
+
+def test_times_of_a_preemption_before_this_attempt_say_nothing(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: dict[str, str] = {}
+    monkeypatch.setattr(job.processes, "said_by", lambda *_: (0, said["text"]))
+    for preempted, expected in (("None", False), ("2026-01-01T10:00:00", False), ("2026-01-01T12:00:00", True)):
+        said["text"] = f"JobId=7 PreemptTime={preempted} StartTime=2026-01-01T11:00:00 Requeue=1"
+        assert job.slurm.preempted(made) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("slurm 22.05.8", False), ("slurm 24.11.0", True), ("slurm 26.05.1", True), ("", False)]
+)
+def test_which_releases_requeue_by_themselves(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, version: str, expected: bool
+) -> None:
+    monkeypatch.setattr(job.slurm, "said", lambda *_words, **_how: (0, version))
+    assert job.slurm.requeues_by_itself(made) is expected
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({}, "checkpoint.requeue is not true"),
+        ({"RANKZERO_MAX_RESTARTS": "0"}, "this was attempt 1 of at most 1 (checkpoint.max_restarts)"),
+        ({"RANKZERO_MAX_RESTARTS": "1"}, ""),
+    ],
+)
+def test_why_a_job_is_not_requeued(job: SimpleNamespace, made: Any, env: dict[str, str], expected: str) -> None:
+    made.env.update(env)
+    assert job.restart.why_not(made) == expected
+
+
+def failed_node(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, asked: str, nodes: int, requeue: int
+) -> list[str]:
+    """What Slurm is told by a job that is to be requeued, one of whose nodes has failed; filled while it is."""
+    told: list[str] = []
+
+    def said_by(_seconds: float, words: list[str], _env: object, both: bool = False) -> tuple[int, str]:
+        line = " ".join(words)
+        if line.startswith("scontrol show hostnames"):
+            return 0, words[-1].replace(",", "\n")
+        if words[0] == "sinfo":
+            return 0, "n1\nnode03"
+        if "show job" in line:
+            return 0, f"JobId=7 Requeue={int(not requeue)} ReqNodeList={asked} ExcNodeList=node09"
+        told.append(line)
+        return (0, "77;lab") if words[0] == "sbatch" else (requeue if "requeue" in words else 0, "")
+
+    monkeypatch.setattr(job.processes, "said_by", said_by)
+    monkeypatch.setattr(job.verdict, "write", lambda *_: 143)
+    made.env |= {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_NUM_NODES": str(nodes), "RANKZERO_MAX_RESTARTS": "2"}
+    made.gone, made.again, made.why = ["node03"], True, "node03 failed"
+    return told
+
+
+@pytest.mark.parametrize("asked,nodes,excluded", [("(null)", 1, "node09,node03"), ("node03", 1, ""), ("(null)", 2, "")])
+def test_a_job_that_goes_back_into_the_queue_leaves_out_what_has_failed(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, asked: str, nodes: int, excluded: str
+) -> None:
+    """Not where it asks for one of them by name, or where too few would be left."""
+    told = failed_node(job, made, monkeypatch, asked, nodes, 0)
+    job.requeue.requeue(made)
+    update = [f"scontrol update JobId=7 ExcNodeList={excluded}"] if excluded else []
+    assert told == ["scontrol requeue 7", *update]
+
+
+def test_another_job_that_goes_on_leaves_it_out_too(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = failed_node(job, made, monkeypatch, "(null)", 1, 1)
+    job.requeue.requeue(made)
+    assert " --exclude=node09,node03 " in told[-1]
+    assert Path(made.path("claim")).read_text(encoding="utf-8") == "1 lab 77\n"
+    assert Path(made.path(".uncounted")).read_text(encoding="utf-8") == "1\n"
+
+
+# --- the script beside the conductor
+
+
+def test_a_request_is_read_when_it_is_there_as_a_whole(job: SimpleNamespace) -> None:
+    whole = b"3\0launch\0\0two\nlines\0" + b"A=1\0B=x\ny\0" + b"\0"
+    for length in range(len(whole)):
+        assert job.script._complete(whole[:length]) is None
+    words, entries, rest = job.script._complete(whole + b"1\0")
+    assert (words, rest) == (["launch", "", "two\nlines"], b"1\0")
+    assert job.script.parsed(entries) == {"A": "1", "B": "x\ny"}
+
+
+def test_the_next_step_of_the_ranks_has_other_nodes_and_another_log(job: SimpleNamespace, made: Any) -> None:
+    made.env |= {"RANKZERO_LOGS": "/run/logs/1", "RANKZERO_NODELIST": "n2"}
+    words = ["srun", "--nodes=1", "--nodelist=n1", "--output=/run/logs/0/step.log", "program", "--nodelist=n3"]
+    assert job.spare.next_words(made, words, "/run/logs/0", "n1") == [
+        "srun", "--overlap", "--mem=0", "--nodes=1", "--nodelist=n2", "--output=/run/logs/1/step.log", "program",
+        "--nodelist=n3",
+    ]  # fmt: skip
+
+
+def test_a_verdict_of_the_preflight_is_read(job: SimpleNamespace, tmp_path: Path) -> None:
+    path = tmp_path / "verdict"
+    path.write_text("action requeue\nchosen n1 n2\nblamed n3 it is full\nmessage n3: it is full\n", encoding="utf-8")
+    judged = job.look.read_judgement(str(path))
+    assert (judged.action, judged.chosen, judged.blamed) == ("requeue", ["n1", "n2"], {"n3": "it is full"})
+    assert job.look.read_judgement(str(tmp_path / "none")).action == ""
+
+
+def test_a_link_in_the_run_directory_ends_the_script(job: SimpleNamespace, made: Any) -> None:
+    job.claim.distrust(made)
+    Path(made.path("claim")).symlink_to("/etc/hostname")
+    with pytest.raises(job.state.Ended) as end:
+        job.claim.distrust(made)
+    assert end.value.code == 77
