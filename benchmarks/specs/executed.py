@@ -9,7 +9,6 @@ hundred. What the real runtime makes of hostile texts is tested in tests/unit/ru
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import re
@@ -22,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, publish_files
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.plans import plan
@@ -45,14 +45,13 @@ class Ground:
             for name in re.findall(r"^(rankzero_\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE)
         }
         nothing = "".join(f"{name}() {{ :; }}\n" for name in sorted(functions))
-        text = (nothing + RECORD).encode()
-        # The script looks whether the folder's name is the digest of its files, as sha256sum prints them.
-        listed = f"{hashlib.sha256(text).hexdigest()}  job.sh\n"
-        self.key = hashlib.sha256(listed.encode()).hexdigest()[:32]
-        runtime = self.state / "runtime" / self.key
-        for made in (runtime, self.seen, self.canary):
-            made.mkdir(parents=True)
-        (runtime / "job.sh").write_bytes(text)
+        # The script looks whether the folder's name is the digest of its files, which lie in it and in its folders.
+        files = {"job.sh": nothing + RECORD, "job/none.py": ""}
+        self.key = bundle_key(files)
+        (self.state / "runtime").mkdir(parents=True)
+        publish_files(str(self.state / "runtime" / self.key), files)
+        for made in (self.seen, self.canary):
+            made.mkdir()
         self.before = {path.name for path in folder.iterdir()}
 
     def run(self, spec: Mapping[str, Any]) -> list[str]:
