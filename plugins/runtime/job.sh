@@ -23,13 +23,7 @@ rankzero_begin() {
     for python in "$(command -v "$RANKZERO_PYTHON")" "$(command -v python3)"; do
         [ ! -x "$python" ] || exec "$python" -I -S "$RANKZERO_RUNTIME/job/conduct.py" "${RANKZERO_ARRAY_DIR:-}" "$0" "$@"
     done
-    # As outcome.py writes it. What it did not write is not looked into without a Python.
-    if [ -O "$RANKZERO_RUN_DIR/outcome.json" ] && grep -qx ' "success": true,' "$RANKZERO_RUN_DIR/outcome.json"; then
-        rankzero_say "$RANKZERO_RUN_DIR/outcome.json says success, and no python3 is here to look into it: nothing is run"
-        exit 0
-    fi
-    rankzero_say "no python3 on ${SLURMD_NODENAME:-$(uname -n)}, where the batch script runs: install it, or give the job an environment"
-    exit 78
+    exec /bin/bash "$RANKZERO_RUNTIME/no_python.sh" "no python3" "$@"
 }
 
 # Asks the conductor for a step ("$@"), and takes over what has changed.

@@ -23,11 +23,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Left, Outcome, Started
 
 JOURNAL = "journal.jsonl"
 # What an attempt leaves when the next one begins, which is the number in the name.
-BEFORE = re.compile(r"(started|outcome)\.before-attempt-\d+\.json")
+BEFORE = re.compile(rf"(started|outcome|{plain_verdict.FILE})\.before-attempt-\d+(\.json)?")
 # Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
 SWEEP_PREFIX = ".sweep-"
 _SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,9}}")
@@ -166,7 +167,8 @@ class RunDirectory:
         A proof is final, whichever attempt it is of. A node that was slow, or could not be reached, may finish an
         attempt for which Slurm has begun another one elsewhere.
         """
-        outcome, started = cast("Outcome | None", attempt_of(self.document("outcome.json"))), self.started()
+        document, started = attempt_of(self.document("outcome.json") or self._plain()), self.started()
+        outcome = cast("Outcome | None", document)
         if outcome and outcome.get("success") is True:
             return outcome
         if outcome and started and outcome.get("attempt", 0) < started.get("attempt", 0):
@@ -178,11 +180,17 @@ class RunDirectory:
         left: dict[int, Left] = {}
         for name in self.names():
             found = BEFORE.fullmatch(name)
-            document = attempt_of(self.document(name)) if found else None
-            if found and document and "attempt" in document:
-                number = document["attempt"]
-                left[number] = cast("Left", {**left.get(number, {}), found[1]: document})
+            if not found:
+                continue
+            plain = found[1] == plain_verdict.FILE
+            document = attempt_of(self._plain(name) if plain else self.document(name))
+            if document and "attempt" in document:
+                number, kind = document["attempt"], "outcome" if plain else found[1]
+                left[number] = cast("Left", {**left.get(number, {}), kind: document})
         return left
+
+    def _plain(self, name: str = plain_verdict.FILE) -> dict[str, Any] | None:
+        return plain_verdict.verdict(self.text(name, state_files.MOST))
 
     def job_id(self) -> str | None:
         """The job of this generation: the claim's owner, else the one that the journal names last."""

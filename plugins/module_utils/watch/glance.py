@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
 
-FILES = ("claim", "started.json", "outcome.json")
+FILES = ("claim", "started.json", "no-python", "outcome.json")
 # An artifact that is read whole has at most so many bytes, and judging it may take so long (seconds of a CPU).
 MOST_BYTES = 64 << 20
 JUDGE_SECONDS = 60

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
@@ -184,6 +185,8 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             view, name = views[int(words[1])], words[2]
             if name == "claim":
                 view["claim"] = Claim.of(body)
+            elif name == plain_verdict.FILE:
+                view["outcome"] = attempt_of(plain_verdict.verdict(body))
             else:
                 view[name.removesuffix(".json")] = attempt_of(json_object(body))
         elif words[:1] == ["log"]:

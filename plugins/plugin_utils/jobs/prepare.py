@@ -77,6 +77,7 @@ RUNTIME_FILES = (
     "inside.sh",
     "install.py",
     "job.sh",
+    "no_python.sh",
     "node.sh",
     "oci.py",
     "outcome.py",

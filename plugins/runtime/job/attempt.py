@@ -28,8 +28,13 @@ def begin(job: Job) -> None:
     job.drop("SLURM_NO_KILL")
     if job.array_dir:
         _element_log(job)
-    if os.path.isfile(job.path("outcome.json")):
-        os.replace(job.path("outcome.json"), job.path(f"outcome.before-attempt-{job.attempt}.json"))
+    # no_python.sh leaves its verdict in plain words.
+    for name, before in (
+        ("outcome.json", "outcome.before-attempt-{}.json"),
+        ("no-python", "no-python.before-attempt-{}"),
+    ):
+        if os.path.isfile(job.path(name)):
+            os.replace(job.path(name), job.path(before.format(job.attempt)))
     number(job, job.attempt)
     if job.get("RANKZERO_SECRETS") and not os.path.isfile(job.path("secrets.env")):
         names = job.get("RANKZERO_SECRETS")

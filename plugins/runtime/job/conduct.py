@@ -10,14 +10,16 @@ job.sh becomes this program. `--submission` is there when the collection submitt
 did. Standard library only; one process from here to the end of the job.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
 sys.dont_write_bytecode = True
 RUNTIME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, RUNTIME)
+# An older Python reads this file so far, and none of those that follow.
+if sys.version_info < (3, 9):
+    found = f"no python3 of at least 3.9 ({sys.executable} is {sys.version_info[0]}.{sys.version_info[1]})"
+    os.execv("/bin/bash", ["bash", os.path.join(RUNTIME, "no_python.sh"), found, *sys.argv[3:]])
 
 from job import attempt, listen, script  # noqa: E402
 from job.state import Ended, Job  # noqa: E402

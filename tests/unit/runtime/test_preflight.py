@@ -341,15 +341,6 @@ def test_a_job_that_needs_more_nodes_than_are_left_says_so(site: Site) -> None:
     )
 
 
-def test_a_first_node_without_python_is_named_too(site: Site) -> None:
-    site.functions["command"] = 'case "$2" in *python*) return 1 ;; *) builtin command "$@" ;; esac'
-    job = site.job({})
-    assert job.finish(**PLACE) == 78
-    assert job.outcome()["unfit_nodes"] == {"localhost": "no python3"}
-    assert job.outcome()["message"].startswith("no python3 on localhost, where the batch script runs")
-    assert json.loads((site.state / "clusters/lab/nodes/localhost.json").read_text())["reason"] == "no python3"
-
-
 @pytest.mark.parametrize(("exclude_for", "more"), [(0, {}), (60, {"RANKZERO_ATTACHED": "1.4"})])
 def test_nothing_is_remembered_where_nothing_shall_be(site: Site, exclude_for: int, more: dict[str, str]) -> None:
     """Inside another job it may be that job which fills the node's /tmp."""

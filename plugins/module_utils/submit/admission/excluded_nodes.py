@@ -5,7 +5,7 @@
 
 <state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
     {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}
-No exclusion holds longer than LONGEST after it was made, whatever its file says.
+A node without a Python says it of itself in <node>.txt (runtime/no_python.sh): TIME EXPIRES JOB_ID REASON. No exclusion holds longer than LONGEST after it was made, whatever its file says.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ LONGEST = 31536000.0
 # Clocks of a node and of this host may differ by so much (seconds).
 CLOCK_SLACK = 3600.0
 # A node's name, which is also that of its file.
+_ENDINGS = (".json", ".txt")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 # The only form of a constraint that is judged here: features that a node must all have.
 _ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
@@ -70,7 +71,7 @@ def any_recorded(state_root: str) -> bool:
     """Whether any cluster under this root has a file: spares the question for the cluster's name where none has."""
     found = state_files.own(state_root)
     return any(
-        file.endswith(".json") for name in found.names("clusters") for file in found.names(f"clusters/{name}/nodes")
+        file.endswith(_ENDINGS) for name in found.names("clusters") for file in found.names(f"clusters/{name}/nodes")
     )
 
 
@@ -85,13 +86,30 @@ def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
     """
     root = state_files.own(state_root)
     place = os.path.join("clusters", cluster, "nodes")
-    found = []
+    found: dict[str, Exclusion] = {}
     for name in root.names(place):
-        if name.endswith(".json"):
-            one = _exclusion(state_files.document(root, os.path.join(place, name)) or {}, now)
-            if one and one.node == name[: -len(".json")] and one.expires > now:
-                found.append(one)
-    return found
+        node, ending = os.path.splitext(name)
+        if ending not in _ENDINGS:
+            continue
+        text = state_files.text(root, os.path.join(place, name))
+        one = _exclusion((state_files.json_object(text) if ending == ".json" else _plain(node, text)) or {}, now)
+        if one and one.node == node and one.expires > now and (node not in found or found[node].time < one.time):
+            found[node] = one
+    return list(found.values())
+
+
+def _plain(node: str, text: str) -> dict[str, Any]:
+    """What a node's own line says."""
+    words = text.split(None, 3)
+    if len(words) < 4 or not all(re.fullmatch(r"\d{1,12}", word) for word in words[:2]):
+        return {}
+    return {
+        "node": node,
+        "time": int(words[0]),
+        "expires": int(words[1]),
+        "job_id": words[2],
+        "reason": " ".join(words[3].split()),
+    }
 
 
 def _exclusion(said: Mapping[str, Any], now: float) -> Exclusion | None:
@@ -118,13 +136,14 @@ def remember(state_root: str, cluster: str, exclusion: Exclusion) -> None:
 
 def forget(state_root: str, cluster: str, node: str) -> None:
     """Remove one; nothing happens where there is none. Raises `RankzeroError`."""
-    path = os.path.join(folder(state_root, cluster), node + ".json")
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise RankzeroError(f"state_root: cannot remove {path}: {error.strerror or error}") from error
+    for ending in _ENDINGS:
+        path = os.path.join(folder(state_root, cluster), node + ending)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise RankzeroError(f"state_root: cannot remove {path}: {error.strerror or error}") from error
 
 
 def choose(

@@ -1,0 +1,172 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A first node without a Python: the verdict names it, later launches leave it out, and the job goes elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from tests.unit.runtime.harness import Job, Site
+from tests.unit.runtime.test_preflight import PLACE, requeuing
+
+MESSAGE = "no python3 on localhost, where the batch script runs: install it, or give the job an environment"
+FOLLOWS = "requeued without localhost: attempt 2 of at most 6 follows"
+
+
+@pytest.fixture(autouse=True)
+def no_python(site: Site) -> None:
+    site.functions["command"] = 'case "$*" in *python*) return 1 ;; *) builtin command "$@" ;; esac'
+
+
+def verdict(job: Job) -> dict[str, Any]:
+    """As the controller reads it."""
+    return RunDirectory(str(job.run)).outcome() or {}
+
+
+def state(run: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in run.iterdir() if path.is_file()}
+
+
+def test_the_verdict_names_the_node_and_the_remedy_and_later_launches_leave_it_out(site: Site) -> None:
+    job = site.job({"env": {"A": "1"}}, secrets={"S": "x"})
+    assert job.finish(**PLACE) == 78
+    found = verdict(job)
+    assert (found["message"], found["unfit_nodes"]) == (MESSAGE, {"localhost": "no python3"})
+    assert (found["ended_by"], found["exit_code"], found["success"]) == ("setup", 78, False)
+    assert (found["job_id"], found["attempt"]) == ("1", 0)
+    assert not (job.run / "secrets.env").exists()
+    (left_out,) = excluded_nodes.load(str(site.state), "lab", found["time"] + 1)
+    assert (left_out.node, left_out.reason, left_out.job_id) == ("localhost", "no python3", "1")
+    excluded_nodes.forget(str(site.state), "lab", "localhost")
+    assert not excluded_nodes.any_recorded(str(site.state))
+
+
+@pytest.mark.parametrize(("exclude_for", "more"), [(0, {}), (60, {"RANKZERO_ATTACHED": "1.4"})])
+def test_nothing_is_remembered_where_nothing_shall_be(site: Site, exclude_for: int, more: dict[str, str]) -> None:
+    job = site.job({"preflight": {"exclude_for": exclude_for}})
+    assert job.finish(**PLACE, **more) == 78
+    assert verdict(job)["message"] == MESSAGE
+    assert not (site.state / "clusters").exists()
+
+
+@pytest.mark.parametrize(
+    ("answers", "sinfo", "attempt", "ending"),
+    [
+        ({}, "localhost\nn9\nn2\n", 0, FOLLOWS),
+        ({}, "localhost\nn9\n", 0, FOLLOWS),
+        ({}, "localhost\nn2\n", 5, "not requeued: this was attempt 6 of at most 6 (checkpoint.max_restarts)"),
+        (
+            {"show": 'if [ "$2" = job ]; then echo "JobId=1 ReqNodeList=localhost,n2 ExcNodeList=(null) "; exit; fi'},
+            "localhost\nn2\n",
+            0,
+            "not requeued: the job asks for localhost,n2 by name (resources.sbatch.nodelist)",
+        ),
+        ({"requeue": "echo disabled >&2; exit 1"}, "localhost\nn2\n", 0, "Slurm did not requeue the job: disabled"),
+        (
+            {"update": "echo denied >&2; exit 1"},
+            "localhost\nn2\n",
+            0,
+            "cancelled: Slurm requeued the job, but did not exclude localhost: denied",
+        ),
+    ],
+)
+def test_by_policy_the_job_goes_back_into_the_queue_without_it(
+    site: Site, answers: dict[str, str], sinfo: str, attempt: int, ending: str
+) -> None:
+    requeuing(site, {"requeue": "exit 0", "update": "exit 0", **answers}, sinfo)
+    job = site.job({"preflight": {"on_failure": "requeue"}})
+    assert job.finish(attempt=attempt, **PLACE) == 69
+    found = verdict(job)
+    assert found["message"] == f"{MESSAGE}; {ending}"
+    assert found["ended_by"] == ("requeue" if ending == FOLLOWS else "setup")
+    asked = (site.root / "scontrol").read_text()
+    assert ("update JobId=1 ExcNodeList=n9,localhost" in asked) is (ending == FOLLOWS or "denied" in ending)
+    assert (site.root / "scancel").exists() is ending.startswith("cancelled")
+
+
+def test_a_partition_with_too_few_other_nodes_is_said(site: Site) -> None:
+    requeuing(site, {"requeue": "exit 0"}, "localhost\nn2\nn3\n")
+    job = site.job({"preflight": {"on_failure": "requeue"}})
+    job.finish(**{**PLACE, "SLURM_JOB_NUM_NODES": "3"})
+    assert verdict(job)["message"].endswith(
+        "not requeued: without n9,localhost partition batch has 2 nodes, and the job wants 3"
+    )
+
+
+def test_the_next_attempt_runs_and_keeps_the_verdict_of_this_one(site: Site) -> None:
+    requeuing(site, {"requeue": "exit 0", "update": "exit 0"})
+    job = site.job({"preflight": {"on_failure": "requeue"}})
+    assert job.finish(**PLACE) == 69
+    del site.functions["command"]
+    assert job.finish(attempt=1, **PLACE) == 0
+    run = RunDirectory(str(job.run))
+    assert verdict(job)["success"] is True
+    assert run.before()[0]["outcome"]["message"] == f"{MESSAGE}; {FOLLOWS}"
+
+
+def test_a_job_that_may_not_run_says_nothing_in_the_owners_place(site: Site) -> None:
+    job = site.job({})
+    (job.run / "claim").write_text("1 lab 77\n")
+    before = state(job.run)
+    assert job.finish(**PLACE) == 0
+    assert "belongs to another job (1 lab 77)" in job.log()
+    assert job.finish(job_id=2, by_hand=True, **PLACE) == 78
+    (job.run / "claim").write_text("1 lab 3\n")
+    (job.run / ".attempt").write_text("0\n")
+    assert job.finish(job_id=3, **PLACE) == 75
+    assert "has begun before" in job.log(3)
+    for name in ("claim", ".attempt"):
+        (job.run / name).unlink()
+    del before["claim"]
+    assert state(job.run) == before
+
+
+def test_a_newer_generation_and_a_link_in_the_place_of_a_file_stop_it(site: Site) -> None:
+    job = site.job({})
+    (job.run.parent / "2").mkdir()
+    (job.run.parent / "2" / "launch.json").write_text("{}")
+    assert job.finish(**PLACE) == 75
+    (job.run.parent / "2" / "launch.json").unlink()
+    os.symlink("/nowhere", job.run / "no-python")
+    assert job.finish(**PLACE) == 77
+    assert not (job.run / "claim").exists()
+
+
+def test_a_job_that_was_handed_on_takes_the_claim_of_its_giver(site: Site) -> None:
+    job = site.job({})
+    (job.run / "claim").write_text("1 lab 1\n")
+    assert job.finish(job_id=5, submission="chain:1", **PLACE) == 78
+    assert (job.run / "claim").read_text() == "1 lab 5\n"
+    assert verdict(job)["job_id"] == "5"
+
+
+def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
+    program = Path(RUNTIME, "job", "conduct.py")
+    ast.parse(program.read_text(encoding="utf-8"), feature_version=(3, 6))
+    assert "__future__" not in program.read_text(encoding="utf-8")
+    line = f"import runpy, sys; sys.version_info = (3, 6, 8); runpy.run_path({str(program)!r}, run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", line, "", "job.sbatch", "--submission", "x"],
+        env={
+            "PATH": os.defpath,
+            "SLURM_JOB_ID": "1",
+            "SLURMD_NODENAME": "n1",
+            "RANKZERO_RUN_DIR": str(tmp_path / "gone"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 66, done.stderr
+    assert f"no python3 of at least 3.9 ({sys.executable} is 3.6) on n1" in done.stdout
