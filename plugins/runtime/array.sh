@@ -19,6 +19,7 @@ rankzero_element() {
         printf '[rankzero] %s/elements has no line for task %s: nothing is run\n' "$1" "$SLURM_ARRAY_TASK_ID"
         exit 66
     fi
+    # shellcheck disable=SC2034 # job.sh hands it to the conductor
     RANKZERO_ARRAY_DIR=$1
     eval "$rankzero_line"
 }

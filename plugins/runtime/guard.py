@@ -81,7 +81,7 @@ def post(number, seconds):
     if state is None or os.fork():
         return
     try:
-        # First of all the pipes whose end is the word that the job is over (holding.sh).
+        # First of all the pipes whose end is the word that the job is over (job/held.py).
         os.closerange(3, 4096)
         for told in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(told, signal.SIG_IGN)

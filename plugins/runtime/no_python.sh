@@ -20,7 +20,10 @@ slurm_job=${slurm_job:-$SLURM_JOB_ID} job=${RANKZERO_ATTACHED:-$slurm_job}
 message="$1 on $node, where the batch script runs: install it, or give the job an environment"
 say "$message"
 # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
-cd "$RANKZERO_RUN_DIR" && [ -f launch.json ] || { say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"; exit 66; }
+if ! cd "$RANKZERO_RUN_DIR" || [ ! -f launch.json ]; then
+    say "the run directory $RANKZERO_RUN_DIR is gone: nothing is run"
+    exit 66
+fi
 for path in "${PWD%/*/*}" "${PWD%/*}" "$PWD" claim outcome.json .attempt .uncounted no-python; do
     if [ -L "$path" ] || { [ -e "$path" ] && [ ! -O "$path" ] && [ "$(stat -c %u -- "$path")" != 0 ]; }; then
         say "$path is another user's, or a link: nothing is written"
@@ -36,7 +39,7 @@ fi
 [ "${2:-}" = --submission ] || exit 78
 for path in ../[1-9]*/launch.json; do
     newer=${path#../} newer=${newer%/*}
-    [[ $newer =~ ^[0-9]{1,9}$ ]] && [ "$newer" -gt "$RANKZERO_GENERATION" ] || continue
+    if [[ ! $newer =~ ^[0-9]{1,9}$ ]] || [ "$newer" -le "$RANKZERO_GENERATION" ]; then continue; fi
     say "generation $newer of this launch is newer than $RANKZERO_GENERATION, which is this job's: nothing is run"
     exit 75
 done

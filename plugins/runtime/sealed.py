@@ -8,6 +8,7 @@
     sealed.py receive FOLDER NODES                   on those: the step that sbcast sends to
     sealed.py send    FOLDER NODES --file FILE       on a node that has the file: sends it there
     sealed.py problems FOLDER NODES                  on the first: a line for each node that has no environment
+    sealed.py view FOLDER NODES                      on each: where it is mounted
 
 FOLDER, on shared storage, is where these processes tell each other what they did, a file a node. A node trusts no file
 before it has read it and found the digest that it was published with. Standard library only.
@@ -241,7 +242,7 @@ def problems(node):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("command", choices=["hold", "await", "receive", "send", "problems"])
+    parser.add_argument("command", choices=["hold", "await", "receive", "send", "problems", "view"])
     parser.add_argument("folder")
     parser.add_argument("nodes")
     parser.add_argument("--file", default="")
@@ -266,6 +267,8 @@ def main():
         receive(node)
     elif arguments.command == "send":
         send(node, arguments.file)
+    elif arguments.command == "view":
+        print(sealed(arguments.view))
     else:
         problems(node)
     return 0

@@ -74,7 +74,7 @@ def container_of(plan: Plan) -> Entry | None:
 
 
 def values_of(plan: Plan) -> list[tuple[str, str]]:
-    """What the program is told of its sizes and of its checkpoints' folder, and what sealed.sh needs."""
+    """What the program is told of its sizes and of its checkpoints' folder, and what mounts a sealed environment."""
     folders = [
         (name, value)
         for name, value in plan.exports

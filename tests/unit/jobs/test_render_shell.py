@@ -238,7 +238,7 @@ def test_in_a_pyxis_container_there_is_no_sealed_environment(tmp_path: Path, mon
     made = Place(tmp_path).plan(built=True, container=pyxis, environment={"mode": "sealed"})
     assert "not in the shell: the environment, which a job mounts before it enters the container" in notes(made)
     text = render_shell(made)
-    assert "sealed.sh" not in text
+    assert "sealed.py" not in text
     assert "rankzero_seal() { :; }\n" in text and 'RANKZERO_SEALED"' not in text
 
 

@@ -17,49 +17,6 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import runtime_parts, wait_for
 
-UNTIE = "rankzero_tie; rankzero_untie $rankzero_tied $rankzero_tie"
-BEGIN = f"set -u; RANKZERO_RUNTIME={RUNTIME}; . {RUNTIME}/processes.sh; . {RUNTIME}/holding.sh; "
-
-
-def bash(text: str, **how: str) -> str:
-    ended = subprocess.run(
-        ["/bin/bash", "-c", BEGIN + text],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **how},
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
-def test_a_holder_ends_with_its_standard_input() -> None:
-    said = bash(f"rankzero_words=(cat); {UNTIE}; rankzero_lives $rankzero_tied || echo ended")
-    assert said == "ended\n"
-
-
-@pytest.mark.parametrize("program", ["sleep 600", "trap '' TERM; while :; do sleep 1; done"])
-def test_a_holder_that_does_not_end_is_ended(program: str) -> None:
-    """One heeds TERM, the other one only KILL. Their common time is over."""
-    said = bash(
-        f'rankzero_words=(setsid /bin/bash -c "{program}"); rankzero_tie; rankzero_in rankzero_untied_by 0; '
-        "rankzero_untie $rankzero_tied $rankzero_tie; rankzero_lives $rankzero_tied || echo ended"
-    )
-    assert said == "ended\n"
-
-
-def test_a_holder_that_cannot_be_started_is_not_waited_for() -> None:
-    assert bash(f"rankzero_words=(/no/such/program); {UNTIE} 2> /dev/null; echo over") == "over\n"
-
-
-def test_a_command_has_its_seconds() -> None:
-    assert bash("rankzero_within 30 /bin/bash -c 'exit 7'; echo $?; rankzero_within 0 sleep 600; echo $?") == "7\n124\n"
-
-
-def test_the_exit_code_of_a_child_that_bash_does_not_know_is_127() -> None:
-    assert bash("rankzero_collect 999999999; echo $rankzero_code") == "127\n"
-
 
 def test_the_guard_frees_a_script_that_waits_for_what_it_has_started(tmp_path: Path) -> None:
     """Its child is killed, and the script itself goes on to its own exit code."""

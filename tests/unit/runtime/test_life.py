@@ -224,9 +224,9 @@ def test_an_early_signal_in_the_preflight_reaches_the_ranks_later(site: Site) ->
 
 
 def sampling(entry: Path) -> bool:
-    """Whether a process is a sampler of this test: bash, in the run directory, that runs rank.sh."""
+    """Whether a process is a sampler of this test: bash, in the run directory, that runs sampler.sh."""
     try:
-        return b"rank.sh" in (entry / "cmdline").read_bytes()
+        return b"sampler.sh" in (entry / "cmdline").read_bytes()
     except OSError:
         return False
 

@@ -25,12 +25,9 @@ PROGRAMS = (
     "disk.py",
     "extraction.py",
     "holding.py",
-    "holding.sh",
     "own.py",
     "preflight_files.py",
-    "processes.sh",
     "sealed.py",
-    "sealed.sh",
     "sealed_file.py",
     "sealed_mount.py",
 )
