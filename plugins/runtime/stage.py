@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies code and environment to the nodes that lack them, for the time of the job. Started by stage.sh.
+"""Copies code and environment to the nodes that lack them, for the time of the job. Started by job/copies.py.
 
     stage.py plan    FOLDER NODES              on the first node: lines `hold NODES` and `view FOLDER`, then a line
                                                `KIND SOURCE` for each thing that must travel

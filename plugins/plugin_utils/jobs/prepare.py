@@ -52,10 +52,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
-#: The conductor's own room.
-JOB = tuple(sorted(f"job/{name}" for name in os.listdir(os.path.join(RUNTIME, "job")) if name.endswith(".py")))
 RUNTIME_FILES = (
-    *JOB,
     "adopt.sh",
     "array.sh",
     "attach.sh",
@@ -96,6 +93,8 @@ RUNTIME_FILES = (
     "sealed_mount.py",
     "squashfs.py",
     "stage.py",
+    # The conductor's own room.
+    *sorted(f"job/{name}" for name in os.listdir(os.path.join(RUNTIME, "job")) if name.endswith(".py")),
 )
 
 
