@@ -9,6 +9,7 @@ import argparse
 import datetime
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from benchmarks.launch.timing import Command, start
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
+Size = tuple[int, int]
 SIZES = tuple((nodes, ranks) for nodes in (1, 4, NODES) for ranks in (1, 8))
 
 
@@ -55,13 +57,25 @@ class Overhead:
         self.ground.on_head("sbatch", *size, "--output=/dev/null", f"{inside}/plain.sh", inside, str(nodes), str(ranks))
         return times(folder, nodes * ranks)
 
-    def ours(self, nodes: int, ranks: int, preflight: bool) -> Start:
-        """The same through the collection, waiting for the end."""
+    def release(self, ref: str) -> str:
+        """A folder of collections with ours as it is at a commit, tag or branch."""
+        collections = self.ground.scratch / "other"
+        folder = collections / "ansible_collections" / "rankzero" / "slurm"
+        folder.mkdir(parents=True)
+        archive = subprocess.run(["git", "archive", ref], cwd=ROOT, capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+        return str(collections)
+
+    def ours(self, nodes: int, ranks: int, preflight: bool, collections: str = "") -> Start:
+        """The same through the collection, waiting for the end. `collections`: where another release of it lies."""
         job = f"overhead-{next(self.numbers)}"
         overrides = {"name": job, "nodes": nodes, "ranks_per_node": ranks, "preflight": preflight}
         variables = {"job": "job.yml", "launch_cluster": self.cluster, "launch_overrides": overrides}
         play = ["ansible-playbook", "--inventory", self.ground.inventory, "rankzero.slurm.train"]
-        start(Command([*play, "-e", json.dumps(variables)], self.project, self.ground.environment())).finish()
+        environment = self.ground.environment()
+        if collections:
+            environment["ANSIBLE_COLLECTIONS_PATH"] = collections
+        start(Command([*play, "-e", json.dumps(variables)], self.project, environment)).finish()
         (run,) = self.ground.path("rankzero", "state", "runs", job).glob("*/1")
         return times(run, nodes * ranks)
 
@@ -73,7 +87,9 @@ def times(folder: Path, ranks: int) -> Start:
     return Start(ranks_begun[0], ranks_begun[-1])
 
 
-def measure(ground: Ground, rounds: int) -> dict[str, dict[tuple[int, int], list[Start]]]:
+def measure(
+    ground: Ground, rounds: int, against: str = "", sizes: Sequence[Size] = SIZES
+) -> dict[str, dict[tuple[int, int], list[Start]]]:
     """Every way at every size once a round, after one launch of each that does not count."""
     bench = Overhead(ground)
     ways: dict[str, Callable[[int, int], Start]] = {
@@ -81,12 +97,16 @@ def measure(ground: Ground, rounds: int) -> dict[str, dict[tuple[int, int], list
         "ours, without preflight": lambda nodes, ranks: bench.ours(nodes, ranks, False),
         "ours": lambda nodes, ranks: bench.ours(nodes, ranks, True),
     }
+    if against:
+        other = bench.release(against)
+        ways[f"{against}, without preflight"] = lambda nodes, ranks: bench.ours(nodes, ranks, False, other)
+        ways[against] = lambda nodes, ranks: bench.ours(nodes, ranks, True, other)
     for way in ways.values():
         way(1, 1)
-    found: dict[str, dict[tuple[int, int], list[Start]]] = {name: {size: [] for size in SIZES} for name in ways}
+    found: dict[str, dict[tuple[int, int], list[Start]]] = {name: {size: [] for size in sizes} for name in ways}
     for number in range(rounds):
         print(f"[bench] round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-        for size in SIZES:
+        for size in sizes:
             for name, way in ways.items():
                 ground.settle()
                 found[name][size].append(way(*size))
@@ -96,7 +116,7 @@ def measure(ground: Ground, rounds: int) -> dict[str, dict[tuple[int, int], list
 def report(facts: dict[str, str], found: dict[str, dict[tuple[int, int], list[Start]]], rounds: int) -> str:
     plain = next(iter(found.values()))
     rows: list[Sequence[object]] = []
-    for nodes, ranks in SIZES:
+    for nodes, ranks in plain:
         for name, sizes in found.items():
             firsts = [one.first for one in sizes[nodes, ranks]]
             lasts = [one.last for one in sizes[nodes, ranks]]
@@ -115,11 +135,15 @@ def report(facts: dict[str, str], found: dict[str, dict[tuple[int, int], list[St
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run overhead", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="launches of each way at each size (5)")
+    parser.add_argument("--against", default="", metavar="REF", help="measure the collection at this commit as well")
+    parser.add_argument("--sizes", default="", metavar="NxR,...", help="nodes x ranks a node (all six)")
     options = parser.parse_args()
+    pairs = (size.split("x") for size in options.sizes.split(",") if size)
+    sizes = [(int(nodes), int(ranks)) for nodes, ranks in pairs] or SIZES
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
     with prepared(ROOT) as ground:
-        found = measure(ground, options.rounds)
+        found = measure(ground, options.rounds, options.against, sizes)
         facts = ground.facts()
     facts["nodes of the lab"] = str(NODES)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
