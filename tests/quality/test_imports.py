@@ -105,7 +105,7 @@ def forbidden_imports(path: str) -> list[str]:
             reason = f"only {EDGE} knows Ansible"
         elif top == "ansible" and (library or module) and not name.startswith("ansible.module_utils"):
             reason = "only ansible.module_utils travels to the cluster"
-        elif runtime and f"plugins/runtime/{name}.py" in CLUSTER_SIDE:
+        elif runtime and (top == "job" or f"plugins/runtime/{name}.py" in CLUSTER_SIDE):
             reason = None  # what runs in a job is one folder
         elif runtime and top in ("torch", "yaml"):
             reason = None  # where the job brings it: the exchange between nodes, and results in YAML

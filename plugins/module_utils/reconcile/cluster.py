@@ -82,8 +82,8 @@ def _state(status: LaunchStatus) -> str:
 
 
 def _since(run: RunDirectory) -> float:
-    """When the job of a generation was submitted, epoch seconds. Where another job goes on for it (runtime/job/chain.py), its claim
-    counts.
+    """When the job of a generation was submitted, epoch seconds. Where another job goes on for it (job/chain.py of
+    the runtime), its claim counts.
     """
     events = run.own_events()
     intents = [float(event["time"]) for event in events if event["event"] == "intent"]

@@ -160,7 +160,10 @@ def by_hand(job: Job) -> bool:
         _generation(job, made)
         _place(job, runs, made)
     except OSError:
-        shutil.rmtree(made, ignore_errors=True)  # secrets may lie in it
+        from clearing import remove_tree
+
+        with contextlib.suppress(OSError):
+            remove_tree(made)  # secrets may lie in it
         return False
     say(f"submitted by hand: this is generation {job.generation}, in {job.run_dir}")
     return True

@@ -1,13 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The batch script's process: takes the claim, lets the script's bash set up its surroundings, starts the ranks,
-watches them, says how it ended.
+"""The batch script's process: job.sh becomes this program.
 
     conduct.py ARRAY_FOLDER SCRIPT [--submission NONCE]
 
-job.sh becomes this program. `--submission` is there when the collection submitted the script, and not when a person
-did. Standard library only; one process from here to the end of the job.
+`--submission` is there when the collection submitted the script, and not when a person did. A Python of any age can
+read this file; those that it imports need 3.9.
 """
 
 import os
@@ -16,89 +15,11 @@ import sys
 sys.dont_write_bytecode = True
 RUNTIME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, RUNTIME)
-# An older Python reads this file so far, and none of those that follow.
 if sys.version_info < (3, 9):  # noqa: UP036
     found = f"no python3 of at least 3.9 ({sys.executable} is {sys.version_info[0]}.{sys.version_info[1]})"
     os.execv("/bin/bash", ["bash", os.path.join(RUNTIME, "no_python.sh"), found, *sys.argv[3:]])
 
-from job import attempt, listen, script  # noqa: E402
-from job.state import Ended, Job  # noqa: E402
-
-
-def do(job: Job, words: list[str]) -> None:
-    """One step of the script. What only some jobs need is imported where it is needed: each file is compiled anew."""
-    name, given = words[0], words[1:]
-    if name == "begin":
-        attempt.begin(job)
-    elif name == "preflight":
-        from job import look
-
-        # Seconds, the number of words of srun, those, and what enters the container.
-        count = int(given[1])
-        look.preflight(job, int(given[0]), given[2 : 2 + count], given[2 + count :])
-    elif name == "launch":
-        from job import step
-
-        step.launch(job, given)
-    elif name == "end":
-        from job import finish
-
-        finish.end(job)
-    elif name == "refuse":
-        from job import verdict
-
-        verdict.refuse(job, int(given[1]), given[2], given[0])
-    elif name == "install":
-        from job import node_environment
-
-        node_environment.install(job, int(given[0]))
-    elif name in ("container", "container_proof"):
-        from job import container
-
-        container.prepare(job, given[0], given[1:]) if name == "container" else container.prove(job)
-    elif name in ("seal", "data", "data_packed"):
-        from job import sealed
-
-        {"seal": sealed.seal, "data": sealed.data, "data_packed": sealed.data_packed}[name](job, *given)
-    else:
-        raise ValueError(f"job.sh asks for {name}")
-
-
-def conduct(job: Job, running: script.Script) -> int:
-    """The exit code of the job."""
-    try:
-        while True:
-            words = script.request(job, running)
-            if words is None:
-                from job import processes, verdict
-
-                code = processes.code_of(running.process)
-                verdict.refuse(
-                    job, code or 70, f"the batch script ended with exit code {code} before its ranks: see its set-up"
-                )
-            do(job, words)
-            script.answer(job, running)
-    except Ended as end:
-        return end.code
-
-
-def main() -> int:
-    array_dir, path, *arguments = sys.argv[1:]
-    for stream in (sys.stdout, sys.stderr):
-        # A character that the locale lacks must not fail a job.
-        stream.reconfigure(errors="backslashreplace")
-    env = script.initial_environment()
-    job = Job(env=dict(env), runtime=RUNTIME, array_dir=array_dir, python=sys.executable)
-    if arguments[:1] == ["--submission"]:
-        job.submission = arguments[1] if len(arguments) > 1 else ""
-    listen.from_the_start(job)
-    running = script.start(path, arguments, env)
-    try:
-        return conduct(job, running)
-    finally:
-        if running.process in script.processes._children:
-            script.stop(running)
-
+from job.conductor import main  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(RUNTIME, sys.argv[1:]))

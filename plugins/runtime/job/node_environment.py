@@ -7,8 +7,10 @@ on one node only, so ranks never build. install.py does the work. Standard libra
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
+
+from clearing import remove_tree
 
 from job import copies, held, look, nodes, processes, verdict
 from job.log import say
@@ -21,7 +23,8 @@ def install(job: Job, seconds: int) -> None:
     asked.folder = job.path("preflight", str(job.attempt))
     # The preflight looks here for what each node says of its environment.
     asked.sealing = os.path.join(asked.folder, "install")
-    shutil.rmtree(asked.sealing, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove_tree(asked.sealing)
     look.folder(job)
     os.makedirs(asked.sealing, exist_ok=True)
     packages, names = job.get("RANKZERO_PACKAGES"), job.get("RANKZERO_NODELIST")

@@ -71,6 +71,11 @@ def start(
     return child.pid
 
 
+def known(number: int) -> bool:
+    """Whether a child of ours has not been collected yet."""
+    return number in _children
+
+
 def lives(number: int) -> bool:
     return number in _children and _children[number].poll() is None
 

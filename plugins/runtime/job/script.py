@@ -132,7 +132,9 @@ def answer(job: Job, script: Script) -> None:
 
 
 def stop(script: Script) -> None:
-    """Nothing is left for the script to do."""
+    """Nothing is left for the script to do, if it has not ended."""
+    if not processes.known(script.process):
+        return
     os.close(script.writer)
     os.close(script.reader)
     processes.kill(script.process)

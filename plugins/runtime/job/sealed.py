@@ -8,9 +8,11 @@ the ranks' own step is no place for it. sealed.py of the runtime does the work o
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from dataclasses import dataclass
+
+from clearing import remove_tree
 
 from job import copies, held, nodes, processes, verdict
 from job.log import publish_json, say
@@ -52,7 +54,8 @@ class Mount:
 def mount(job: Job, name: str, seconds: str) -> Mount:
     """What an attempt that was cut short has said counts no more."""
     folder = job.path("sealed", name)
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove_tree(folder)
     try:
         os.makedirs(folder)
     except OSError:

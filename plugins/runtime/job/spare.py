@@ -69,7 +69,8 @@ def _not_here(job: Job, left: Sequence[str]) -> str:
 
 def _dead(job: Job) -> list[str]:
     """The nodes of the ranks' step that are gone: by Slurm's word, or because they do not start a task."""
-    dead, left = [], []
+    dead: list[str] = []
+    left: list[str] = []
     for node in job.nodes:
         shown = slurm.said(job, "scontrol", "show", "node", "--oneliner", node)[1]
         (dead if _GONE.search(slurm.field(shown, "State")) else left).append(node)

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes the claim, lets the script's bash set up its surroundings, starts the ranks, watches them, says how it ended:
+step by step, as the script asks. Standard library only; one process from here to the end of the job.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from job import attempt, listen, script
+from job.state import Ended, Job
+
+
+def do(job: Job, words: list[str]) -> None:
+    """One step of the script. What only some jobs need is imported where it is needed: each file is compiled anew."""
+    name, given = words[0], words[1:]
+    if name == "begin":
+        attempt.begin(job)
+    elif name == "preflight":
+        from job import look
+
+        # Seconds, the number of words of srun, those, and what enters the container.
+        count = int(given[1])
+        look.preflight(job, int(given[0]), given[2 : 2 + count], given[2 + count :])
+    elif name == "launch":
+        from job import step
+
+        step.launch(job, given)
+    elif name == "end":
+        from job import finish
+
+        finish.end(job)
+    elif name == "refuse":
+        from job import verdict
+
+        verdict.refuse(job, int(given[1]), given[2], given[0])
+    elif name == "install":
+        from job import node_environment
+
+        node_environment.install(job, int(given[0]))
+    elif name in ("container", "container_proof"):
+        from job import container
+
+        container.prepare(job, given[0], given[1:]) if name == "container" else container.prove(job)
+    elif name in ("seal", "data", "data_packed"):
+        from job import sealed
+
+        steps: dict[str, Callable[..., None]] = {
+            "seal": sealed.seal,
+            "data": sealed.data,
+            "data_packed": sealed.data_packed,
+        }
+        steps[name](job, *given)
+    else:
+        raise ValueError(f"job.sh asks for {name}")
+
+
+def conduct(job: Job, running: script.Script) -> int:
+    """The exit code of the job."""
+    try:
+        while True:
+            words = script.request(job, running)
+            if words is None:
+                from job import processes, verdict
+
+                code = processes.code_of(running.process)
+                verdict.refuse(
+                    job, code or 70, f"the batch script ended with exit code {code} before its ranks: see its set-up"
+                )
+            do(job, words)
+            script.answer(job, running)
+    except Ended as end:
+        return end.code
+
+
+def main(runtime: str, words: list[str]) -> int:
+    """`words`: as conduct.py gets them."""
+    array_dir, path, *arguments = words
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the locale lacks must not fail a job.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    env = script.initial_environment()
+    job = Job(env=dict(env), runtime=runtime, array_dir=array_dir, python=sys.executable)
+    if arguments[:1] == ["--submission"]:
+        job.submission = arguments[1] if len(arguments) > 1 else ""
+    listen.from_the_start(job)
+    running = script.start(path, arguments, env)
+    try:
+        return conduct(job, running)
+    finally:
+        script.stop(running)
