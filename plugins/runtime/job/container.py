@@ -90,7 +90,7 @@ def prove(job: Job) -> None:
     if step.exit_code != 0:
         if not _logged(job):
             step.ended_by = SETUP
-            step.message = f"no rank started in its container: {_told(job, log)}"
+            step.message = f"no rank started in its container: {told(job, log)}"
         return
     for _look in range(LOOKS):
         if _logged(job) >= ranks:
@@ -103,7 +103,8 @@ def prove(job: Job) -> None:
     )
 
 
-def _told(job: Job, log: str) -> str:
+def told(job: Job, log: str) -> str:
+    """What the step's log says of a container that did not start, or where it can be read."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
             found = reason(stream.read(), facts(job, job.get("RANKZERO_CONTAINER"), "log"))

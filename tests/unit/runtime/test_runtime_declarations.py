@@ -10,6 +10,7 @@ import re
 import shlex
 import struct
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import IMAGES, Runtime
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME, RUNTIME_FILES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script, render_shell
-from tests.repository import ROOT, files, read
+from tests.repository import files, read
 from tests.unit.diagnosis.test_signatures import diagnosed
 from tests.unit.plan.containers import planned, problems
 from tests.unit.slurm.recorded import FakeSlurm, said
@@ -129,15 +130,12 @@ def test_the_cluster_and_each_node_take_the_images_that_are_declared(
 def test_what_it_says_is_found_in_the_log_and_diagnosed(runtime: Runtime, tmp_path: Path) -> None:
     log = tmp_path / "step.log"
     log.write_text(f"begin\n{COMPLAINTS[runtime.name]}\nsrun: error: n1: task 0: Exited with exit code 1\n")
-    script = ". plugins/runtime/container.sh; rankzero_container_said " + shlex.quote(str(log))
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env={"PATH": "/usr/bin:/bin", "RANKZERO_RUNTIME": RUNTIME, "RANKZERO_CONTAINER": runtime.name},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+    line = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from job import container, state\n"
+        "job = state.Job({'RANKZERO_CONTAINER': sys.argv[2]}, sys.argv[1]); print(container.told(job, sys.argv[3]))"
     )
+    words = [sys.executable, "-I", "-B", "-c", line, RUNTIME, runtime.name, str(log)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == COMPLAINTS[runtime.name]
     assert diagnosed(log.read_text()).family == "container_start"
 
