@@ -59,7 +59,7 @@ def count(job: Job) -> None:
     ended = sum(name.startswith("task-") for name in os.listdir(ends.folder))
     if not ended:
         return
-    total = job.number("RANKZERO_WORLD_SIZE" if job.get("RANKZERO_LAUNCHER") == "srun" else "RANKZERO_NODES")
+    total = job.number("RANKZERO_WORLD_SIZE" if job.tasks_are_ranks else "RANKZERO_NODES")
     wait = job.number("RANKZERO_WAIT")
     if ends.deadline is None:
         ends.first = time.monotonic()

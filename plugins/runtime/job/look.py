@@ -72,7 +72,7 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     asked = job.preflight
     asked.budget, asked.srun, asked.enter = budget, list(srun), list(enter)
     asked.folder, asked.names = job.path("preflight", str(job.attempt)), job.get("RANKZERO_NODELIST")
-    asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.get("RANKZERO_LAUNCHER") == "srun" else 1
+    asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.tasks_are_ranks else 1
     folder(job)
     step.bounded(job, budget, [*srun, *_output(job), *_words(job)])
     if job.get("RANKZERO_STAGE"):

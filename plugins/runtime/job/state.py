@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 PROGRAM, ARTIFACT, SIGNAL, SETUP, REQUEUE, RESTART = "program", "artifact", "signal", "setup", "requeue", "restart"
 
+# RANKZERO_LAUNCHER where Slurm itself names the ranks: each is a task of the step.
+NAMED_BY_SLURM = "srun"
+
 
 class Ended(Exception):
     """The script ends here, with this exit code; all that has to be said of it is said."""
@@ -147,6 +150,10 @@ class Job:
     @property
     def id(self) -> str:
         return self.attached or self.slurm_job
+
+    @property
+    def tasks_are_ranks(self) -> bool:
+        return self.get("RANKZERO_LAUNCHER") == NAMED_BY_SLURM
 
     @property
     def cluster(self) -> str:
