@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit import excluded_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import Job, Site
 from tests.unit.runtime.test_preflight import PLACE, requeuing

@@ -238,15 +238,8 @@ def test_the_script_takes_it_before_any_rank_and_ends_where_it_cannot(tmp_path: 
     assert (first.run / "work" / "seen").read_text(encoding="utf-8").strip() == str(place)
     # The verdict of a job that runs once more is out of the way, and Slurm says that it lives.
     (first.run / "outcome.json").unlink()
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "squeue").write_text("#!/bin/sh\necho 'RUNNING|one.7'\n", encoding="utf-8")
-    (tools / "squeue").chmod(0o755)
+    site.functions["squeue"] = "echo 'RUNNING|one.7'"
     second = site.job({"name": "two", "shell": "touch never", **spec})
-    text = (second.run / "job.sbatch").read_text(encoding="utf-8")
-    (second.run / "job.sbatch").write_text(
-        text.replace('PATH="/usr/local', f'PATH="{tools}:/usr/local'), encoding="utf-8"
-    )
     assert second.finish(job_id=8) == 75
     outcome = second.outcome()
     assert (outcome["ended_by"], outcome["success"]) == ("setup", False)
