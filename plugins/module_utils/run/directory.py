@@ -189,7 +189,7 @@ class RunDirectory:
                 left[number] = cast("Left", {**left.get(number, {}), kind: document})
         return left
 
-    def _plain(self, name: str = plain_verdict.FILE) -> dict[str, Any] | None:
+    def _plain(self, name: str = plain_verdict.FILE) -> JsonObject | None:
         return plain_verdict.verdict(self.text(name, state_files.MOST))
 
     def job_id(self) -> str | None:

@@ -11,14 +11,15 @@ Pure.
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 
 FILE = "no-python"
 REASON = "no python3"
 _FIRST = re.compile(r"(\d{1,6}) (\d{1,10}) (setup|requeue) (\d{1,3}) (\S{1,64}) (\S{1,255})")
 
 
-def verdict(text: str) -> dict[str, Any] | None:
+def verdict(text: str) -> JsonObject | None:
     """The document that outcome.json would hold; None for anything else."""
     first, _newline, message = text.partition("\n")
     match = _FIRST.fullmatch(first)
