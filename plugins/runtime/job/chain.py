@@ -47,7 +47,7 @@ def inherit(job: Job) -> bool:
     """Take the claim of a job that has handed this generation on to us and did not live to write it; whether it did.
     Slurm started us after its end.
     """
-    mark, _, giver = (job.submission or "").partition(":")
+    mark, _colon, giver = (job.submission or "").partition(":")
     words = first_line(job.path("claim")).split()
     if mark != "chain" or len(words) < 3 or words[2] != giver:
         return False

@@ -55,7 +55,8 @@ def bring(job: Job) -> None:
 def _bring(job: Job, kind: str, source: str, holders: str, left: int) -> None:
     """Let one node send, and those that are to have it receive."""
     folder, holder = job.preflight.folder, job.copies.holder
-    assert holder is not None
+    if holder is None:
+        raise ValueError("nothing holds the nodes' views open: they are made before anything is copied into them")
     say(f"copying the {kind} to the nodes that are to have it, from {source}")
     common = ["--kind", kind, "--seconds", str(left)]
     sender = processes.start(_step(job, left, "send", source, *common), job.env)

@@ -52,11 +52,11 @@ def read_judgement(path: str) -> Judgement:
     except OSError:
         return made
     for line in lines:
-        key, _, text = line.strip().partition(" ")
+        key, _space, text = line.strip().partition(" ")
         if key == "chosen":
             made.chosen = text.split()
         elif key == "blamed":
-            node, _, reason = text.partition(" ")
+            node, _space, reason = text.partition(" ")
             made.blamed[node] = reason
         elif key in ("action", "interface", "port", "message"):
             setattr(made, key, text)

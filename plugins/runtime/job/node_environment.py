@@ -40,7 +40,7 @@ def install(job: Job, seconds: int) -> None:
     text = processes.said_by(seconds + 60, [*words, "--holder", str(holder.process)], job.env)[1]
     problems = []
     for line in text.splitlines():
-        mark, _, rest = line.partition(" ")
+        mark, _space, rest = line.partition(" ")
         if mark == "problem":
             problems.append(rest)
         say(rest if mark == "problem" else line)

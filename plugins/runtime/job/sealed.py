@@ -76,8 +76,8 @@ def seal(job: Job, folder: str, sha256: str = "") -> None:
     holder = made.hold(job, "--file", file, "--archive", archive, "--sha256", sha256, *copy)
     sent = False
     for line in made.here(job, "await", "--file", file, "--holder", str(holder.process)).splitlines():
-        word, _, rest = line.partition(" ")
-        source, _, names = rest.partition(" ")
+        word, _space, rest = line.partition(" ")
+        source, _space, names = rest.partition(" ")
         if word == "send":
             sent = True
             _send(job, made, file, source, names)
