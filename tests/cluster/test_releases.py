@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster,
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, rank_logs
 from tests.cluster.test_lab_role import playbook
+from tests.cluster.test_launch_result import CLOSING
 from tests.cluster.test_sweep import three_elements
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")
@@ -59,10 +60,12 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
     played = site.play(job, wait=True)
     assert played.rc == 0, played.output
     done = played.results("rankzero.slurm.job_wait")[-1]
-    assert (done["job_id"], done["state"], done["success"], done["attempt"]) == (first["job_id"], "COMPLETED", True, 1)
+    assert (done["job_id"], done["success"], done["attempt"]) == (first["job_id"], True, 1)
+    # Slurm may close the job for longer than the module waits for it.
+    assert site.ended(done["job_id"]) == "COMPLETED" and done["state"] in ("COMPLETED", *CLOSING)
     assert done["artifact"]["values"] == {"loss": 1.5} and sorted(done["nodes"]) == newer.nodes
     earlier, last = done["attempts"]
-    assert (earlier["state"], last["state"]) in (("REQUEUED", "COMPLETED"), (None, "COMPLETED"))
+    assert earlier["state"] in ("REQUEUED", None) and last["state"] == done["state"]
     logs = rank_logs(site.run_dir(first), attempt=1)
     for rank, text in enumerate(logs.values()):
         assert f"rank {rank} of 4 on {newer.nodes[rank // 2]}\n" in text
@@ -79,7 +82,9 @@ def test_launches_that_come_to_nothing(newer: LabCluster, site: Site) -> None:
     failing = site.play(site.job("echo no; exit 3", "failing", artifact={"require": {"loss": {"lt": 2}}}), wait=True)
     assert failing.rc != 0
     told = failing.results("rankzero.slurm.job_wait")[-1]
-    assert (told["state"], told["success"], told["exit_code"]) == ("FAILED", False, 3)
+    assert (told["success"], told["exit_code"]) == (False, 3)
+    # Slurm may close the job for longer than the module waits for it.
+    assert site.ended(told["job_id"]) == "FAILED"
 
     going = site.job(UNTIL_GO, "cancelled")
     launch = site.launch(going)
