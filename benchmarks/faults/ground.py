@@ -9,6 +9,7 @@ is read on this machine, below whatever file system the lab shares.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import shutil
@@ -349,9 +350,26 @@ class Case:
                 continue
         return found
 
+    def evidence(self) -> str:
+        """What Slurm shows of the launch's jobs and nodes, what ran, the verdicts, and the end of each job's log."""
+        shown = self.ground.slurm("squeue", "--noheader", "--states=all", "--format=%i %T %r %S %N %j")
+        parts = [line for line in shown.splitlines() if self.name in line]
+        parts += [f"nodes: {self.ground.slurm('sinfo', '--noheader', '--Node', '--format=%N %T %E').strip()}"]
+        parts += [f"ran: {', '.join(sorted(self.ran())) or 'nothing'}"]
+        for path in sorted(self.runs.glob("*/outcome*.json")) + sorted(self.runs.glob("*/logs/job.*.log")):
+            with contextlib.suppress(OSError):
+                parts.append(f"{path.relative_to(self.runs)}: {path.read_text(errors='replace')[-1500:]}")
+        return "\n".join(parts)
+
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
+        try:
+            self.ground.wait_until(condition, what)
+        except Broken as error:
+            raise Broken(f"{error}\n{self.evidence()}") from None
+
     def started(self, attempt: int = 0) -> str:
         """Wait until an attempt's program runs; its job."""
-        self.ground.wait_until(
+        self.wait_until(
             lambda: any(name.endswith(f".{attempt}") for name in self.ran()), f"{self.name} runs attempt {attempt}"
         )
         return next(name.split(".")[0] for name in self.ran() if name.endswith(f".{attempt}"))
@@ -365,7 +383,7 @@ class Case:
             if self.recover().state == "unchanged":
                 break
             self.go()
-            self.ground.wait_until(lambda: set(self.jobs().values()) <= OVER, f"{self.name} is over")
+            self.wait_until(lambda: set(self.jobs().values()) <= OVER, f"{self.name} is over")
         jobs = sorted({name.split(".")[0] for name in self.ran()})
         last = self.replies[-1]
         proven = self.outcome().get("success") is True and last.state == "unchanged"
