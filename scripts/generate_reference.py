@@ -219,7 +219,7 @@ def formats() -> str:
 FILES = {
     "docs/watching.md": formats,
     "docs/containers.md": containers,
-    "plugins/runtime/containers.txt": registry.facts,
+    "plugins/runtime/container/containers.txt": registry.facts,
     "docs/job-spec.md": reference,
     "docs/job-spec.schema.json": schema,
     "plugins/doc_fragments/job_spec.py": fragment,

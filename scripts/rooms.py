@@ -16,7 +16,11 @@ import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLUGINS = "ansible_collections.rankzero.slurm.plugins."
-FOLDERS = {"module_utils": "on the cluster and on the controller", "plugin_utils": "on the controller only"}
+FOLDERS = {
+    "module_utils": "on the cluster and on the controller",
+    "plugin_utils": "on the controller only",
+    "runtime": "in the job",
+}
 PAGE = "docs/architecture.md"
 
 SITE_PAGE = """..
@@ -39,7 +43,7 @@ version 1.0 it may change in any release.
 
 @dataclass(frozen=True)
 class Room:
-    """A folder of `plugins/module_utils` or `plugins/plugin_utils`, and the other rooms that its files import."""
+    """A folder of one of FOLDERS, and the other rooms of it that its files import."""
 
     name: str
     does: str
@@ -62,6 +66,12 @@ def rooms(folder: str) -> tuple[Room, ...]:
     return tuple(ordered)
 
 
+@functools.cache
+def _declared(folder: str) -> frozenset[str]:
+    with open(os.path.join(ROOT, "docs", "rooms.yml"), encoding="utf-8") as stream:
+        return frozenset(row["room"] for row in yaml.safe_load(stream) if row.get("of", "module_utils") == folder)
+
+
 def _imports(folder: str, room: str) -> Iterator[str]:
     top = os.path.join(ROOT, "plugins", folder, room)
     for place, _folders, names in os.walk(top):
@@ -69,9 +79,10 @@ def _imports(folder: str, room: str) -> Iterator[str]:
             if name.endswith(".py"):
                 with open(os.path.join(place, name), encoding="utf-8") as stream:
                     found = _names(ast.parse(stream.read()))
-                prefix = f"{PLUGINS}{folder}."
+                # The rooms of the runtime import each other by their own names.
+                prefix = "" if folder == "runtime" else f"{PLUGINS}{folder}."
                 used = {dotted[len(prefix) :].split(".")[0] for dotted in found if dotted.startswith(prefix)}
-                yield from used - {room}
+                yield from used & _declared(folder) - {room}
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

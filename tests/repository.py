@@ -108,8 +108,8 @@ def module_documentation(name: str, variable: str = "DOCUMENTATION") -> str:
 def imported_modules(path: str) -> tuple[tuple[int, str], ...]:
     """Line and dotted name of everything that a Python file imports, also inside functions.
 
-    `from a.b import c` gives `a.b.c` where that is a module of this collection, else `a.b`. A relative import gives a
-    name that begins with dots.
+    `from a.b import c` gives `a.b.c` where that is a module of this collection or of the job runtime, else `a.b`. A
+    relative import gives a name that begins with dots.
     """
     return _imports(syntax_tree(path))
 
@@ -133,7 +133,8 @@ def _each_import(tree: ast.Module) -> Iterator[tuple[int, str]]:
 @functools.cache
 def _is_module(dotted: str) -> bool:
     if not dotted.startswith(f"{COLLECTION}."):
-        return False
+        # The rooms of the job runtime import each other by their own names.
+        return (ROOT / "plugins" / "runtime" / (dotted.replace(".", "/") + ".py")).is_file()
     path = ROOT.joinpath(*dotted[len(COLLECTION) + 1 :].split("."))
     return path.is_dir() or path.with_suffix(".py").is_file()
 

@@ -144,7 +144,8 @@ def _digest(said: bytes) -> bytes:
 def _refused(file: Path) -> bool:
     """Whether the runtime of a job, on a node, does not take the file."""
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import sealed_file as s; s.verified(s.find(sys.argv[2], ''))"
+        "import sys; sys.path.insert(0, sys.argv[1]); from node import sealed_file as s\n"
+        "s.verified(s.find(sys.argv[2], ''))"
     )
     done = subprocess.run([sys.executable, "-B", "-c", program, RUNTIME, str(file)], capture_output=True, check=False)
     return done.returncode != 0

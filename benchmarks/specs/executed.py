@@ -41,12 +41,12 @@ class Ground:
         self.canary = folder / "canary"
         functions = {
             name
-            for path in Path(RUNTIME).glob("*.sh")
+            for path in Path(RUNTIME).glob("*/*.sh")
             for name in re.findall(r"^(rankzero_\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE)
         }
         nothing = "".join(f"{name}() {{ :; }}\n" for name in sorted(functions))
         # The script looks whether the folder's name is the digest of its files, which lie in it and in its folders.
-        files = {"job.sh": nothing + RECORD, "job/none.py": ""}
+        files = {"owner.py": "", "start/job.sh": nothing + RECORD}
         self.key = bundle_key(files)
         (self.state / "runtime").mkdir(parents=True)
         publish_files(str(self.state / "runtime" / self.key), files)
@@ -111,7 +111,7 @@ class Ground:
         words = [os.fsdecode(word) for word in (self.seen / "argv").read_bytes().split(b"\0")[:-1]]
         options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in made.step]
         problems = [] if words[1 : 1 + len(options)] == options else [f"srun: {words} is not {options}"]
-        ours = "node.sh" if made.topology.launcher == "torchrun" else "rank.sh"
+        ours = "rank/node.sh" if made.topology.launcher == "torchrun" else "rank/rank.sh"
         at = next(index for index, word in enumerate(words) if word.endswith(f"/{self.key}/{ours}"))
         wanted = list(made.argv)
         return problems + ([] if words[at + 1 :] == wanted else [f"argv: {words[at + 1 :]} is not {wanted}"])

@@ -201,7 +201,7 @@ def test_planted_secrets_are_not_read(attack_lab: AttackLab, runtime: str, way: 
         "env",
         *(f"{name}={value}" for name, value in given.items()),
         "bash",
-        f"{runtime}/runtime/rank.sh",
+        f"{runtime}/runtime/rank/rank.sh",
         "program",
     ]
     done = attack_lab.as_victim(words, node=NODES[0], check=False, timeout=30)

@@ -224,7 +224,7 @@ def test_looking_at_the_attackers_run_executes_and_writes_nothing(attack_lab: At
     run, site = launch["run_dir"], attack_lab.site
     site.wait_for(site.run_dir(launch) / "logs" / "0" / "rank-0000.log")
     secret = attack_lab.write_as(VICTIM, f"{attack_lab.home_of(VICTIM)}/secret", "the victim's words\n", mode=0o600)
-    planted = attack_lab.write_as(ATTACKER, f"{attack_lab.home_of(ATTACKER)}/rt/outcome.py", canary.python)
+    planted = attack_lab.write_as(ATTACKER, f"{attack_lab.home_of(ATTACKER)}/rt/artifact/outcome.py", canary.python)
     precious = attack_lab.canary()
     script = f"""
         runtime={planted.rpartition("/")[0]}

@@ -173,7 +173,7 @@ def test_nothing_that_a_launch_has_published_can_be_edited(store: Store) -> None
     assert store.rig.outcome_of(first.launch())["success"]
     line = store.canary.command
     tries = {
-        "edited runtime/job.sh": f"for file in {store.state}/runtime/*/job.sh; do echo '{line}' >> $file; done",
+        "edited runtime/job.sh": f"for file in {store.state}/runtime/*/start/job.sh; do echo '{line}' >> $file; done",
         "a module in runtime": f"for at in {store.state}/runtime/*; do echo x > $at/json.py; done",
         "edited snapshot": f"cd {store.code} && mv train.sh away && echo '{line}' > train.sh",
         "edited in place": f"echo '{line}' > {store.code}/train.sh",
@@ -198,12 +198,12 @@ def test_a_runtime_that_was_edited_before_is_not_run(store: Store) -> None:
     assert store.rig.outcome_of(first.launch())["success"]
     folder = store.rig.as_victim(["sh", "-c", f"echo {store.state}/runtime/*"]).stdout.strip()
     store.rig.as_victim(["chmod", "-R", "g+w", folder])
-    store.rig.as_attacker(["sh", "-c", f"echo '{store.canary.command}' >> {folder}/job.sh"])
+    store.rig.as_attacker(["sh", "-c", f"echo '{store.canary.command}' >> {folder}/start/job.sh"])
     again = store.play(VICTIM, 0o002, "-e", "rerun=true")
     assert again.rc == 0, again.output
     assert store.rig.outcome_of(again.launch())["success"]
     assert store.canary.owners() == []
-    assert store.rig.as_victim(["stat", "-c", "%a", f"{folder}/job.sh"]).stdout == "644\n"
+    assert store.rig.as_victim(["stat", "-c", "%a", f"{folder}/start/job.sh"]).stdout == "644\n"
 
 
 def test_what_others_have_put_into_a_trusted_store_is_passed_over(store: Store) -> None:

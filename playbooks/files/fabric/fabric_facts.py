@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from preflight_network import fast, interfaces
+from preflight.network import fast, interfaces
 
 PERF = "all_reduce_perf"
 TORCH = (

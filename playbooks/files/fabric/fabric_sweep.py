@@ -20,12 +20,13 @@ sys.path.insert(0, os.environ["RANKZERO_RUNTIME"])
 
 import fabric_nccl_tests  # noqa: E402
 import fabric_tcp  # noqa: E402
-from binding import unbound  # noqa: E402
 from fabric_facts import choose, facts  # noqa: E402
 from fabric_schedule import COMPARING, combined, compare, speed, tournament  # noqa: E402
-from preflight_exchange import MEGABYTE  # noqa: E402
-from preflight_files import await_document, publish  # noqa: E402
-from preflight_network import free_port  # noqa: E402
+
+from core.files import await_document, publish  # noqa: E402
+from preflight.binding import unbound  # noqa: E402
+from preflight.exchange import MEGABYTE  # noqa: E402
+from preflight.network import free_port  # noqa: E402
 
 RESULT = "result.json"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")

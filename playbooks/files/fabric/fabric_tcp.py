@@ -9,7 +9,8 @@ import struct
 import time
 
 from fabric_schedule import bus
-from preflight_exchange import Neighbours, transfer
+
+from preflight.exchange import Neighbours, transfer
 
 TAIL_SECONDS = 10
 # A size is repeated for about so long, and so often at most.

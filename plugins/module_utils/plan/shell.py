@@ -89,7 +89,7 @@ def programs(plan: Plan) -> tuple[str, ...]:
     enter = plan.container.kind.programs if plan.container else ()
     if plan.sealed:
         return (*enter, *sealed_environment.PROGRAMS)
-    return (*enter, "adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
+    return (*enter, "start/adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
 
 
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:

@@ -82,7 +82,7 @@ def _state(status: LaunchStatus) -> str:
 
 
 def _since(run: RunDirectory) -> float:
-    """When the job of a generation was submitted, epoch seconds. Where another job goes on for it (job/chain.py of
+    """When the job of a generation was submitted, epoch seconds. Where another job goes on for it (end/chain.py of
     the runtime), its claim counts.
     """
     events = run.own_events()

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a batch script without a Python leaves in its run directory (runtime/no_python.sh), as the verdict that it is.
-Pure.
+"""What a batch script without a Python leaves in its run directory, as the verdict that it is: that of
+runtime/start/no_python.sh. Pure.
 
     ATTEMPT TIME ENDED_BY EXIT_CODE JOB_ID NODE
     the sentence

@@ -173,7 +173,7 @@ def named(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
 def cancel(slurm: Slurm, job_id: str, name: str, *, hard: bool) -> list[str]:
     """End what runs of a launch in job `job_id`; the ids of its steps. The job itself goes on.
 
-    The ranks get TERM and the script learns that it is over (job.sh); it waits half a minute for them. `hard` kills
+    The ranks get TERM and the conductor learns that it is over; it waits half a minute for them. `hard` kills
     everything at once, as is right where the script is gone and its ranks were left behind.
     """
     steps = of_launch(running(slurm, [job_id]), name)

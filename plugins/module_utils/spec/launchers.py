@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who starts the ranks: one row for each value of `launcher.kind`. Topology, rules, script and reference page read it.
 
-A new one is a row here, and a script in plugins/runtime that becomes its ranks by rank.sh. Pure.
+A new one is a row here, and a script in plugins/runtime/rank that becomes its ranks by rank.sh. Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Starter:
 
     @property
     def names(self) -> str:
-        """Whose variables say which rank a process is, as runtime/rank.sh reads them: Slurm's or torch's."""
+        """Whose variables say which rank a process is, as runtime/rank/rank.sh reads them: Slurm's or torch's."""
         return "srun" if self.per == "rank" else "torchrun"
 
 
@@ -45,20 +45,20 @@ STARTERS: tuple[Starter, ...] = (
         kind="srun",
         doc="Slurm itself, one task per rank",
         per="rank",
-        script="rank.sh",
+        script="rank/rank.sh",
     ),
     Starter(
         kind="torchrun",
         doc="torch.distributed.run, one task per node",
         per="node",
-        script="node.sh",
+        script="rank/node.sh",
         rendezvous=("static", "c10d"),
     ),
     Starter(
         kind="standalone",
         doc="torch.distributed.run on a single node, without rendezvous",
         per="node",
-        script="node.sh",
+        script="rank/node.sh",
         meeting="standalone",
         one_node=True,
         program="torchrun",

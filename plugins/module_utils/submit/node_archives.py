@@ -27,7 +27,7 @@ def keep(request: Request) -> None:
                 "nodes would run its content: remove it, and it is packed again"
             )
         runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
-        packer = os.path.join(runtime, "pack.py")
+        packer = os.path.join(runtime, "node", "pack.py")
         command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:

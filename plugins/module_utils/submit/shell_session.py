@@ -59,6 +59,8 @@ def _lay_out(folder: str, files: Mapping[str, str], code: str | None, check_mode
             make_folder(os.path.join(folder, "home", ".cache"))
         for name, text in files.items():
             path = os.path.join(folder, name)
+            if not check_mode:
+                make_folder(os.path.dirname(path))
             changed = bool(write_text(path, text, check_mode=check_mode)["changed"]) or changed
         for name in os.listdir(code) if code and not check_mode else ():
             link = os.path.join(work, name)

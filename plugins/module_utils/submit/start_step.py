@@ -60,7 +60,7 @@ def step_argv(
         "--input=none",
         "--export=NIL",
         "/bin/bash",
-        f"{runtime}/attach.sh",
+        f"{runtime}/start/attach.sh",
         run_dir,
         nonce,
         ",".join(nodes),

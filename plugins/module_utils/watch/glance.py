@@ -4,8 +4,8 @@
 """What run directories show, on the host where they lie: a poll's other half (poll.py), whose source travels with it.
 
 No program that lies on the cluster is executed: the artifact is judged by the checker of this release
-(runtime/outcome.py), whose source travels as well. Prints, each after the marker: `run I`; `file I NAME` and the text;
-`proven I`; `log I ATTEMPT START SIZE` and the bytes; `untrusted I` and why.
+(runtime/artifact/outcome.py), whose source travels as well. Prints, each after the marker: `run I`; `file I NAME` and
+the text; `proven I`; `log I ATTEMPT START SIZE` and the bytes; `untrusted I` and why.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JUDGE_SECONDS = 60
 
 def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
     """request: {"marker", "log_bytes", "whole_bytes", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
-    "artifact"}]}. `checker`: the module runtime/outcome.py, where an artifact is to be judged.
+    "artifact"}]}. `checker`: the module runtime/artifact/outcome.py, where an artifact is to be judged.
     """
     if checker is not None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -171,4 +171,4 @@ def _bounded(path: str, keep: bool) -> tuple[bytes | None, None, int]:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.modules.get("outcome"), sys.stdout.buffer)
+    main(json.loads(sys.argv[1]), sys.modules.get("artifact.outcome"), sys.stdout.buffer)

@@ -18,11 +18,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import T
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PLUGINS = "ansible_collections.rankzero.slurm.plugins."
 _GLANCE = f"{_PLUGINS}module_utils.watch.glance"
+_RUNTIME = f"{_PLUGINS}runtime."
 # What judges an artifact in a job.
-_CHECKER = (f"{_PLUGINS}runtime.formats", f"{_PLUGINS}runtime.outcome")
+_CHECKER = (f"{_RUNTIME}artifact.formats", f"{_RUNTIME}artifact.outcome")
 
 # Each module under its own name, below packages that hold nothing else; those of the runtime import each other by their
-# bare names. The last one is the program.
+# rooms (artifact.formats). The last one is the program.
 _LOADER = """import base64, json, sys, types, zlib
 modules = json.loads(zlib.decompress(base64.b64decode("SOURCES")))
 for name, text in modules:
@@ -30,7 +31,7 @@ for name, text in modules:
     for number in range(1, len(parts)):
         package = sys.modules.setdefault(".".join(parts[:number]), types.ModuleType(".".join(parts[:number])))
         package.__path__ = []
-    module = sys.modules[name] = sys.modules[parts[-1] if "runtime" in parts else name] = types.ModuleType(name)
+    module = sys.modules[name] = types.ModuleType(name)
     setattr(package, parts[-1], module)
     module.__file__ = "/nonexistent/" + name + ".py"
     module.__name__ = "__main__" if name == modules[-1][0] else name
@@ -57,7 +58,8 @@ def _program(names: tuple[str, ...]) -> str:
     sources: dict[str, str] = {}
     for name in names:
         _gather(name, sources)
-    packed = base64.b64encode(zlib.compress(json.dumps([*sources.items()]).encode(), 9)).decode()
+    modules = [(name.removeprefix(_RUNTIME), text) for name, text in sources.items()]
+    packed = base64.b64encode(zlib.compress(json.dumps(modules).encode(), 9)).decode()
     return _LOADER.replace("SOURCES", packed)
 
 

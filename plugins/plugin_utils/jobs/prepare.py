@@ -52,49 +52,15 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
-RUNTIME_FILES = (
-    "adopt.sh",
-    "array.sh",
-    "attach.sh",
-    "binding.py",
-    "binding.sh",
-    "clearing.py",
-    "container.sh",
-    "containers.txt",
-    "disk.py",
-    "enter.sh",
-    "extraction.py",
-    "final.py",
-    "formats.py",
-    "guard.py",
-    "holding.py",
-    "inside.py",
-    "inside.sh",
-    "install.py",
-    "job.sh",
-    "no_python.sh",
-    "node.sh",
-    "oci.py",
-    "outcome.py",
-    "own.py",
-    "owner.py",
-    "pack.py",
-    "preflight.py",
-    "preflight_exchange.py",
-    "preflight_files.py",
-    "preflight_gpus.py",
-    "preflight_judge.py",
-    "preflight_network.py",
-    "rank.sh",
-    "rootfs.py",
-    "sampler.sh",
-    "sealed.py",
-    "sealed_file.py",
-    "sealed_mount.py",
-    "squashfs.py",
-    "stage.py",
-    # The conductor's own room.
-    *sorted(f"job/{name}" for name in os.listdir(os.path.join(RUNTIME, "job")) if name.endswith(".py")),
+#: What a file of the runtime ends in; it lies in a room, or beside them where a user's program may call it.
+RUNTIME_SUFFIXES = (".py", ".sh", ".txt")
+RUNTIME_FILES = tuple(
+    sorted(
+        os.path.relpath(os.path.join(folder, name), RUNTIME)
+        for folder, _folders, names in os.walk(RUNTIME)
+        for name in names
+        if name.endswith(RUNTIME_SUFFIXES)
+    )
 )
 
 

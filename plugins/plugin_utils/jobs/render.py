@@ -51,7 +51,7 @@ def _program(argv: Sequence[str], python: str) -> Safe:
 def _bare(value: object) -> Safe:
     """Names that the spec's own patterns have reduced to harmless characters."""
     text = str(value)
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", text):
+    if not re.fullmatch(r"[A-Za-z0-9._/-]+", text):
         raise RankzeroError(f"{text!r} needs quotes in a script")
     return Safe(text)
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from job import attempt, listen, script
-from job.state import Ended, Job
+from core import traps
+from core.state import Ended, Job
+from job import script
+from start import attempt
 
 
 def do(job: Job, words: list[str]) -> None:
@@ -20,38 +22,38 @@ def do(job: Job, words: list[str]) -> None:
     if name == "begin":
         attempt.begin(job)
     elif name == "preflight":
-        from job import look
+        from preflight import preflight_steps
 
         # Seconds, the number of words of srun, those, and what enters the container.
         count = int(given[1])
-        look.preflight(job, int(given[0]), given[2 : 2 + count], given[2 + count :])
+        preflight_steps.preflight(job, int(given[0]), given[2 : 2 + count], given[2 + count :])
     elif name == "launch":
-        from job import step
+        from job import launch
 
-        step.launch(job, given)
+        launch.launch(job, given)
     elif name == "end":
-        from job import finish
+        from end import finish
 
         finish.end(job)
     elif name == "refuse":
-        from job import verdict
+        from artifact import verdict
 
         verdict.refuse(job, int(given[1]), given[2], given[0])
     elif name == "install":
-        from job import node_environment
+        from node import install_steps
 
-        node_environment.install(job, int(given[0]))
+        install_steps.install(job, int(given[0]))
     elif name in ("container", "container_proof"):
-        from job import container
+        from container import outside
 
-        container.prepare(job, given[0], given[1:]) if name == "container" else container.prove(job)
+        outside.prepare(job, given[0], given[1:]) if name == "container" else outside.prove(job)
     elif name in ("seal", "data", "data_packed"):
-        from job import sealed
+        from node import sealed_steps
 
         steps: dict[str, Callable[..., None]] = {
-            "seal": sealed.seal,
-            "data": sealed.data,
-            "data_packed": sealed.data_packed,
+            "seal": sealed_steps.seal,
+            "data": sealed_steps.data,
+            "data_packed": sealed_steps.data_packed,
         }
         steps[name](job, *given)
     else:
@@ -64,7 +66,8 @@ def conduct(job: Job, running: script.Script) -> int:
         while True:
             words = script.request(job, running)
             if words is None:
-                from job import processes, verdict
+                from artifact import verdict
+                from core import processes
 
                 code = processes.code_of(running.process)
                 verdict.refuse(
@@ -86,7 +89,7 @@ def main(runtime: str, words: list[str]) -> int:
     job = Job(env=dict(env), runtime=runtime, array_dir=array_dir, python=sys.executable)
     if arguments[:1] == ["--submission"]:
         job.submission = arguments[1] if len(arguments) > 1 else ""
-    listen.from_the_start(job)
+    traps.from_the_start(job)
     running = script.start(path, arguments, env)
     try:
         return conduct(job, running)

@@ -17,8 +17,9 @@ import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from job import processes, step
-from job.state import Job
+from core import processes
+from core.state import Job
+from rank import step
 
 #: How the bash beside the conductor is told of its two descriptors; no other process may see it.
 VARIABLE = "RANKZERO_CONDUCTOR"

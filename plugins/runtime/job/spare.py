@@ -12,13 +12,17 @@ import os
 import re
 from collections.abc import Sequence
 
-from job import attempt, held, look, restart, slurm, step, verdict
-from job.log import say
-from job.state import PROGRAM, RESTART, Job
+from artifact import verdict
+from core import held_steps, slurm
+from core.log import say
+from core.state import PROGRAM, RESTART, Job
+from end import restart
+from preflight import preflight_steps
+from rank import step
+from start import attempt
 
 # How long a node may take to answer a step that does nothing.
 ANSWER_SECONDS = 30
-NO_SPARE = "no spare node is left"
 _GONE = re.compile(r"^(DOWN|FAIL)|NOT_RESPONDING|\*$|POWERED_DOWN|POWERING_DOWN")
 
 
@@ -37,7 +41,7 @@ def heal(job: Job) -> bool:
     job.lost = dead
     job.gone += dead
     for node in dead:
-        look.remember(job, node, f"it failed while job {job.id} ran on it")
+        preflight_steps.remember(job, node, f"it failed while job {job.id} ran on it")
     left = [name for name in slurm.host_names(job, job.get("SLURM_JOB_NODELIST")) if name not in job.gone]
     job.not_here = _not_here(job, left)
     if job.not_here:
@@ -60,7 +64,7 @@ def heal(job: Job) -> bool:
 def _not_here(job: Job, left: Sequence[str]) -> str:
     """Why the ranks do not start again inside the job; empty where they do."""
     if len(left) < job.number("RANKZERO_NODES"):
-        return NO_SPARE
+        return restart.NO_SPARE
     restarts = job.number("RANKZERO_SPARE_RESTARTS")
     if job.attempt >= restarts:
         return restart.limit_reached(job, restarts)
@@ -91,7 +95,7 @@ def _dead(job: Job) -> list[str]:
 
 def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
     """All that the next attempt needs, on other nodes."""
-    held.release(job)
+    held_steps.release(job)
     attempt.count_uncounted(job, following)
     attempt.number(job, following)
     attempt.own_checkpoint(job)
@@ -103,7 +107,7 @@ def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
     # It may be the first node no more that the last preflight has looked at. It ends the job where too few are fit.
     asked, count = job.preflight, len(job.nodes)
     places = [f"--nodelist={job.get('RANKZERO_NODELIST')}", f"--nodes={count}", f"--ntasks={count * asked.tasks}"]
-    look.preflight(job, asked.budget, [*asked.srun, "--overlap", "--mem=0", *places], asked.enter)
+    preflight_steps.preflight(job, asked.budget, [*asked.srun, "--overlap", "--mem=0", *places], asked.enter)
     wanted = job.number("RANKZERO_NODES")
     if len(job.nodes) > wanted:
         attempt.choose(job, job.nodes[:wanted])

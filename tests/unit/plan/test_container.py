@@ -240,9 +240,8 @@ def test_apptainer_gets_words_and_no_flags() -> None:
     assert "--nv" not in words
     text = render_script(made)
     assert 'rankzero_enter=(\n    "$RANKZERO_APPTAINER"\n    exec\n' in text
-    assert (
-        '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/enter.sh" "$RANKZERO_RUNTIME/rank.sh"' in text
-    )
+    step = '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/container/enter.sh" '
+    assert step + '"$RANKZERO_RUNTIME/rank/rank.sh"' in text
 
 
 def test_oci_gets_words_and_no_flags() -> None:
@@ -256,8 +255,8 @@ def test_oci_gets_words_and_no_flags() -> None:
     assert {"--bind=/d:/e:ro", f"--pwd={made.runs_dir()}", "--home", "--writable", "--remap-root"} <= set(words)
     assert "--nvidia" not in words
     text = render_script(made)
-    assert 'python3 -I "$RANKZERO_RUNTIME/oci.py" --scratch="$RANKZERO_RUN_DIR/.container"' in text
-    assert '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/enter.sh"' in text
+    assert 'python3 -I "$RANKZERO_RUNTIME/container/oci.py" --scratch="$RANKZERO_RUN_DIR/.container"' in text
+    assert '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/container/enter.sh"' in text
 
 
 @pytest.mark.parametrize(("gpu_type", "has"), [(None, True), ("h100", True), ("mi300x", False)])
@@ -281,7 +280,7 @@ def test_the_home_is_mounted_only_where_asked() -> None:
 
 def test_torchrun_itself_runs_inside() -> None:
     text = render_script(planned(PYXIS, launcher={"kind": "torchrun"}))
-    assert '/bin/bash "$RANKZERO_RUNTIME/enter.sh" "$RANKZERO_RUNTIME/node.sh"' in text
+    assert '/bin/bash "$RANKZERO_RUNTIME/container/enter.sh" "$RANKZERO_RUNTIME/rank/node.sh"' in text
 
 
 def test_the_summary_and_the_request_name_it() -> None:

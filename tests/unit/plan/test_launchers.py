@@ -47,8 +47,8 @@ def test_its_tasks_start_its_script_and_that_becomes_ranks(starter: Starter) -> 
         assert f'"$RANKZERO_RUNTIME/{starter.script}" ' in text
         assert f"by {starter.shown};" in " ".join(summary(plan))
     assert starter.script in RUNTIME_FILES
-    if starter.script != "rank.sh":
-        assert '/bin/bash "$RANKZERO_RUNTIME/rank.sh" "$@"' in read(f"plugins/runtime/{starter.script}")
+    if starter.script != "rank/rank.sh":
+        assert '/bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "$@"' in read(f"plugins/runtime/{starter.script}")
 
 
 @every_launcher

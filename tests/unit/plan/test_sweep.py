@@ -285,7 +285,7 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
     lines = array.lines(found)
     assert not any("\n" in line or "\r" in line for line in lines)
     (tmp_path / "elements").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    script = f""". {RUNTIME}/array.sh
+    script = f""". {RUNTIME}/start/array.sh
     RANKZERO_PYTHON=python3
     for ((SLURM_ARRAY_TASK_ID = 0; SLURM_ARRAY_TASK_ID < {len(values)}; SLURM_ARRAY_TASK_ID++)); do
         rankzero_element {tmp_path}; rankzero_element_variables; rankzero_element_program
@@ -305,7 +305,7 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
 )
 def test_a_task_without_an_element_runs_nothing(tmp_path: Path, task: str, code: int, said: str) -> None:
     (tmp_path / "elements").write_text("export A=1\n")
-    script = f"SLURM_ARRAY_TASK_ID={task}; . {RUNTIME}/array.sh; rankzero_element {tmp_path}; echo ran"
+    script = f"SLURM_ARRAY_TASK_ID={task}; . {RUNTIME}/start/array.sh; rankzero_element {tmp_path}; echo ran"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == code and said in done.stdout and "ran\n" not in done.stdout
 

@@ -24,7 +24,7 @@ from tests.unit.runtime.harness import runtime_parts
 
 @pytest.fixture
 def install() -> Iterator[ModuleType]:
-    with runtime_parts("install") as part:
+    with runtime_parts("node.install") as part:
         yield part
 
 

@@ -331,7 +331,7 @@ def test_the_script_takes_nothing_from_the_ranks() -> None:
     assert {"--jobid=2", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=b", "--gres=none", "--export=NIL"} < set(
         argv
     )
-    assert argv[-5:] == ("/bin/bash", "/store/runtime/4/attach.sh", "/a b/1", "head:1", "b,c")
+    assert argv[-5:] == ("/bin/bash", "/store/runtime/4/start/attach.sh", "/a b/1", "head:1", "b,c")
 
 
 # --- a step that owns a folder of checkpoints

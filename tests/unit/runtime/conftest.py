@@ -5,35 +5,26 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
-from tests.unit.runtime.harness import Site
+from tests.unit.runtime.harness import Site, runtime_parts
 
-#: Each after those that it imports.
-PARTS = ("disk", "holding", "pack", "preflight", "stage", "sealed_file", "sealed_mount", "sealed")
+PARTS = (
+    "node.disk", "node.holding", "node.pack", "preflight.program", "node.copies", "node.sealed_file",
+    "node.sealed_mount", "node.sealed",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def parts() -> Iterator[dict[str, ModuleType]]:
-    """The modules that staging is made of, by name; they import each other by these names."""
-    made, path = {}, list(sys.path)
-    for name in PARTS:
-        spec = importlib.util.spec_from_file_location(name, os.path.join(RUNTIME, f"{name}.py"))
-        assert spec and spec.loader
-        made[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(made[name])
-    yield made
-    sys.path[:] = path
-    for name in PARTS:
-        del sys.modules[name]
+    """The modules that staging is made of, by the names of their files."""
+    with runtime_parts(PARTS[0]):
+        yield {name.partition(".")[2]: importlib.import_module(name) for name in PARTS}
 
 
 @pytest.fixture

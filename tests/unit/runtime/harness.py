@@ -34,9 +34,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import recorded_digest
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME, runtime_bundle, secret_lines
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
+    RUNTIME,
+    RUNTIME_FILES,
+    runtime_bundle,
+    secret_lines,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.plans import plan
+
+#: The folders of the runtime, which are packages.
+ROOMS = {name.partition("/")[0] for name in RUNTIME_FILES if "/" in name}
 
 CODE_KEY, ENVIRONMENT_KEY, RUNTIME_KEY = "c" * 64, "e" * 32, runtime_bundle()[0]
 
@@ -123,12 +131,15 @@ if "RANKZERO_ARTIFACT" in os.environ and os.environ["RANK"] == "0":
 
 @contextlib.contextmanager
 def runtime_parts(name: str) -> Iterator[ModuleType]:
-    """A Python part of the runtime as a module, among the parts that it imports."""
+    """A Python part of the runtime as a module (`node.disk`), among the parts that it imports."""
+    path = list(sys.path)
     sys.path.insert(0, RUNTIME)
     try:
         yield importlib.import_module(name)
     finally:
-        sys.path[:] = [path for path in sys.path if path != RUNTIME]
+        sys.path[:] = path
+        for loaded in [one for one in sys.modules if one.partition(".")[0] in ROOMS]:
+            del sys.modules[loaded]
 
 
 class Site:

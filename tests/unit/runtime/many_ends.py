@@ -17,17 +17,18 @@ import os, subprocess, sys
 runtime, folder, *words = sys.argv[1:]
 sys.path.insert(0, runtime)
 sys.dont_write_bytecode = True
-from job import held, listen, step
-from job.state import Job
+from core import held_steps, traps
+from core.state import Job
+from rank import step
 env = {**os.environ, "RANKZERO_RUN_DIR": folder, "RANKZERO_ATTEMPT": "0", "SLURM_JOB_ID": "1"}
 env["SIGNAL"] = str(os.getpid())
 job = Job(env=env, runtime=runtime, python=folder + "/watcher")
 if words[0] == "--watch":
     env["RANKZERO_ARTIFACT_THEN"] = words.pop(0) and "end"
-listen.from_the_start(job)
-held.tie(job, ["cat"])
+traps.from_the_start(job)
+held_steps.tie(job, ["cat"])
 step.run(job, words)
-held.release(job)
+held_steps.release(job)
 print(job.step.ended_by, job.step.exit_code)
 """
 #: The stand-in of `outcome.py watch`: the signal, and its own end within the same microseconds.

@@ -29,7 +29,7 @@ def begin(job: Job, **leaked: str) -> subprocess.Popen[str]:
     nodes = ",".join(["localhost"] * job.plan.topology.nodes)
     job.site.place_stand_ins()
     return subprocess.Popen(
-        ["/bin/bash", str(Path(job.plan.runtime_dir) / "attach.sh"), str(job.run), "host:1", nodes],
+        ["/bin/bash", str(Path(job.plan.runtime_dir) / "start" / "attach.sh"), str(job.run), "host:1", nodes],
         env=environment,
         cwd="/",
         stdin=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ RUNTIME = ROOT / "plugins" / "runtime"
 
 @pytest.fixture(scope="module")
 def binding() -> Iterator[ModuleType]:
-    with runtime_parts("binding") as part:
+    with runtime_parts("preflight.binding") as part:
         yield part
 
 
@@ -103,7 +103,8 @@ def test_who_said_nothing_is_not_judged(binding: ModuleType) -> None:
 @pytest.mark.parametrize(("local", "goes_on"), [("0", True), ("1", False)])
 def test_the_first_task_of_a_node_goes_on(local: str, goes_on: bool) -> None:
     own = {"SLURM_PROCID": "5", "SLURM_LOCALID": local, "SLURMD_NODENAME": "n3", "CUDA_VISIBLE_DEVICES": "0,1"}
-    command = ["taskset", "--cpu-list", "0", "/bin/bash", str(RUNTIME / "binding.sh"), "echo", "it goes on"]
+    program = str(RUNTIME / "preflight" / "binding.sh")
+    command = ["taskset", "--cpu-list", "0", "/bin/bash", program, "echo", "it goes on"]
     done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=True)
     first, *rest = done.stdout.splitlines()
     assert first.startswith("[binding] task=5 node=n3 cpus=0 online=0") and first.endswith(" gpus=0,1")

@@ -71,11 +71,14 @@ def test_a_run_directory_that_is_gone_is_not_made_again(site: Site, tmp_path: Pa
     "change",
     [
         shutil.rmtree,
-        lambda folder: (folder / "job.sh").write_text("echo planted\n", encoding="utf-8"),
+        lambda folder: (folder / "start" / "job.sh").write_text("echo planted\n", encoding="utf-8"),
         lambda folder: (folder / "json.py").write_text("print('planted')\n", encoding="utf-8"),
         lambda folder: (folder / "__pycache__").mkdir(),
-        lambda folder: (folder / "rank.sh").unlink(),
-        lambda folder: ((folder / "rank.sh").unlink(), (folder / "rank.sh").symlink_to(folder / "job.sh")),
+        lambda folder: (folder / "rank" / "rank.sh").unlink(),
+        lambda folder: (
+            (folder / "rank" / "rank.sh").unlink(),
+            (folder / "rank" / "rank.sh").symlink_to(folder / "owner.py"),
+        ),
     ],
     ids=["gone", "edited", "a module more", "byte code", "a file less", "a link"],
 )

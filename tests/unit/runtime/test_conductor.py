@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -17,26 +18,24 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from tests.unit.runtime.harness import runtime_parts
 
 PARTS = (
-    "address", "attempt", "chain", "claim", "container", "ends", "finish", "held", "listen", "look", "processes",
-    "requeue", "restart", "script", "slurm", "spare", "state", "step", "verdict",
+    "artifact.verdict", "core.held_steps", "core.processes", "core.slurm", "core.state", "core.traps", "end.chain",
+    "end.requeue", "end.restart", "job.script", "job.spare", "preflight.preflight_steps", "rank.step",
+    "start.attempt", "start.claim", "start.rendezvous",
 )  # fmt: skip
 
 
 @pytest.fixture
-def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """The conductor's modules, by name."""
-    import importlib
-
-    monkeypatch.syspath_prepend(RUNTIME)
+def job() -> Iterator[SimpleNamespace]:
+    """The conductor's modules, by the names of their files."""
     before = {number: signal.getsignal(number) for number in range(1, 32) if number not in (9, 19)}
-    yield SimpleNamespace(**{name: importlib.import_module(f"job.{name}") for name in PARTS})
+    with runtime_parts(PARTS[0]):
+        yield SimpleNamespace(**{name.partition(".")[2]: importlib.import_module(name) for name in PARTS})
     signal.set_wakeup_fd(-1)
     for number, handler in before.items():
         signal.signal(number, handler)
-    for name in [name for name in sys.modules if name == "job" or name.startswith("job.")]:
-        del sys.modules[name]
 
 
 @pytest.fixture
@@ -142,7 +141,7 @@ def test_two_steps_of_one_job_begin_at_different_ports(job: SimpleNamespace, mad
     ports = set()
     for step in ("7.2", "7.3"):
         made.env["RANKZERO_ATTACHED"] = step
-        ports.add(job.address.free_port(made))
+        ports.add(job.rendezvous.free_port(made))
     assert len(ports) == 2
 
 
@@ -188,9 +187,9 @@ def test_a_program_has_its_seconds(job: SimpleNamespace) -> None:
 def test_what_is_held_is_let_go_of_in_its_time(
     job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    monkeypatch.setattr(job.held, "RELEASE_SECONDS", 0 if program != "cat" else 60)
-    one = job.held.tie(made, ["/bin/bash", "-c", program])
-    job.held.release(made)
+    monkeypatch.setattr(job.held_steps, "RELEASE_SECONDS", 0 if program != "cat" else 60)
+    one = job.held_steps.tie(made, ["/bin/bash", "-c", program])
+    job.held_steps.release(made)
     assert not job.processes.lives(one.process)
     assert not made.held
 
@@ -300,9 +299,9 @@ def test_the_next_step_of_the_ranks_has_other_nodes_and_another_log(job: SimpleN
 def test_a_verdict_of_the_preflight_is_read(job: SimpleNamespace, tmp_path: Path) -> None:
     path = tmp_path / "verdict"
     path.write_text("action requeue\nchosen n1 n2\nblamed n3 it is full\nmessage n3: it is full\n", encoding="utf-8")
-    judged = job.look.read_judgement(str(path))
+    judged = job.preflight_steps.read_judgement(str(path))
     assert (judged.action, judged.chosen, judged.blamed) == ("requeue", ["n1", "n2"], {"n3": "it is full"})
-    assert job.look.read_judgement(str(tmp_path / "none")).action == ""
+    assert job.preflight_steps.read_judgement(str(tmp_path / "none")).action == ""
 
 
 def test_a_link_in_the_run_directory_ends_the_script(job: SimpleNamespace, made: Any) -> None:

@@ -20,7 +20,7 @@ RUNTIME = ROOT / "plugins" / "runtime"
 
 
 def program(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"rankzero_{name}", RUNTIME / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"rankzero_{name}", RUNTIME / "artifact" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

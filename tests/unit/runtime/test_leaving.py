@@ -21,7 +21,7 @@ from tests.unit.runtime.harness import runtime_parts, wait_for
 def test_the_guard_frees_a_script_that_waits_for_what_it_has_started(tmp_path: Path) -> None:
     """Its child is killed, and the script itself goes on to its own exit code."""
     script = subprocess.Popen(["/bin/bash", "-c", "sleep 600; exit 5"])
-    with runtime_parts("guard") as guard:
+    with runtime_parts("artifact.guard") as guard:
         born = guard.state_of(script.pid)[1]
         wait_for(lambda: guard.descendants(script.pid), script)
         guard.stand(script.pid, born, 0)
@@ -30,14 +30,14 @@ def test_the_guard_frees_a_script_that_waits_for_what_it_has_started(tmp_path: P
 
 def test_the_guard_kills_a_script_that_stays_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     script = subprocess.Popen(["/bin/bash", "-c", "trap '' TERM; while :; do sleep 0.1; done"])
-    with runtime_parts("guard") as guard:
+    with runtime_parts("artifact.guard") as guard:
         monkeypatch.setattr(guard, "AFTER_KILL_SECONDS", 0.5)
         guard.stand(script.pid, guard.state_of(script.pid)[1], 0)
     assert script.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_the_guard_leaves_with_the_script_and_touches_nobody_else() -> None:
-    with runtime_parts("guard") as guard:
+    with runtime_parts("artifact.guard") as guard:
         # Another process that has got the number: it was born at another time.
         guard.stand(os.getpid(), guard.state_of(os.getpid())[1] + 1, 0)
         ended = subprocess.Popen([sys.executable, "-c", ""])
@@ -51,13 +51,14 @@ import os, sys
 runtime, folder = sys.argv[1:]
 sys.path.insert(0, runtime)
 sys.dont_write_bytecode = True
-from job import finish, held, listen
-from job.state import Ended, Job
+from core import held_steps, traps
+from core.state import Ended, Job
+from end import finish
 names = {"RUN_DIR": folder, "ATTEMPT": "0", "GENERATION": "1", "KEY": "k"}
 env = {**os.environ, **{f"RANKZERO_{name}": value for name, value in names.items()}, "RANKZERO_ATTACHED": "1.0"}
 job = Job(env=env, runtime=runtime, python=sys.executable)
-listen.from_the_start(job)
-held.tie(job, ["sleep", "600"])
+traps.from_the_start(job)
+held_steps.tie(job, ["sleep", "600"])
 job.step.ended_by = "program"
 try:
     finish.end(job)
@@ -75,7 +76,7 @@ def test_the_verdict_is_there_while_the_job_is_still_ending(tmp_path: Path) -> N
         wait_for((tmp_path / "outcome.json").exists, process)
         assert process.poll() is None
     finally:
-        with runtime_parts("guard") as guard:
+        with runtime_parts("artifact.guard") as guard:
             started = guard.descendants(process.pid)
         process.kill()
         process.wait()

@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
 from tests import images
 from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, wait_for
 
-_spec = importlib.util.spec_from_file_location("rankzero_oci", Path(RUNTIME) / "oci.py")
+_spec = importlib.util.spec_from_file_location("rankzero_oci", Path(RUNTIME) / "container" / "oci.py")
 assert _spec and _spec.loader
 oci = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(oci)

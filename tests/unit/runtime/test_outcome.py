@@ -22,7 +22,7 @@ from tests.repository import ROOT
 
 #: Whose verdict it is.
 OWNER = ("--key", "k" * 64, "--generation", "1")
-PROGRAM = ROOT / "plugins" / "runtime" / "outcome.py"
+PROGRAM = ROOT / "plugins" / "runtime" / "artifact" / "outcome.py"
 
 
 @pytest.fixture

@@ -21,18 +21,18 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import Job, Site, runtime_parts
 
-PROGRAM = os.path.join(RUNTIME, "preflight.py")
+PROGRAM = os.path.join(RUNTIME, "preflight", "program.py")
 
 
 @pytest.fixture(scope="module")
 def preflight() -> Iterator[ModuleType]:
-    with runtime_parts("preflight") as part:
+    with runtime_parts("preflight.program") as part:
         yield part
 
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[ModuleType]:
-    with runtime_parts("preflight_network") as part:
+    with runtime_parts("preflight.network") as part:
         yield part
 
 

@@ -23,7 +23,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (tmp_path / "kmsg").write_text("6,339,5140900,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module\n")
-    with runtime_parts("preflight_gpus") as part:
+    with runtime_parts("preflight.gpus") as part:
         monkeypatch.setattr(part, "KERNEL_LOG", str(tmp_path / "kmsg"))
         yield part
 

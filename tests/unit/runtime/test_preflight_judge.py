@@ -21,7 +21,7 @@ from tests.unit.runtime.test_preflight import PROGRAM
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[ModuleType]:
-    with runtime_parts("preflight_judge") as part:
+    with runtime_parts("preflight.judge") as part:
         yield part
 
 

@@ -117,13 +117,13 @@ def test_a_cluster_is_asked_for_it(runtime: Runtime) -> None:
 def test_the_cluster_and_each_node_take_the_images_that_are_declared(
     runtime: Runtime, parts: dict[str, ModuleType], tmp_path: Path
 ) -> None:
-    assert parts["preflight"].images_of(runtime.name) == list(runtime.images)
+    assert parts["program"].images_of(runtime.name) == list(runtime.images)
     for kind, path in images(tmp_path).items():
         trouble = container_support.image_trouble(str(path), runtime)
         assert (trouble is None) == (kind in runtime.images), (kind, trouble)
         # A node has its own look only where it is sure.
         if trouble is None:
-            assert parts["preflight"].image_trouble(str(path), runtime.name) is None, kind
+            assert parts["program"].image_trouble(str(path), runtime.name) is None, kind
 
 
 @every_runtime
@@ -131,8 +131,8 @@ def test_what_it_says_is_found_in_the_log_and_diagnosed(runtime: Runtime, tmp_pa
     log = tmp_path / "step.log"
     log.write_text(f"begin\n{COMPLAINTS[runtime.name]}\nsrun: error: n1: task 0: Exited with exit code 1\n")
     line = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from job import container, state\n"
-        "job = state.Job({'RANKZERO_CONTAINER': sys.argv[2]}, sys.argv[1]); print(container.told(job, sys.argv[3]))"
+        "import sys; sys.path.insert(0, sys.argv[1]); from container import outside; from core import state\n"
+        "job = state.Job({'RANKZERO_CONTAINER': sys.argv[2]}, sys.argv[1]); print(outside.told(job, sys.argv[3]))"
     )
     words = [sys.executable, "-I", "-B", "-c", line, RUNTIME, runtime.name, str(log)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -151,7 +151,7 @@ def test_nothing_else_decides_by_a_runtimes_name() -> None:
         for path in files("plugins/")
         if path.endswith((".py", ".j2", ".sh"))
         and not path.startswith(tuple(f"plugins/module_utils/{room}" for room in other))
-        and path != "plugins/runtime/oci.py"
+        and path != "plugins/runtime/container/oci.py"
         for number, line in enumerate(read(path).splitlines(), 1)
         if decides.search(line) and "example=" not in line
     ]

@@ -47,7 +47,7 @@ def test_each_thing_goes_from_a_node_that_sees_it_to_those_that_lack_it(
     report(tmp_path, "n2", "code environment")
     report(tmp_path, "n3", "", "code environment")
     report(tmp_path, "n4", "code", "environment", "2 GPUs for 4")
-    lines, plan = planned(parts["stage"], tmp_path, "n1,n2,n3,n4,n5", capsys)
+    lines, plan = planned(parts["copies"], tmp_path, "n1,n2,n3,n4,n5", capsys)
     # A node that is unfit anyway, and one that has not reported, take no part.
     assert lines == ["hold n1,n2,n3", f"view {disk.view()}", "code n3", "environment n1"]
     assert plan["code"] == {"path": "/store/code/k", "nodes": ["n1", "n2"], "source": "n3", "archive": ""}
@@ -60,7 +60,7 @@ def test_where_nothing_is_missing_nothing_is_planned(
     report(tmp_path, "n1", "", "code environment")
     (tmp_path / "stage").mkdir()
     (tmp_path / "stage" / "plan").write_text("{}")  # of an attempt that was cut short
-    assert planned(parts["stage"], tmp_path, "n1", capsys) == ([], {})
+    assert planned(parts["copies"], tmp_path, "n1", capsys) == ([], {})
 
 
 def test_what_no_node_sees_comes_from_the_archive_or_is_named(
@@ -68,7 +68,7 @@ def test_what_no_node_sees_comes_from_the_archive_or_is_named(
 ) -> None:
     parts["pack"].keep(str(tree(tmp_path / "tree")), str(tmp_path / "archives" / "code-k.tar"))
     report(tmp_path, "n1", "code environment")
-    lines, plan = planned(parts["stage"], tmp_path, "n1", capsys, str(tmp_path / "archives"))
+    lines, plan = planned(parts["copies"], tmp_path, "n1", capsys, str(tmp_path / "archives"))
     assert lines[2:] == ["code n1"]
     assert plan["code"]["archive"] == str(tmp_path / "archives" / "code-k.tar")
     (problem,) = [one for one in json.loads((tmp_path / "n1.json").read_text())["problems"] if "environment" in one]
@@ -77,7 +77,7 @@ def test_what_no_node_sees_comes_from_the_archive_or_is_named(
         f"{tmp_path}/archives has it no longer: launch again"
     )
     report(tmp_path, "n1", "code")
-    assert planned(parts["stage"], tmp_path, "n1", capsys) == ([], {})
+    assert planned(parts["copies"], tmp_path, "n1", capsys) == ([], {})
     assert "launch_cluster.store_shared: false" in (tmp_path / "n1.json").read_text()
 
 
@@ -87,7 +87,7 @@ def test_programs_of_a_moved_environment_find_its_python(parts: dict[str, Module
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / "bin" / "python").symlink_to("/store/e/bin/python")
-    parts["stage"].readdress(str(tmp_path), "/store/e", "/tmp/v/environment")
+    parts["copies"].readdress(str(tmp_path), "/store/e", "/tmp/v/environment")
     assert (tmp_path / "bin" / "own").read_text() == "#!/tmp/v/environment/bin/python\nx = 1\n"
     assert os.access(tmp_path / "bin" / "own", os.X_OK)
     assert (tmp_path / "bin" / "other").read_text() == "#!/store/e2/bin/python\n"

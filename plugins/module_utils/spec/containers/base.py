@@ -111,7 +111,7 @@ class Runtime:
         return f"neither {' nor '.join(self.found)} is" if len(self.found) > 1 else f"{self.found[0]} is not"
 
     def facts(self) -> Iterator[str]:
-        """What the job's own programs have to know of it: lines of runtime/containers.txt."""
+        """What the job's own programs have to know of it: lines of runtime/container/containers.txt."""
         yield f"images {' '.join(self.images)}"
         for command in self.found:
             yield f"command {command}"

@@ -31,7 +31,7 @@ OCI = Runtime(
     # runc is not used: cluster_info shows it.
     commands=(Command("crun"), Command("runc", used=False)),
     words=_words,
-    programs=("oci.py", "rootfs.py", "squashfs.py"),
+    programs=("container/oci.py", "container/__init__.py", "container/rootfs.py", "container/squashfs.py"),
     libraries="/run/rankzero-nvidia",
     remaps=True,
 )

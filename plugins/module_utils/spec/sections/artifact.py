@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 class Format:
     """A value of `artifact.format`: when it is `whole`, and what `require` is about, empty where it has no values.
 
-    plugins/runtime/formats.py has the reader of that name; it runs in the job, where this does not.
+    plugins/runtime/artifact/formats.py has the reader of that name; it runs in the job, where this does not.
     """
 
     name: str

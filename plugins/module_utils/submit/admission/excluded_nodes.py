@@ -5,8 +5,8 @@
 
 <state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
     {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}
-A node without a Python says it of itself in <node>.txt (runtime/no_python.sh): TIME EXPIRES JOB_ID REASON. No exclusion
-holds longer than LONGEST after it was made, whatever its file says.
+A node without a Python says it of itself in <node>.txt (runtime/start/no_python.sh): TIME EXPIRES JOB_ID REASON. No
+exclusion holds longer than LONGEST after it was made, whatever its file says.
 """
 
 from __future__ import annotations

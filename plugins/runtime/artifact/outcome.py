@@ -1,0 +1,338 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decides in the job whether its artifact proves success, and writes the outcome.
+
+    outcome.py watch RUN_DIR --signal-to PID   sends USR1 once the artifact is valid and the grace period is over
+    outcome.py proven RUN_DIR                  exits 0 if the artifact is valid now
+    outcome.py finish RUN_DIR --ended-by ...   writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
+
+The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "complete", "require", "then",
+"grace"}}. Of a directory the completeness file is what is watched, dated and digested.
+Standard library only; runs under the job's own Python or the node's.
+"""
+
+import argparse
+import hashlib
+import json
+import operator
+import os
+import re
+import signal
+import stat
+import sys
+import time
+
+# A job's script checks the folder by what lies in it: no byte code may.
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from artifact import formats  # noqa: E402
+
+POLL_SECONDS = 0.25
+REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
+ENDS = ("program", "artifact", "signal", "setup", "requeue", "restart")
+MISSING_ARTIFACT_EXIT = 65  # EX_DATAERR of sysexits.h: the program ended well and left no valid result
+COMPARE = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def look_up(document, dotted):
+    """The value under a dotted key; KeyError where it is missing. A key that itself holds dots wins."""
+    if isinstance(document, dict) and dotted in document:
+        return document[dotted]
+    for part in dotted.split("."):
+        if not isinstance(document, dict):
+            raise KeyError(dotted)
+        document = document[part]
+    return document
+
+
+def violations(document, require):
+    """One sentence for each requirement that a JSON document does not meet."""
+    found = []
+    for key, conditions in sorted(require.items()):
+        try:
+            value = look_up(document, key)
+        except KeyError:
+            found.append(f"{key}: is missing")
+            continue
+        for name, operand in sorted(conditions.items()):
+            if not compare(name, value, operand):
+                found.append(f"{key}: {value!r} is not {name} {operand!r}")
+    return found
+
+
+def compare(name, value, operand):
+    """One comparison. To Python true is 1: here a truth value is no number, and a loss of `true` is below nothing."""
+    if isinstance(value, bool) != isinstance(operand, bool):
+        return name == "ne"
+    try:
+        return bool(COMPARE[name](value, operand))
+    except TypeError:
+        return False
+
+
+def listed(path):
+    """Whether a file's folder names it."""
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path))
+    except OSError:
+        return False
+
+
+def look(path):
+    """What tells one state of a file from the next: (modification time, size, inode); None while it is not there."""
+    try:
+        # A network file system remembers that a file was missing: it is never asked for before it is listed.
+        if not listed(path):
+            return None
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def read(path, keep):
+    """(content or None, SHA-256, number of bytes) of a regular file; the content only where it is wanted."""
+    digest, size, chunks = hashlib.sha256(), 0, []
+    with open(path, "rb") as stream:
+        for chunk in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(chunk)
+            size += len(chunk)
+            if keep:
+                chunks.append(chunk)
+    return b"".join(chunks) if keep else None, digest.hexdigest(), size
+
+
+def evidence_of(run_dir, artifact):
+    """The file that decides: the artifact itself, or the completeness file of a directory."""
+    path = os.path.join(run_dir, "work", artifact["path"])
+    return os.path.join(path, artifact["complete"]) if formats.FORMATS[artifact["format"]].folder else path
+
+
+def settled(run_dir, artifact):
+    """`inspect`, sure of what it says. A network file system may show the file as it was some time ago: what seems
+    invalid is looked at once more under a name that nobody has asked for yet. And where somebody on this node has asked
+    for the file before it was there, it seems missing for a while, although its folder names it.
+    """
+    report = inspect(run_dir, artifact)
+    if report["valid"]:
+        return report
+    path = evidence_of(run_dir, artifact)
+    deadline = time.monotonic() + REMEMBERED_SECONDS
+    while listed(path) and not os.path.lexists(path) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    other = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.seen")
+    try:
+        os.link(os.path.realpath(path), other)
+    except OSError:
+        return report
+    try:
+        return {**inspect(run_dir, artifact, other), "path": report["path"]}
+    finally:
+        os.unlink(other)
+
+
+def inspect(run_dir, artifact, path=None):
+    """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors.
+
+    `path`: another name of the file that decides.
+    """
+    kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
+    form = formats.FORMATS[kind]
+    whole = os.path.join(run_dir, "work", artifact["path"])
+    report = {"path": whole, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
+    before = look(path)
+    if form.folder and before is None and os.path.isdir(whole):
+        report["errors"].append(f"is not complete: it holds no {artifact['complete']}")
+        return report
+    try:
+        # Opening a pipe would wait for a writer, and a folder has no content to prove anything.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            report["errors"].append("is not a regular file")
+            return report
+        content, report["sha256"], report["bytes"] = read(path, keep=form.content)
+        started = os.stat(os.path.join(run_dir, ".attempt")).st_mtime_ns
+    except OSError as error:
+        report["errors"].append(f"cannot be read: {error.strerror}")
+        return report
+    after = look(path)
+    if after is not None and after[0] < started:
+        report["errors"].append("is older than this attempt")
+    if before != after or after is None or after[1] != report["bytes"]:
+        report["errors"].append("is still being written")
+    # The completeness file of a directory may be an empty mark.
+    if not report["bytes"] and not form.folder:
+        report["errors"].append("is empty")
+    elif form.read is not None:
+        inspect_values(kind, path, content, artifact["require"], report)
+    report["valid"] = not report["errors"]
+    return report
+
+
+def inspect_values(kind, path, content, require, report):
+    try:
+        document = formats.document_of(kind, path, content)
+    except (OSError, ValueError) as error:
+        report["errors"].append(str(error))
+        return
+    scalars = {key: value for key, value in document.items() if isinstance(value, (str, int, float, bool))}
+    report["values"] = {str(key): value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
+    report["errors"].extend(violations(document, require))
+
+
+def watch(arguments):
+    artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    path = evidence_of(arguments.run_dir, artifact)
+    seen = judged = None
+    while True:
+        now = look(path)
+        # Of what does not say by itself whether it is whole, only its rest says so: the same at two looks.
+        ready = formats.FORMATS[artifact["format"]].closed or now == seen
+        # A file that was found invalid is judged again only once it has changed.
+        if now is not None and now != judged and ready:
+            judged = now
+            if inspect(arguments.run_dir, artifact)["valid"]:
+                break
+        seen = now
+        time.sleep(POLL_SECONDS)
+    time.sleep(artifact["grace"])
+    os.kill(arguments.signal_to, signal.SIGUSR1)
+    return 0
+
+
+def proven(arguments):
+    artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    return 0 if artifact and settled(arguments.run_dir, artifact)["valid"] else 1
+
+
+# What srun says when a task ends badly, as it happens (srun(1), --kill-on-bad-exit).
+TASK_ENDED = re.compile(r"^srun: error: (?P<node>\S+): (?P<tasks>tasks? \S+): (?P<how>.+)$", re.MULTILINE)
+
+
+def first_to_end(run_dir, job_id, attempt):
+    """(exit code or None, " (first: task 1 on node02, exited with exit code 5)") of the task that ended badly first.
+
+    srun itself returns the largest code. When one rank fails and the others are ended for it, that is theirs: 143.
+    """
+    try:
+        with open(os.path.join(run_dir, "logs", f"job.{job_id}.log"), encoding="utf-8", errors="replace") as stream:
+            said = stream.read()
+    except OSError:
+        return None, ""
+    # The log goes on over requeues.
+    said = said[max(0, said.rfind(f"[rankzero] job {job_id} attempt {attempt} ")) :]
+    first = TASK_ENDED.search(said)
+    if first is None:
+        return None, ""
+    code = re.search(r"exit code (\d+)", first["how"])
+    return (int(code[1]) if code else None), " (first: {tasks} on {node}, {how})".format(**first.groupdict())
+
+
+def verdict(ended_by, exit_code, report, message):
+    """(success, exit code of the job, message) from how the program ended and what it left."""
+    if ended_by in ("setup", "requeue", "restart"):
+        return False, exit_code, message
+    if ended_by == "signal":
+        return False, exit_code or 143, message or "ended by a signal (cancelled, time limit or preemption)"
+    if ended_by != "artifact" and exit_code != 0:
+        return False, exit_code, f"the program ended with exit code {exit_code}" + (f"; {message}" if message else "")
+    if report is None:
+        return True, 0, "the program ended with exit code 0"
+    if not report["valid"]:
+        text = "the artifact {} {}".format(report["path"], "; ".join(report["errors"]))
+        return False, MISSING_ARTIFACT_EXIT, text
+    how = "the job ended itself" if ended_by == "artifact" else "the program ended with exit code 0"
+    return True, 0, f"the artifact is proven; {how}" + (f"; {message}" if message else "")
+
+
+def unfit_nodes(run_dir, attempt):
+    """{node: why} of the nodes that the preflight of this attempt found not to be fit."""
+    try:
+        return dict(read_json(os.path.join(run_dir, "preflight", str(attempt), "unfit.json")))
+    except (OSError, ValueError):
+        return {}
+
+
+def finish(arguments):
+    try:
+        artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    except (OSError, ValueError, KeyError) as error:
+        print(f"[rankzero] contract.json cannot be read: {error}")
+        return MISSING_ARTIFACT_EXIT
+    report = settled(arguments.run_dir, artifact) if artifact else None
+    program_code, first = arguments.exit_code, ""
+    if arguments.ended_by == "program" and program_code != 0:
+        first_code, first = first_to_end(arguments.run_dir, arguments.job_id, arguments.attempt)
+        program_code = first_code or program_code
+    success, exit_code, message = verdict(arguments.ended_by, program_code, report, arguments.message)
+    message += first
+    outcome = {
+        "job_id": arguments.job_id,
+        "attempt": arguments.attempt,
+        "started": arguments.started,
+        "time": time.time(),
+        "exit_code": program_code,
+        "ended_by": arguments.ended_by,
+        "artifact": report,
+        "success": success,
+        "message": message,
+        "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
+        "key": arguments.key,
+        "generation": arguments.generation,
+    }
+    path = os.path.join(arguments.run_dir, arguments.file)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(outcome, stream, indent=1, sort_keys=True)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    print("[rankzero] {}: {}".format("success" if success else "failure", message), flush=True)
+    if arguments.guard:
+        from artifact import guard
+
+        guard.post(arguments.guard, guard.SECONDS[success])
+    return exit_code
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    watching = commands.add_parser("watch")
+    watching.add_argument("run_dir")
+    watching.add_argument("--signal-to", type=int, required=True)
+    commands.add_parser("proven").add_argument("run_dir")
+    finishing = commands.add_parser("finish")
+    finishing.add_argument("run_dir")
+    finishing.add_argument("--key", required=True)
+    finishing.add_argument("--generation", type=int, required=True)
+    finishing.add_argument("--guard", type=int, help="the batch script, whose end is to follow")
+    finishing.add_argument("--job-id", required=True)
+    finishing.add_argument("--attempt", type=int, required=True)
+    finishing.add_argument("--started", type=float, required=True)
+    finishing.add_argument("--ended-by", choices=ENDS, required=True)
+    finishing.add_argument("--exit-code", type=int, required=True)
+    finishing.add_argument("--message", default="")
+    finishing.add_argument("--file", default="outcome.json")
+    arguments = parser.parse_args()
+    # The verdict is printed in any locale: a character that it lacks must not fail a job.
+    sys.stdout.reconfigure(errors="backslashreplace")
+    return {"watch": watch, "proven": proven, "finish": finish}[arguments.command](arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

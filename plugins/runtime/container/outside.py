@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a batch script does for ranks that run in a container, all of it outside: enter.sh is the part inside. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+
+from artifact import verdict
+from core import processes
+from core.state import PROGRAM, SETUP, Job
+
+# A network file system may show the last logs late: their absence is believed after half a minute only.
+LOOKS = 35
+_PYXIS = ("PYXIS_CONTAINER_", "_SLURM_SPANK_OPTION_pyxis_", "SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_")
+_MEMORY = r"[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM"
+
+
+def facts(job: Job, runtime: str, name: str) -> list[str]:
+    """What is declared of a runtime under a name."""
+    begin = f"{runtime} {name} "
+    with open(os.path.join(job.runtime, "container", "containers.txt"), encoding="utf-8") as stream:
+        return [line[len(begin) :].rstrip("\n") for line in stream if line.startswith(begin)]
+
+
+def prepare(job: Job, runtime: str, variables: Sequence[str]) -> None:
+    """Before the preflight. `variables`: those whose value here wins over the image's."""
+    # A site's module may set these for everybody, and Slurm hands on what stands in the job's header: they would put
+    # the preflight into a container, too.
+    for name in [name for name in job.env if name.startswith(_PYXIS)]:
+        job.drop(name)
+    commands = facts(job, runtime, "command")
+    if commands:
+        found = [path for path in (shutil.which(name, path=job.get("PATH")) for name in commands) if path]
+        if not found:
+            absent, where = facts(job, runtime, "absent")[0], os.uname().nodename
+            verdict.refuse(job, 78, f"{absent} in PATH on {where}: name its module in setup.modules")
+        job.export(f"RANKZERO_{runtime.upper()}", found[0])
+    # What a node makes for its container is mounted in the scratch folder, seen by nobody else. The user's home is not
+    # there, and the image may be read-only: made here, because the image may lack mkdir.
+    for folder in [job.path(name) for name in facts(job, runtime, "scratch")] + [job.path("home", ".cache")]:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError:
+            verdict.refuse(job, 73, f"cannot create {folder}")
+    # The image's values beat those of the job, and hooks of the image set some more: a file survives both.
+    values = job.path(f".container-{job.attempt}.env")
+    job.export("RANKZERO_CONTAINER_ENV", values)
+    try:
+        with open(values, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.writelines(f"export {name}={shlex.quote(job.env[name])}\n" for name in variables if name in job.env)
+    except OSError:
+        verdict.refuse(job, 73, f"cannot write {values}")
+
+
+def reason(text: str, patterns: Sequence[str]) -> str:
+    """The line of a log that says best why a container did not start; empty where none does: the memory limit of
+    Slurm, then what the runtime has declared of its own words (`patterns`), the best first. The nodes' lines come in
+    any order, and those without a reason ("child 7 failed with error code: 1") often first.
+    """
+    for pattern in (_MEMORY, *patterns):
+        for line in text.splitlines():
+            if re.search(pattern, line):
+                return line[:400]
+    return ""
+
+
+def _logged(job: Job) -> int:
+    """How many ranks have begun a log, of whichever style of names."""
+    return sum(
+        (name.startswith("rank-") and name.endswith(".log")) or (name.endswith(".out") and not name.startswith("."))
+        for name in os.listdir(job.get("RANKZERO_LOGS"))
+    )
+
+
+def prove(job: Job) -> None:
+    """After the step, where it is not the program that has failed. A container that did not start leaves no rank, and
+    what it said in the step's log; a node on which it did not start can even leave srun with exit code 0: every rank
+    must have a log.
+    """
+    step, log, ranks = job.step, os.path.join(job.get("RANKZERO_LOGS"), "step.log"), job.number("RANKZERO_WORLD_SIZE")
+    if step.ended_by != PROGRAM:
+        return
+    if step.exit_code != 0:
+        if not _logged(job):
+            step.ended_by = SETUP
+            step.message = f"no rank started in its container: {told(job, log)}"
+        return
+    for _look in range(LOOKS):
+        if _logged(job) >= ranks:
+            return
+        processes.pause(1)
+    step.ended_by, step.exit_code = SETUP, 70
+    step.message = (
+        f"{_logged(job)} of {ranks} ranks started, although srun says success: the container did not start everywhere; "
+        f"see {log}"
+    )
+
+
+def told(job: Job, log: str) -> str:
+    """What the step's log says of a container that did not start, or where it can be read."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            found = reason(stream.read(), facts(job, job.get("RANKZERO_CONTAINER"), "log"))
+    except OSError:
+        found = ""
+    if re.search(_MEMORY, found):
+        found += "; an image that is unpacked into memory counts against the step's: ask for more in resources.memory"
+    return found or f"see {log}"

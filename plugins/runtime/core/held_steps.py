@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Steps that hold something on the nodes as long as the job lives: copies, environments, mounts. They end when their
+standard input does, however the job ends; holding.py is their half. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from core import processes
+from core.state import Held, Job
+
+# All of them share it; then TERM, and KILL.
+RELEASE_SECONDS = 120
+
+
+def tie(job: Job, words: Sequence[str], log: str | None = None) -> Held:
+    """Start a step with a standard input that we hold open. Raises OSError. No other child inherits our end."""
+    reader, writer = os.pipe()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if log else None
+    try:
+        # In a session of its own: a terminal's Ctrl-C is not for it.
+        child = processes.start(words, job.env, stdin=reader, stdout=output, stderr=output, session=True)
+        made = Held(child, writer)
+    finally:
+        os.close(reader)
+        if output is not None:
+            os.close(output)
+    job.held.append(made)
+    return made
+
+
+def untie(job: Job, one: Held) -> None:
+    """Tell a step that the job is over, and wait: until the moment that all of them share, or two minutes."""
+    os.close(one.pipe)
+    job.held.remove(one)
+    left = RELEASE_SECONDS if job.untied_by is None else job.untied_by - time.monotonic()
+    processes.dismiss(one.process, max(1.0, left))
+
+
+def release(job: Job) -> None:
+    """At the end of the job, or before the ranks start again on other nodes: the nodes let go of what they hold, and
+    the working directory leads to the snapshot again.
+    """
+    if not job.held:
+        return
+    job.untied_by = processes.after(RELEASE_SECONDS)
+    for undo in reversed(job.before_release):
+        undo(job)
+    job.before_release.clear()
+    for one in reversed(list(job.held)):
+        untie(job, one)
+    job.untied_by = None

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Slurm's commands say, as far as the conductor asks: every question has a time limit. Standard library only."""
+
+from __future__ import annotations
+
+import re
+
+from core import processes
+from core.state import Job
+
+# How long Slurm's commands get.
+SECONDS = 60
+
+
+def said(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -> tuple[int, str]:
+    return processes.said_by(seconds, words, job.env, both)
+
+
+def host_names(job: Job, names: str) -> list[str]:
+    """The nodes of a node list; empty where scontrol cannot expand it."""
+    code, text = said(job, "scontrol", "show", "hostnames", names)
+    return text.split() if code == 0 else []
+
+
+def show_job(job: Job) -> str:
+    """One line about this job; empty where Slurm does not answer."""
+    code, text = said(job, "scontrol", "show", "job", "--oneliner", job.slurm_job)
+    return text if code == 0 else ""
+
+
+def field(text: str, name: str) -> str:
+    """The value of a field in what scontrol said; empty where it is not set."""
+    match = re.search(rf"(?:^|\s){re.escape(name)}=(\S*)", text)
+    return match[1] if match and match[1] != "(null)" else ""
+
+
+def temporary_folder(job: Job) -> str:
+    """Slurm's own idea of where a node has room (TmpFS); asked once."""
+    if job.slurm_tmp is None:
+        text = said(job, "scontrol", "show", "config")[1]
+        match = re.search(r"^TmpFS *= *(.*)$", text, re.MULTILINE)
+        job.slurm_tmp = match[1].strip() if match else ""
+    return job.slurm_tmp
+
+
+def memory(job: Job) -> str:
+    """Megabytes of memory that the job has on a node, 0 where it is not said."""
+    return job.get("SLURM_MEM_PER_NODE") or str(job.number("SLURM_MEM_PER_CPU") * job.number("SLURM_CPUS_ON_NODE", 1))
+
+
+def nodes_left(job: Job, without: str) -> int:
+    """How many nodes the partition has without those named; a large number where sinfo does not say."""
+    partition = job.get("SLURM_JOB_PARTITION")
+    words = ("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%N")
+    left = set(said(job, *words)[1].split()) - set(host_names(job, without))
+    # None is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
+    return len(left) or 999999
+
+
+def share(job: Job, one: str, other: str) -> bool:
+    """Whether two node lists have a node in common."""
+    return bool(set(host_names(job, one)) & set(host_names(job, other)))
+
+
+def preempted(job: Job) -> bool:
+    """Whether Slurm has preempted this attempt; what it shows of the job is in `shown`. Inside another job that is the
+    other job's affair.
+    """
+    if job.attached:
+        return False
+    env = {**job.env, "SLURM_TIME_FORMAT": "standard"}
+    code, job.shown = processes.said_by(SECONDS, ["scontrol", "--oneliner", "show", "job", job.slurm_job], env)
+    if code != 0:
+        return False
+    # An attempt before this one may have been the preempted one. Times are written so that text compares.
+    when = field(job.shown, "PreemptTime")
+    return when[:1].isdigit() and when >= field(job.shown, "StartTime")
+
+
+def requeues_by_itself(job: Job) -> bool:
+    """Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once
+    more, after the next attempt's success, for a requeue of ours. Seen on 24.11 and 26.05; 22.05 does not do it.
+    """
+    match = re.search(r" (\d+)\.0*(\d+)", said(job, "scontrol", "--version", seconds=20)[1])
+    return match is not None and int(match[1]) * 100 + int(match[2]) >= 2411

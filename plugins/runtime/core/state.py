@@ -1,0 +1,186 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the conductor knows of its job: one object, which every part of it reads and changes. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+PROGRAM, ARTIFACT, SIGNAL, SETUP, REQUEUE, RESTART = "program", "artifact", "signal", "setup", "requeue", "restart"
+
+# RANKZERO_LAUNCHER where Slurm itself names the ranks: each is a task of the step.
+NAMED_BY_SLURM = "srun"
+
+
+class Ended(Exception):
+    """The script ends here, with this exit code; all that has to be said of it is said."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Signals:
+    """Which signals have come. Handlers only note them; step.heed acts on them."""
+
+    early: bool = False
+    early_due: bool = False
+    told: bool = False
+    landed: bool = False
+    cancelled: bool = False
+
+
+@dataclass
+class Step:
+    """The ranks' step, or another step that is waited for in its place: its process and the moments to come."""
+
+    ended_by: str = ""
+    exit_code: int = 0
+    message: str = ""
+    process: int = 0
+    term_at: float | None = None
+    kill_at: float | None = None
+
+
+@dataclass
+class Ends:
+    """Which tasks of the ranks' step have ended, and until when the others have time."""
+
+    folder: str = ""
+    look_at: float | None = None
+    deadline: float | None = None
+    proof_deadline: float | None = None
+    proof_look_at: float | None = None
+    first: float = 0.0
+    cut_off: bool = False
+
+
+@dataclass
+class Preflight:
+    """How the preflight was asked for, to ask once more on other nodes."""
+
+    budget: int = 0
+    srun: list[str] = field(default_factory=list)
+    enter: list[str] = field(default_factory=list)
+    tasks: int = 1
+    folder: str = ""
+    names: str = ""
+    sealing: str = ""
+
+
+@dataclass
+class Held:
+    """A step that holds something on the nodes while our end of its standard input is open."""
+
+    process: int
+    pipe: int
+
+
+@dataclass
+class Copies:
+    """What the ranks see through the nodes' views, and what it was before."""
+
+    holder: Held | None = None
+    view: str = ""
+    snapshot: str = ""
+    python: str | None = None
+    virtual_env: str = ""
+
+
+@dataclass
+class Job:
+    """`env` is the environment of everything that is started; what changes in it is told to the script's bash, too."""
+
+    env: dict[str, str]
+    runtime: str
+    array_dir: str = ""
+    submission: str | None = None
+    python: str = ""
+    started: int = 0
+    nodes: list[str] = field(default_factory=list)
+    port_asked: str = ""
+    changed: dict[str, str | None] = field(default_factory=dict)
+    signals: Signals = field(default_factory=Signals)
+    step: Step = field(default_factory=Step)
+    ends: Ends = field(default_factory=Ends)
+    preflight: Preflight = field(default_factory=Preflight)
+    copies: Copies = field(default_factory=Copies)
+    held: list[Held] = field(default_factory=list)
+    # What is taken back before the held steps end.
+    before_release: list[Callable[[Job], None]] = field(default_factory=list)
+    untied_by: float | None = None
+    # Nodes that have failed: all of them, and those of the attempt that has just ended.
+    gone: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    not_here: str = ""
+    # Whether the job is to be requeued, and the reason as the verdict gives it.
+    again: bool = False
+    why: str = ""
+    # What Slurm has shown of the job last, and of the site.
+    shown: str = ""
+    slurm_tmp: str | None = None
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.env.get(name, default)
+
+    def number(self, name: str, default: int = 0) -> int:
+        return int(self.env.get(name) or default)
+
+    def export(self, name: str, value: object) -> None:
+        self.env[name] = self.changed[name] = str(value)
+
+    def drop(self, name: str) -> None:
+        self.env.pop(name, None)
+        self.changed[name] = None
+
+    @property
+    def slurm_job(self) -> str:
+        """The job as Slurm's commands want it named. For a task of an array that is ARRAY_TASK: the last task to start
+        has the array's own number as its job id, and a command on that would mean all of them.
+        """
+        array = self.get("SLURM_ARRAY_JOB_ID")
+        return f"{array}_{self.get('SLURM_ARRAY_TASK_ID')}" if array else self.get("SLURM_JOB_ID")
+
+    @property
+    def attached(self) -> str:
+        """The step, as JOB.STEP, that runs the script inside another job; empty for a job of its own."""
+        return self.get("RANKZERO_ATTACHED")
+
+    @property
+    def id(self) -> str:
+        return self.attached or self.slurm_job
+
+    @property
+    def tasks_are_ranks(self) -> bool:
+        return self.get("RANKZERO_LAUNCHER") == NAMED_BY_SLURM
+
+    @property
+    def cluster(self) -> str:
+        return self.get("SLURM_CLUSTER_NAME", "cluster") or "cluster"
+
+    @property
+    def node(self) -> str:
+        return self.get("SLURMD_NODENAME") or os.uname().nodename
+
+    @property
+    def run_dir(self) -> str:
+        return self.env["RANKZERO_RUN_DIR"]
+
+    @property
+    def generation(self) -> int:
+        return self.number("RANKZERO_GENERATION")
+
+    @property
+    def attempt(self) -> int:
+        return self.number("RANKZERO_ATTEMPT")
+
+    @property
+    def claim_line(self) -> str:
+        return f"{self.generation} {self.cluster} {self.id}"
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.run_dir, *names)

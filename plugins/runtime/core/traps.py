@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which signals the batch script hears, and when. A handler only notes what came. Standard library only."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+from core import processes
+from core.log import say
+from core.state import PROGRAM, Job
+
+_ALL = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGURG)
+
+
+def from_the_start(job: Job) -> None:
+    """An untrapped early signal would end the script. One that comes before the ranks is kept for them."""
+    processes.listen()
+    # As in any script, not as in a Python program.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def early(_number: int, _frame: FrameType | None) -> None:
+        if job.step.ended_by not in ("", PROGRAM):
+            return
+        job.signals.early = True
+        job.signals.early_due = bool(job.step.ended_by)
+        say(
+            f"{job.get('RANKZERO_EARLY_SECONDS')} s or a little more before the time limit: the ranks get "
+            f"{job.get('RANKZERO_EARLY_SIGNAL')}"
+        )
+
+    def cancelled(_number: int, _frame: FrameType | None) -> None:
+        job.signals.cancelled = True
+
+    if job.get("RANKZERO_EARLY_SECONDS"):
+        signal.signal(signal.SIGUSR2, early)
+    if job.attached:
+        # Every process of the step gets it, and all but this script ignore it. TERM would have srun kill the ranks.
+        signal.signal(signal.SIGURG, cancelled)
+
+
+def during_the_step(job: Job) -> None:
+    """A signal to the batch script (scancel, the time limit, preemption) goes on to the ranks; the watcher's says that
+    the artifact is valid.
+    """
+
+    def told(_number: int, _frame: FrameType | None) -> None:
+        job.signals.told = True
+
+    def landed(_number: int, _frame: FrameType | None) -> None:
+        job.signals.landed = True
+
+    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGINT, told)
+    signal.signal(signal.SIGUSR1, landed)
+
+
+def no_artifact() -> None:
+    """An artifact that lands from here on is judged with the verdict."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+def no_more() -> None:
+    """From here on Slurm may tell this script, and what it starts, to end: both have something to finish first."""
+    for number in _ALL:
+        signal.signal(number, signal.SIG_IGN)

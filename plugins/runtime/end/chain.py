@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where Slurm may not requeue the job (JobRequeue=0, and a site that takes --requeue away), another job goes on with
+the same generation: submitted by the first one before it ends, to run after it, and given the claim. The attempts count
+on. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core import processes, slurm
+from core.log import publish, say
+from core.state import Job
+
+
+def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
+    """(the new job, "") that this generation was handed on to, or ("", why that cannot be). `excluded`: nodes that it
+    does not get.
+    """
+    # A script that was submitted by hand stands for another generation than the one it runs as.
+    if job.submission is None:
+        return "", "the script was submitted by hand"
+    if job.attached:
+        return "", "it is a step of another job"
+    if job.get("SLURM_ARRAY_JOB_ID"):
+        return "", "it is a task of an array"
+    excluded = excluded or slurm.field(slurm.show_job(job), "ExcNodeList")
+    # The variables of this job are options to sbatch, and would become the next one's.
+    clean = {name: job.env[name] for name in ("PATH", "HOME", "USER", "SLURM_CONF") if job.get(name)}
+    words = ["sbatch", "--parsable", f"--dependency=afterany:{job.get('SLURM_JOB_ID')},singleton"]
+    words += [f"--exclude={excluded}"] if excluded else []
+    words += [job.path("job.sbatch"), "--submission", f"chain:{job.id}"]
+    code, text = processes.said_by(180, words, clean, both=True)
+    if code != 0:
+        return "", text
+    numbers = re.findall(r"^(\d+)(?:;.*)?$", text, re.MULTILINE)
+    if not numbers:
+        return "", f"sbatch named no job: {text}"
+    # From here on the launch is the next job's. Should this one die before, the next takes what it was promised.
+    publish(job.path(".uncounted"), f"{job.attempt + 1}\n")
+    publish(job.path("claim"), f"{job.generation} {job.cluster} {numbers[-1]}\n")
+    say(f"{why}; job {numbers[-1]} goes on")
+    return numbers[-1], ""

@@ -1,1 +1,0 @@
-../module_utils/core/extraction.py

@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranks, from their first step to their last. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from artifact import verdict
+from core import traps
+from core.state import Job
+from rank import step
+from start import claim
+
+
+def launch(job: Job, words: Sequence[str]) -> None:
+    """Run the ranks' step until it has ended for good: again on spare nodes, where a node of it has failed."""
+    # Once more, as late as can be: the nodes may have been looked at for minutes.
+    newer = claim.superseded(job)
+    if newer:
+        verdict.refuse(job, 75, newer)
+    step.heed(job)
+    while True:
+        logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
+        step.run(job, words)
+        if not job.get("RANKZERO_SPARES"):
+            break
+        from job import spare
+
+        if not spare.heal(job):
+            break
+        words = spare.next_words(job, words, logs, nodelist)
+    traps.no_more()

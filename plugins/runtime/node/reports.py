@@ -1,0 +1,48 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node reports to the preflight: the versions that its Python has, and how a gap was filled later.
+Standard library only.
+"""
+
+import json
+import os
+import subprocess
+
+from core.files import publish, read
+
+
+def versions(python, imports):
+    """(versions of Python and of each import, whether there is torch, None) as the job's own interpreter sees them.
+
+    Where it does not: ({}, False, why).
+    """
+    program = (
+        "import importlib, importlib.util, json, platform, sys\n"
+        "found = {'python': platform.python_version()}\n"
+        "for name in sys.argv[1:]:\n"
+        "    found[name] = str(getattr(importlib.import_module(name), '__version__', 'ok'))\n"
+        "print(json.dumps([found, importlib.util.find_spec('torch') is not None]))\n"
+    )
+    try:
+        done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
+    except OSError as error:
+        leads = os.path.realpath(python)
+        where = f" (it leads to {leads}, which every node must have)" if os.path.islink(python) else ""
+        return {}, False, f"{python}: {error.strerror}{where}"
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        return {}, False, lines[-1]
+    found, torch = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+    return found, torch, None
+
+
+def amend(folder, name, kind, problem=None, columns=None, torch=False):
+    """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
+    path = os.path.join(folder, name + ".json")
+    report = read(path)
+    old = report["lacks"].pop(kind, None)
+    report["problems"] = [one for one in report["problems"] if one != old] + ([problem] if problem else [])
+    report["columns"].update(columns or {})
+    report["torch"] = torch or bool(report.get("torch"))
+    publish(path, report)

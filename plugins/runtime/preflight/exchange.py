@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bandwidth between neighbouring nodes, before the ranks start: opt-in, and bounded by the budget.
+
+The nodes stand in a ring, and each measures with its right and its left neighbour, never with both at once. With torch
+a pair runs all-reduces (NCCL where the node has GPUs, else Gloo); without it both send to each other over TCP, which
+measures the link and not the library.
+"""
+
+import datetime
+import os
+import select
+import socket
+import statistics
+import sys
+import time
+
+from core.files import POLL_SECONDS, await_document, publish, read
+from preflight.binding import unbound
+from preflight.network import bind_to
+
+CHUNK = 1 << 18
+MEGABYTE = 1_000_000
+# What counts is the middle one of so many parts: a busy node is held up in some of them, and what waits in buffers
+# makes others faster than the link is.
+PARTS = 8
+# Of the budget, for starting and ending.
+MARGIN_SECONDS = 3
+
+
+def rounds(count):
+    """Rounds of pairs of places in a ring of that many nodes: every place meets each neighbour, one at a time."""
+    if count < 2:
+        return []
+    if count == 2:
+        return [[(0, 1)]]
+    found = [[(place, place + 1) for place in range(start, count - 1, 2)] for start in (0, 1)]
+    last = (count - 1, 0)
+    if count % 2:
+        return [*found, [last]]
+    found[1].append(last)
+    return found
+
+
+def transfer(out, into, count, seconds):
+    """(bytes that came in, seconds it took, bytes a second of each of its parts) while as many went out; both ways may
+    be one connection. Ends at the time limit, so that the slowest of links has a number, too.
+    """
+    block, taken = memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK))
+    sent = received = counted = 0
+    speeds = []
+    out.setblocking(False)
+    into.setblocking(False)
+    start = last = time.monotonic()
+    while (sent < count or received < count) and time.monotonic() - start < seconds:
+        sends, takes = [out] if sent < count else [], [into] if received < count else []
+        readable, writable, _broken = select.select(takes, sends, [], POLL_SECONDS)
+        try:
+            if writable:
+                sent += out.send(block[: min(CHUNK, count - sent)])
+            if readable:
+                got = into.recv_into(taken, min(CHUNK, count - received))
+                if not got:
+                    break
+                received += got
+                if received - counted >= count / PARTS or received >= count:
+                    now = time.monotonic()
+                    speeds.append((received - counted) / max(now - last, 1e-6))
+                    counted, last = received, now
+        except BlockingIOError:
+            continue
+        except OSError:
+            break
+    return received, max(time.monotonic() - start, 1e-6), speeds
+
+
+def send_and_receive(connection, count, seconds):
+    """Bytes a second that came in, in the middle one of the parts; at the time limit that of the whole."""
+    received, took, speeds = transfer(connection, connection, count, seconds)
+    return statistics.median(speeds) if received >= count else received / took
+
+
+class Neighbours:
+    """Connections to the other nodes of the ring: the node that stands further on calls, and says who it is."""
+
+    def __init__(self, plan, place, folder, deadline):
+        self.plan, self.place, self.folder, self.deadline = plan, place, folder, deadline
+        self.early = {}
+        self.own = plan["addresses"][plan["nodes"][place]]
+        self.listener = socket.create_server((self.own, 0), backlog=4)
+        publish(os.path.join(folder, plan["nodes"][place] + ".port"), self.listener.getsockname()[1])
+
+    def left(self):
+        return max(0.1, self.deadline - time.monotonic())
+
+    def meet(self, other):
+        """The connection to another place. Raises OSError where it does not come about in time."""
+        if self.place < other:
+            while other not in self.early:
+                self.listener.settimeout(self.left())
+                connection, _address = self.listener.accept()
+                connection.settimeout(self.left())
+                self.early[int.from_bytes(connection.recv(4), "big")] = connection
+            connection = self.early.pop(other)
+            connection.sendall(b"!")
+            return connection
+        name = self.plan["nodes"][other]
+        port = await_document(os.path.join(self.folder, name + ".port"), self.deadline)
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        connection.settimeout(self.left())
+        bind_to(connection, self.plan["interface"], self.own)
+        connection.connect((self.plan["addresses"][name], port or 0))
+        connection.sendall(self.place.to_bytes(4, "big"))
+        connection.settimeout(self.left())
+        # It may still be busy with its other neighbour.
+        if not connection.recv(1):
+            raise ConnectionResetError(f"{name} hung up")
+        return connection
+
+    def measure(self, other, count, seconds):
+        with self.meet(other) as connection:
+            return send_and_receive(connection, count, seconds)
+
+
+class Torch:
+    """The same by all-reduces of the job's own torch, in a group of two."""
+
+    def __init__(self, plan, place, folder, deadline):
+        import torch
+        from torch import distributed
+
+        self.torch, self.distributed = torch, distributed
+        os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = plan["interface"]
+        nodes = plan["nodes"]
+        path = os.path.join(folder, nodes[0] + ".port")
+        if place == 0:
+            with socket.create_server((plan["addresses"][nodes[0]], 0)) as free:
+                port = free.getsockname()[1]
+            publish(path, port)
+        self.device = "cuda:0" if torch.cuda.is_available() and distributed.is_nccl_available() else "cpu"
+        distributed.init_process_group(
+            "nccl" if self.device != "cpu" else "gloo",
+            init_method=f"tcp://{plan['addresses'][nodes[0]]}:{await_document(path, deadline)}",
+            rank=place,
+            world_size=len(nodes),
+            timeout=datetime.timedelta(seconds=max(1.0, deadline - time.monotonic())),
+        )
+        limit = datetime.timedelta(seconds=plan["seconds"])
+        pairs = [pair for now in rounds(len(nodes)) for pair in now]
+        self.groups = {frozenset(pair): distributed.new_group(sorted(pair), timeout=limit) for pair in pairs}
+        self.place = place
+
+    def measure(self, other, count, seconds):
+        """The time limit is the group's own."""
+        group = self.groups[frozenset((self.place, other))]
+        numbers = self.torch.zeros(count // 4 // PARTS, device=self.device)
+        # The first one also connects, and waits for the neighbour.
+        self.distributed.all_reduce(numbers[:1], group=group)
+        self.settle()
+        times = []
+        for _part in range(PARTS):
+            start = time.monotonic()
+            self.distributed.all_reduce(numbers, group=group)
+            self.settle()
+            times.append(time.monotonic() - start)
+        return count / PARTS / max(statistics.median(times), 1e-6)
+
+    def settle(self):
+        if self.device != "cpu":
+            self.torch.cuda.synchronize()
+
+
+def exchange(arguments):
+    """Measure with each neighbour; what is known is published after each, MB/s by the neighbour's name."""
+    unbound()
+    plan = read(os.path.join(arguments.folder, "exchange.json"))
+    nodes, deadline = plan["nodes"], time.monotonic() + arguments.budget - MARGIN_SECONDS
+    place = int(os.environ["SLURM_NODEID"])
+    path, found = os.path.join(arguments.folder, nodes[place] + ".exchange.json"), {}
+    ring = (Torch if plan["torch"] else Neighbours)(plan, place, arguments.folder, deadline)
+    for pair in (pair for now in rounds(len(nodes)) for pair in now if place in pair):
+        other = pair[0] if pair[1] == place else pair[1]
+        try:
+            speed = ring.measure(other, arguments.megabytes * MEGABYTE, plan["seconds"])
+        except (OSError, RuntimeError) as error:
+            print(f"with {nodes[other]}: {error}", flush=True)
+            speed = 0.0
+        found[nodes[other]] = speed / MEGABYTE
+        publish(path, {"pairs": found})
+    # What torch keeps running must not keep the step.
+    sys.stdout.flush()
+    os._exit(0)

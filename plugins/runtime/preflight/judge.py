@@ -1,0 +1,227 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What follows from the nodes' reports: which nodes the ranks run on, which are left out and why, which interface
+all of them share. Runs on the first node, over documents alone.
+"""
+
+import os
+import statistics
+
+from core.files import listed, publish, read
+from preflight import binding
+from preflight.exchange import rounds
+from preflight.network import FAST_NAMES
+
+# A node whose best exchange with any neighbour is below this share of the median holds a synchronous job up: every step
+# waits for it. Healthy links of one fabric differ by some per cent; a broken lane or a fallback halves them at least.
+SLOW_SHARE = 0.5
+COMPARABLE = 3  # with fewer nodes there is no median to be far from
+WORDS_MAX = 300
+
+
+def last_words(folder, name):
+    """The last line of what a node's tasks said besides what they are bound to, or nothing."""
+    path = os.path.join(folder, name + ".log")
+    if not listed(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        lines = [line.strip() for line in stream if line.strip() and not binding.LINE.match(line.strip())]
+    return lines[-1][:WORDS_MAX] if lines else ""
+
+
+def reports_of(folder, names):
+    return {name: read(os.path.join(folder, name + ".json")) for name in names}
+
+
+def problems_of(folder, names, reports, budget, short):
+    """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
+    found = {}
+    for name in names:
+        if reports[name] is None:
+            words = last_words(folder, name)
+            found[name] = [f"no report: {words}" if words else f"no report within {budget} s"]
+        elif reports[name]["problems"] or name in short:
+            found[name] = [*reports[name]["problems"], *short.get(name, ())]
+    return found
+
+
+def own_problems(names, reports, unfit, common=()):
+    """{node: problems} that may be blamed on the node. What all nodes of a job have in common is the job's, or the
+    site's, and so is what `common` holds, in which each node has its own words for the same; of a job on one node only
+    what nothing but the node can have.
+    """
+    shared = set.intersection(*(set(unfit.get(name, ())) for name in names)).union(common)
+    blamed = {}
+    for name, problems in unfit.items():
+        if len(set(names)) > 1:
+            mine = [problem for problem in problems if problem not in shared]
+        else:
+            ailments = (reports[name] or {}).get("ailments", problems)
+            mine = [problem for problem in problems if problem in ailments]
+        if mine:
+            blamed[name] = mine
+    return blamed
+
+
+def common_interfaces(nodes, reports):
+    """The interfaces over which all of these nodes reach the first of them, in its order: fast ones first."""
+    common = None
+    for name in nodes:
+        reachable = reports[name]["usable"].get(nodes[0], [])
+        common = list(reachable) if common is None else [one for one in common if one in reachable]
+    return common or []
+
+
+def without_fast_interface(fit, reports):
+    """{node: why} of the few nodes that lack the fast interface which most of the fit ones have, or do not reach the
+    others over it. Where most lack it there is none to miss.
+    """
+    most = len(fit) / 2
+    counts = {}
+    for name in fit:
+        for interface in reports[name]["own"]:
+            if interface.startswith(FAST_NAMES):
+                counts[interface] = counts.get(interface, 0) + 1
+    wanted = sorted(name for name, count in counts.items() if count > most)
+    if not wanted:
+        return {}
+    interface = wanted[0]
+    lacking = {
+        name: f"has no {interface}, which the others have" for name in fit if interface not in reports[name]["own"]
+    }
+    head = next((name for name in fit if name not in lacking and name in reports[name]["usable"]), None)
+    if head is not None:
+        cut = [n for n in fit if n not in lacking and interface not in reports[n]["usable"].get(head, [])]
+        if len(cut) < most:
+            lacking.update(dict.fromkeys(cut, f"does not reach {head} over {interface}"))
+    return lacking
+
+
+def bandwidths(folder, names):
+    """({node: MB/s of its best pair} of the nodes that took part in the exchange, what was measured).
+
+    A broken link slows both of a pair, but only the node that it belongs to is slow with everybody.
+    """
+    plan = read(os.path.join(folder, "exchange.json"))
+    if plan is None:
+        return {}, ""
+    told = {
+        name: (read(os.path.join(folder, name + ".exchange.json")) or {}).get("pairs", {}) for name in plan["nodes"]
+    }
+    # Each says what came in from the other; a pair is as fast as its slower direction.
+    found = {
+        name: max((min(speed, told[other].get(name, 0.0)) for other, speed in pairs.items()), default=0.0)
+        for name, pairs in told.items()
+    }
+    return {name: found[name] for name in names if name in found}, plan["words"]
+
+
+def shown(speed):
+    return f"{speed:.0f} MB/s" if speed >= 10 else f"{speed:.1f} MB/s"
+
+
+def slow_links(speeds):
+    """{node: why} of the nodes far below the median."""
+    if len(speeds) < COMPARABLE:
+        return {}
+    median = statistics.median(speeds.values())
+    return {
+        name: f"{shown(speed)}, less than half of the median {shown(median)}" if speed else "no result in the exchange"
+        for name, speed in speeds.items()
+        if speed < SLOW_SHARE * median
+    }
+
+
+def decide(names, wanted, policy, unfit, blamed, slow):
+    """(action, chosen nodes, message) from who is not fit, whose fault that is, and who is slow.
+
+    Of more fit nodes than needed the slow ones are left over first; the order of the allocation stays.
+    """
+    fit = [name for name in names if name not in unfit]
+    order = sorted(range(len(fit)), key=lambda place: (fit[place] in slow, place))
+    chosen = [fit[place] for place in sorted(order[:wanted])]
+    message = "; ".join(f"{name}: {problem}" for name in names for problem in unfit.get(name, ()))
+    if len(fit) >= wanted and not (unfit and policy == "stop"):
+        return "run", chosen, message
+    if policy == "requeue":
+        if all(name in blamed for name in unfit):
+            return "requeue", [], message
+        message += "; not requeued: all nodes have this in common, so another one would have it, too"
+    return "stop", [], message
+
+
+def select(arguments):
+    """Who measures with whom: the fit nodes, over the interface that they share, by torch where all of them have it."""
+    names = arguments.nodes.split(",")
+    reports = reports_of(arguments.folder, names)
+    short = binding.shortages(binding.layouts(binding.said(arguments.folder)), arguments)
+    unfit = problems_of(arguments.folder, names, reports, arguments.budget, short)
+    fit = [name for name in names if name not in unfit]
+    lacking = without_fast_interface(fit, reports)
+    nodes = [name for name in fit if name not in lacking] or fit
+    common = common_interfaces(nodes, reports)
+    if len(nodes) < 2 or not common:
+        return 0
+    torch = all(reports[name]["torch"] for name in nodes)
+    how = "all-reduce by torch" if torch else "exchange over TCP (no torch here)"
+    plan = {
+        "nodes": nodes,
+        "interface": common[0],
+        "addresses": {name: reports[name]["own"][common[0]] for name in nodes},
+        "port": reports[nodes[0]]["port"],
+        "torch": torch,
+        "seconds": max(1.0, (arguments.budget - 10) / len(rounds(len(nodes)))),
+        "words": f"{how} of {arguments.megabytes} MB between neighbours over {common[0]}",
+    }
+    publish(os.path.join(arguments.folder, "exchange.json"), plan)
+    print(",".join(nodes))
+    return 0
+
+
+def judge(arguments):
+    folder, names = arguments.folder, arguments.nodes.split(",")
+    reports = reports_of(folder, names)
+    bound = binding.layouts(binding.said(folder))
+    short = binding.shortages(bound, arguments)
+    unfit = problems_of(folder, names, reports, arguments.budget, short)
+    fit = [name for name in names if name not in unfit]
+    speeds, measured = bandwidths(folder, fit)
+    slow = {**slow_links(speeds), **without_fast_interface(fit, reports)}
+    if arguments.slow == "fail":
+        unfit.update({name: [why] for name, why in slow.items()})
+    # Where every node is bound to too little it is the job's options that do it.
+    common = [problem for found in short.values() for problem in found] if len(short) == len(bound) else []
+    blamed = own_problems(names, reports, unfit, common)
+    action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, slow)
+    interfaces = common_interfaces(chosen, reports) if chosen else []
+    for name in names:
+        columns = dict(reports[name]["columns"]) if reports[name] else {}
+        if name in speeds:
+            columns["net"] = shown(speeds[name]).replace(" ", "")
+        line = " ".join([name] + ["{}={}".format(*column) for column in columns.items()])
+        print(line if columns else f"{name} {unfit[name][0]}")
+    # What the ranks have; where there will be none, what they would have had.
+    for line in binding.bound({name: bound[name] for name in bound if name in (chosen or names)}, arguments.gpus):
+        print(line)
+    if speeds:
+        slowest = min(speeds, key=speeds.get)
+        median = statistics.median(speeds.values())
+        print(f"slowest {slowest} {shown(speeds[slowest])}, median {shown(median)}: {measured}")
+    for name, why in slow.items():
+        print(f"slow {name}: {why}")
+    for name in names:
+        for problem in unfit.get(name, ()):
+            print(f"unfit {name}: {problem}")
+    if chosen != names and chosen:
+        print("nodes " + " ".join(chosen))
+    if interfaces:
+        print(f"interface {interfaces[0]}")
+    publish(os.path.join(folder, "unfit.json"), {name: "; ".join(problems) for name, problems in unfit.items()})
+    verdict = [("action", action), ("chosen", " ".join(chosen)), ("interface", interfaces[0] if interfaces else "")]
+    verdict += [("port", str(reports[chosen[0]]["port"] or "")) if chosen else ("port", ""), ("message", message)]
+    verdict += [("blamed", f"{name} {'; '.join(problems)}") for name, problems in blamed.items()]
+    with open(os.path.join(folder, "verdict"), "w", encoding="utf-8") as stream:
+        # One line each: what a node's Python said may hold anything.
+        stream.writelines(f"{key} {' '.join(text.split())}\n" for key, text in verdict)
+    return 0

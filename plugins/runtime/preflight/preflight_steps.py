@@ -1,0 +1,211 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Looks at every node before the ranks start, and decides which nodes they get. program.py does the looking. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from artifact import verdict
+from core import processes, slurm, traps
+from core.log import publish_json, say
+from core.state import SIGNAL, Job
+from end import requeue
+from node import node_steps
+from rank import step
+from start import attempt
+
+# What one task of each node runs: a node without python3 may still have the environment's, but not one in a folder that
+# it should have made itself: somebody else may have. The node's own last words are in its own file.
+_LOOK = """
+for python in "$(command -v python3)" "$([ -n "${RANKZERO_BIN:-}" ] || command -v "$RANKZERO_PYTHON")"; do
+    [ ! -x "$python" ] || exec "$python" -IB "$RANKZERO_RUNTIME/preflight/program.py" "$@"
+done
+# Nobody need wait for what this node would have said of its interfaces.
+echo "{}" > "$2/$SLURMD_NODENAME.addresses"
+echo "no python3 here"
+exit 78"""
+_FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '
+_PYTHON = 'python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78; exec "$python" -B "$@"'
+
+
+@dataclass
+class Judgement:
+    """What the verdict of the preflight says."""
+
+    action: str = ""
+    chosen: list[str] = field(default_factory=list)
+    interface: str = ""
+    port: str = ""
+    message: str = ""
+    blamed: dict[str, str] = field(default_factory=dict)
+
+
+def read_judgement(path: str) -> Judgement:
+    """Each line of the file is a word and a text; what is not there says nothing."""
+    made = Judgement()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            lines = stream.read().splitlines()
+    except OSError:
+        return made
+    for line in lines:
+        key, _space, text = line.strip().partition(" ")
+        if key == "chosen":
+            made.chosen = text.split()
+        elif key == "blamed":
+            node, _space, reason = text.partition(" ")
+            made.blamed[node] = reason
+        elif key in ("action", "interface", "port", "message"):
+            setattr(made, key, text)
+    return made
+
+
+def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) -> None:
+    """Every node reports before any rank starts, within the budget; of a node that is not fit, or says nothing, the
+    name is shown. By policy the job then ends, goes on without it, or goes back into the queue without it. All ranks
+    use the interface that every node reaches the first one by. `srun` with its options places and binds the tasks as
+    the ranks will be.
+    """
+    asked = job.preflight
+    asked.budget, asked.srun, asked.enter = budget, list(srun), list(enter)
+    asked.folder, asked.names = job.path("preflight", str(job.attempt)), job.get("RANKZERO_NODELIST")
+    asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.tasks_are_ranks else 1
+    node_steps.make_report_folder(job)
+    step.bounded(job, budget, [*srun, *_output(job), *_words(job)])
+    if job.get("RANKZERO_STAGE"):
+        from node import copy_steps
+
+        copy_steps.bring(job)
+    if job.get("RANKZERO_ALL_REDUCE"):
+        _exchange(job)
+    _judge(job)
+    _conclude(job, read_judgement(os.path.join(asked.folder, "verdict")))
+    code = job.get("RANKZERO_CODE")
+    # This node does not see the code, but runs no rank either.
+    if code and not os.path.isdir(code):
+        program = os.path.join(job.runtime, "core", "workdir.py")
+        words = [program, job.run_dir, code, job.get("RANKZERO_ARTIFACT_PATH")]
+        if _further(job, job.nodes[:1], words) != 0:
+            verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {code} on {job.nodes[0]}")
+
+
+def _output(job: Job) -> list[str]:
+    return [f"--output={job.preflight.folder}/%N.log", "--open-mode=append"]
+
+
+def _words(job: Job) -> list[str]:
+    """What one task of each node runs, with what it is to look for."""
+    asked, get = job.preflight, job.get
+    words = ["/bin/bash", f"{job.runtime}/preflight/binding.sh", "/bin/bash", "-c", _LOOK, "preflight", "node"]
+    words += [asked.folder, asked.names, "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
+    words += ["--python", get("RANKZERO_PYTHON"), "--imports", get("RANKZERO_PREFLIGHT_IMPORTS")]
+    words += ["--gpus", get("RANKZERO_GPUS_PER_NODE"), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
+    words += ["--image", get("RANKZERO_IMAGE"), "--mounts", get("RANKZERO_MOUNTS")]
+    words += ["--runtime", get("RANKZERO_CONTAINER"), "--free-run", get("RANKZERO_FREE_RUN")]
+    words += ["--free-tmp", get("RANKZERO_FREE_TMP"), "--sealed", asked.sealing]
+    words += ["--stage", get("RANKZERO_STAGE") or "never", "--local-dir", get("RANKZERO_LOCAL_DIR")]
+    return words + (["--enter", *asked.enter] if asked.enter else [])
+
+
+def _here(job: Job, command: str, *more: str) -> list[str]:
+    """program.py on this node."""
+    asked = job.preflight
+    cpus = job.number("RANKZERO_CPUS_PER_NODE") // asked.tasks
+    words = [job.python, "-IB", f"{job.runtime}/preflight/program.py", command, asked.folder, asked.names]
+    words += ["--wanted", job.get("RANKZERO_NODES"), "--budget", str(asked.budget)]
+    words += ["--tasks-per-node", str(asked.tasks), "--cpus-per-task", str(cpus)]
+    return [*words, "--gpus", job.get("RANKZERO_GPUS_PER_NODE"), *more]
+
+
+def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:
+    """The exit code of a further step on some of the nodes, placed as the first one was: a Python program in the first
+    task of each.
+    """
+    asked = job.preflight
+    places = [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * asked.tasks}"]
+    run = ["/bin/bash", "-c", _FIRST_TASK + _PYTHON, "preflight", *words]
+    return step.bounded(job, asked.budget, [*asked.srun, *places, *_output(job), *run])
+
+
+def _exchange(job: Job) -> None:
+    """The bandwidth between the fit nodes, with the job's own Python."""
+    asked, megabytes = job.preflight, job.get("RANKZERO_ALL_REDUCE")
+    nodes = processes.said_by(asked.budget + 60, _here(job, "select", "--megabytes", megabytes), job.env)[1]
+    if not nodes:
+        say("preflight.all_reduce: fewer than two fit nodes share an interface: not measured")
+        return
+    words = [f"{job.runtime}/preflight/program.py", "exchange", asked.folder, nodes]
+    _further(job, nodes.split(","), [*words, "--budget", str(asked.budget), "--megabytes", megabytes])
+
+
+def _judge(job: Job) -> None:
+    asked = job.preflight
+    more = ["--policy", job.get("RANKZERO_PREFLIGHT_POLICY"), "--slow", job.get("RANKZERO_PREFLIGHT_SLOW")]
+    text = processes.said_by(asked.budget + 120, _here(job, "judge", *more), job.env)[1]
+    with open(os.path.join(asked.folder, "table"), "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(f"{text}\n" if text else "")
+    for line in text.splitlines():
+        os.write(1, os.fsencode(f"[preflight] {line}\n"))
+
+
+def _conclude(job: Job, judged: Judgement) -> None:
+    """Do what the verdict says."""
+    if judged.interface:
+        job.export("RANKZERO_INTERFACE", judged.interface)
+    # Slurm has ended the steps of a job that it preempts: that is no fault of the nodes.
+    if (judged.action != "run" or judged.blamed) and slurm.preempted(job):
+        from end import finish
+
+        traps.no_more()
+        job.step.ended_by, job.step.exit_code = SIGNAL, 143
+        finish.end(job)
+    for node, reason in judged.blamed.items():
+        remember(job, node, reason)
+    if judged.action == "run":
+        if judged.chosen != job.nodes:
+            _go_on(job, judged)
+    elif judged.action == "requeue":
+        requeue.requeue_without(job, list(judged.blamed), f"preflight: {judged.message}")
+    else:
+        why = judged.message or f"there is no verdict in {job.preflight.folder}"
+        verdict.refuse(job, 69, f"preflight: {why}")
+
+
+def _go_on(job: Job, judged: Judgement) -> None:
+    """The ranks run on some of the nodes only."""
+    first = job.nodes[0]
+    attempt.choose(job, judged.chosen)
+    if job.nodes[0] != first:
+        attempt.meet(job)
+        if not job.port_asked and judged.port:
+            job.export("RANKZERO_MASTER_PORT", judged.port)
+    attempt.record(job)
+    without = f", without {judged.message}" if judged.message else ""
+    say(f"the ranks run on {' '.join(job.nodes)}{without}; master {attempt.master(job)}")
+
+
+def remember(job: Job, node: str, reason: str) -> None:
+    """For the next launches of this cluster: a node was not fit. One file a node, so that many may write. Inside
+    another job it may be that job's doing.
+    """
+    seconds = job.number("RANKZERO_EXCLUDE_FOR")
+    if not seconds or job.attached:
+        return
+    root = os.path.abspath(os.path.join(job.run_dir, "..", "..", "..", ".."))
+    place, now = os.path.join(root, "clusters", job.cluster, "nodes"), int(time.time())
+    # Shown in one line, wherever it is shown.
+    reason = re.sub(r'["\\\x00-\x1f]', "", reason)
+    document = {"node": node, "reason": reason, "job_id": job.id, "time": now, "expires": now + seconds}
+    try:
+        os.makedirs(place, exist_ok=True)
+        publish_json(os.path.join(place, f"{node}.json"), document)
+    except OSError:
+        say(f"cannot remember in {place} that {node} is not fit")

@@ -1,0 +1,316 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each node has, before any rank starts, and which nodes and which interface the ranks get.
+
+    program.py node     FOLDER NODE,NODE,... ...   on each node: writes FOLDER/<node>.json
+    program.py select   FOLDER NODE,NODE,... ...   on the first: FOLDER/exchange, who measures with whom, and how
+    program.py exchange FOLDER NODE,NODE,... ...   on each fit node: writes FOLDER/<node>.exchange.json
+    program.py judge    FOLDER NODE,NODE,... ...   on the first: prints a line a node, writes FOLDER/verdict
+
+Standard library only; `exchange` uses torch where the job's Python has it.
+"""
+
+import argparse
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+# The runtime's folder is shared and never changed: nothing is compiled into it. Run isolated (-I), so that nothing of
+# the user's is imported; our own parts lie in the
+# folders beside this one's. The exchange runs with the job's own Python, whose imports must not find what lies here.
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+RUNTIME = os.path.dirname(HERE)
+sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
+
+from core.files import publish, read  # noqa: E402
+from node import disk  # noqa: E402
+from node.reports import versions  # noqa: E402
+from preflight import exchange, gpus, judge  # noqa: E402
+from preflight.binding import unbound  # noqa: E402
+from preflight.network import fastest_first, free_port, interfaces, usable  # noqa: E402
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def identity(python, imports):
+    """What must be the same for an answer to hold again: this boot of the node, the interpreter, the question."""
+    program = shutil.which(python)
+    if program is None:
+        return None
+    try:
+        with open(BOOT_ID, encoding="ascii") as stream:
+            boot = stream.read().strip()
+        status = os.stat(program)
+    except OSError:
+        return None
+    return [boot, program, status.st_mtime_ns, status.st_size, list(imports)]
+
+
+def probed(python, imports, path):
+    """`versions`, and whether an earlier attempt of this run had asked this node already. No failure is kept."""
+    asked = identity(python, imports)
+    known = read(path) if path and asked else None
+    if known and known["asked"] == asked:
+        return known["versions"], known["torch"], None, True
+    found, torch, trouble = versions(python, imports)
+    if path and asked and trouble is None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        publish(path, {"asked": asked, "versions": found, "torch": torch})
+    return found, torch, trouble, False
+
+
+def images_of(runtime):
+    """What an image of this runtime can be, as it is declared."""
+    with open(os.path.join(RUNTIME, "container", "containers.txt"), encoding="utf-8") as stream:
+        facts = [line.split() for line in stream]
+    return next((words[2:] for words in facts if words[:2] == [runtime, "images"]), [])
+
+
+def image_trouble(path, runtime):
+    """What is wrong with an image as this node sees it, or None."""
+    kinds = images_of(runtime)
+    if not os.path.exists(path):
+        return "is not here"
+    if not os.access(path, os.R_OK):
+        return "may not be read here"
+    folder = os.path.isdir(path) and bool({"root", "bundle"} & set(kinds))
+    if kinds and "sif" not in kinds and not folder:
+        try:
+            with open(path, "rb") as stream:
+                return None if stream.read(4) == b"hsqs" else f"is no squashfs, which {runtime} needs"
+        except OSError as error:
+            return f"cannot be read here: {error.strerror}"
+    return None
+
+
+def contained(enter, imports):
+    """({column: text}, problems) of a real start of the job's container on this node, and of what is in it."""
+    runtime = os.environ["RANKZERO_RUNTIME"]
+    words = [*enter, "/bin/bash", f"{runtime}/container/enter.sh", f"{runtime}/container/inside.sh", *imports]
+    # As the ranks have it: what the node's own programs need is not what the image's do.
+    clean = {name: value for name, value in os.environ.items() if name not in os.environ["RANKZERO_CLEARED"].split()}
+    # Alone, however many tasks of this step the node has: no other comes to share it.
+    clean.update(SLURM_LOCALID="0", SLURM_STEP_TASKS_PER_NODE="")
+    try:
+        done = subprocess.run(words, capture_output=True, check=False, env=clean)
+    except OSError as error:
+        return {}, [f"{words[0]}: {error.strerror}"]
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        return found["columns"], [f"the container: {problem}" for problem in found["problems"]]
+    except (IndexError, ValueError, KeyError, TypeError):
+        said = [*lines, *done.stderr.decode("utf-8", "replace").strip().splitlines()]
+        # The last line is the outermost command's, which adds little to the one that failed.
+        why = "; ".join(line.replace("[rankzero] ", "") for line in said[-2:]) or f"exit code {done.returncode}"
+        return {}, [f"the container does not start: {why}"]
+
+
+def gpus_seen():
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", os.environ.get("ROCR_VISIBLE_DEVICES"))
+    if listed is not None:
+        return len([device for device in listed.split(",") if device.strip()])
+    return len(glob.glob("/dev/nvidia[0-9]*"))
+
+
+def size(count):
+    """Bytes for people, rounded down."""
+    for unit, bits in (("T", 40), ("G", 30), ("M", 20)):
+        if count >> bits:
+            return f"{count >> bits}{unit}"
+    return f"{count >> 10}K"
+
+
+def room(path, least):
+    """(free space for people, what is wrong with it or None) of a path's file system; `least` in bytes."""
+    try:
+        status = os.statvfs(path)
+    except OSError as error:
+        return "unknown", f"{path}: {error.strerror}"
+    free = status.f_bavail * status.f_frsize
+    if free < least:
+        return size(free), f"{path} has less than {size(least)} free"
+    # A file system without a fixed number of inodes says 0 of 0.
+    if least and status.f_files and not status.f_favail:
+        return size(free), f"{path} has no inode left"
+    return size(free), None
+
+
+def lacking(arguments):
+    """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself."""
+    parts = {"code": arguments.code}
+    if not arguments.sealed and os.path.isabs(arguments.python):
+        parts["environment"] = os.path.dirname(os.path.dirname(arguments.python))
+    sees = [kind for kind, path in parts.items() if path and os.path.isdir(path)]
+    if arguments.stage == "never":
+        return {}, sees
+    return {
+        kind: f"the {kind} {path} is not {'copied to' if kind in sees else 'on'} this node"
+        for kind, path in parts.items()
+        if path and (arguments.stage == "always" or kind not in sees)
+    }, sees
+
+
+def unsealed(folder, name):
+    """Why this node does not have the sealed environment (sealed.py), or None."""
+    word = read(os.path.join(folder, name + ".json")) or {"problem": "no word from this node"}
+    return None if word.get("how") else word.get("problem") or "the file is not on this node"
+
+
+class Report:
+    """What this node has to say: `columns` of its line, `problems`, those of them that can only be the node's own
+    (`ailments`), the `versions` in its Python, and whether that has `torch`.
+    """
+
+    def __init__(self):
+        self.columns, self.problems, self.ailments = {}, [], []
+        self.versions, self.torch, self.remembered = {}, False, False
+
+    def check(self, column, fine, problem):
+        self.columns[column] = "ok" if fine else "missing"
+        if not fine:
+            self.problems.append(problem)
+
+    def ail(self, problem):
+        self.problems.append(problem)
+        self.ailments.append(problem)
+
+    def document(self):
+        columns = {**self.columns, **self.versions, **({"probe": "remembered"} if self.remembered else {})}
+        return {"columns": columns, "problems": self.problems, "ailments": self.ailments, "torch": self.torch}
+
+
+def examine(arguments, own, lacks=(), memory=None):
+    """The document that this node reports. What it lacks is looked at once it is there. `memory`: where an earlier
+    attempt of this run left the import probe's answer.
+    """
+    report = Report()
+    examine_software(report, arguments, lacks, memory)
+    examine_machine(report, arguments, own)
+    return report.document()
+
+
+def examine_software(report, arguments, lacks, memory):
+    """Code, environment, image and mounts, and the container where there is one."""
+    if "code" in lacks:
+        report.columns["proj"] = "missing"
+    elif arguments.code:
+        report.check("proj", os.path.isdir(arguments.code), f"the code {arguments.code} is not here")
+    if "environment" in lacks:
+        report.columns["env"] = "missing"
+    elif arguments.sealed and (trouble := unsealed(arguments.sealed, this_node(arguments))):
+        report.check("env", False, f"environment: {trouble}")
+    else:
+        # Where the node can look into the container it does, and only there: an environment may not fit the node.
+        imports = [] if arguments.enter else arguments.imports.split()
+        report.versions, report.torch, trouble, report.remembered = probed(arguments.python, imports, memory)
+        report.check("env", trouble is None, f"environment: {trouble}")
+        if arguments.sealed and trouble is None:
+            report.columns["env"] = "made" if os.environ.get("RANKZERO_PACKAGES") else "sealed"
+    if arguments.image:
+        trouble = image_trouble(arguments.image, arguments.runtime)
+        report.check("image", trouble is None, f"the image {arguments.image} {trouble}")
+    if arguments.mounts:
+        absent = [source for source in arguments.mounts.split(":") if not os.path.exists(source)]
+        report.check("mounts", not absent, f"to be mounted, but not here: {', '.join(absent)}")
+    if arguments.enter and not report.problems:
+        inside, troubles = contained(arguments.enter, arguments.imports.split())
+        report.check(arguments.runtime, not troubles, "; ".join(troubles))
+        report.versions.update(inside)
+
+
+def examine_machine(report, arguments, own):
+    """The run directory, CPUs, GPUs, interfaces, and room on the disks."""
+    run_dir, columns = os.path.dirname(os.path.dirname(arguments.folder)), report.columns
+    report.check("run", os.access(run_dir, os.W_OK), f"{run_dir} is not writable")
+    # What each rank gets of them is said, and judged, by binding.py.
+    columns["cpus"] = str(len(os.sched_getaffinity(0)))
+    if arguments.gpus:
+        columns["gpus"] = str(gpus_seen())
+        if arguments.gpu_health != "off":
+            columns["health"], troubles = gpus.health()
+            for level, words in troubles:
+                if level == gpus.FAIL and arguments.gpu_health == "fail":
+                    report.ail(words)
+                else:
+                    columns["health"] += "," + words.replace(" ", "_")
+    columns["if"] = ",".join(fastest_first(own)) or "none"
+    if os.path.isdir(run_dir):
+        columns["free"], trouble = room(run_dir, arguments.free_run)
+        if trouble:
+            report.problems.append(f"{trouble} (preflight.free_run)")
+    else:
+        columns["free"] = "unknown"
+    columns["tmp"], trouble = room(os.environ.get("TMPDIR") or "/tmp", arguments.free_tmp)
+    if trouble:
+        report.ail(f"{trouble} (preflight.free_tmp)")
+
+
+def this_node(arguments):
+    return arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
+
+
+def node(arguments):
+    unbound()
+    names, name, own = arguments.nodes.split(","), this_node(arguments), interfaces()
+    # With spare nodes, any of the first few may become the first one of the ranks.
+    heads = names[: max(1, len(names) - arguments.wanted + 1)]
+    if name in heads:
+        publish(os.path.join(arguments.folder, name + ".addresses"), own)
+    memory = os.path.join(os.path.dirname(arguments.folder), "remembered", name + ".json")
+    lacks, sees = lacking(arguments)
+    report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}
+    report["problems"] += lacks.values()
+    report["own"], report["port"] = own, free_port(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
+    report["usable"] = usable(own, name, heads, arguments.folder)
+    publish(os.path.join(arguments.folder, name + ".json"), report)
+    disk.sweep(disk.candidates(arguments.local_dir))
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("command", choices=["node", "select", "exchange", "judge"])
+    parser.add_argument("folder")
+    parser.add_argument("nodes")
+    parser.add_argument("--wanted", type=int, default=1)
+    parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--policy", choices=["stop", "replace", "requeue"], default="stop")
+    parser.add_argument("--slow", choices=["warn", "fail"], default="warn")
+    parser.add_argument("--code", default="")
+    parser.add_argument("--python", default="python3")
+    parser.add_argument("--sealed", default="")
+    parser.add_argument("--imports", default="")
+    parser.add_argument("--stage", choices=["missing", "never", "always"], default="never")
+    parser.add_argument("--local-dir", default="")
+    parser.add_argument("--image", default="")
+    parser.add_argument("--mounts", default="")
+    parser.add_argument("--runtime", default="")
+    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--tasks-per-node", type=int, default=1)
+    parser.add_argument("--cpus-per-task", type=int, default=1)
+    parser.add_argument("--gpu-health", choices=["fail", "warn", "off"], default="fail")
+    parser.add_argument("--free-run", type=int, default=0)
+    parser.add_argument("--free-tmp", type=int, default=0)
+    parser.add_argument("--megabytes", type=int, default=0)
+    # The words that enter the container come last and as they are: options and dashes of their own are among them.
+    given = sys.argv[1:]
+    end = given.index("--enter") if "--enter" in given else len(given)
+    arguments = parser.parse_args(given[:end])
+    arguments.enter = given[end + 1 :]
+    commands = {
+        "node": node,
+        "select": judge.select,
+        "exchange": exchange.exchange,
+        "judge": judge.judge,
+    }
+    return commands[arguments.command](arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Starts torch.distributed.run on one node. Everything that differs between nodes is expanded here, on the node.
+# Usage: node.sh PROGRAM [ARG ...]
+set -u
+rankzero_meeting=(--nnodes="$RANKZERO_NODES" --nproc-per-node="$RANKZERO_RANKS_PER_NODE")
+case $RANKZERO_RENDEZVOUS in
+    standalone)
+        rankzero_meeting+=(--standalone)
+        ;;
+    c10d)
+        # The node whose address it is opens the store, the others look for it there; ids keep two jobs apart.
+        rankzero_meeting+=(
+            --rdzv-backend=c10d --rdzv-endpoint="$RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
+            --rdzv-id="${RANKZERO_ATTACHED:-$SLURM_JOB_ID}.$RANKZERO_ATTEMPT"
+        )
+        ;;
+    *)
+        rankzero_meeting+=(
+            --node-rank="$SLURM_NODEID" --master-addr="$RANKZERO_MASTER_ADDR" --master-port="$RANKZERO_MASTER_PORT"
+        )
+        ;;
+esac
+exec "$RANKZERO_PYTHON" -m torch.distributed.run "${rankzero_meeting[@]}" \
+    --no-python /bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "$@"

@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Becomes one rank: its log, the names torch expects, its network interface, its secrets; then execs the program, so
+# that signals and exit codes arrive. Usage: rank.sh PROGRAM [ARG ...]
+# Its own variables begin with rankzero_: any other name may be a variable of the job.
+set -u
+
+if [ "$RANKZERO_LAUNCHER" = srun ]; then
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
+    export WORLD_SIZE=$RANKZERO_WORLD_SIZE LOCAL_WORLD_SIZE=$RANKZERO_RANKS_PER_NODE
+    export MASTER_ADDR=$RANKZERO_MASTER_ADDR MASTER_PORT=$RANKZERO_MASTER_PORT
+else
+    export NODE_RANK=$GROUP_RANK
+fi
+
+case ${RANKZERO_LOG_STYLE:-rank} in
+    slurm) rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out" ;;
+    *) rankzero_log=$(printf 'rank-%04d.log' "$RANK") ;;
+esac
+exec >> "$RANKZERO_LOGS/$rankzero_log" 2>&1 || exit 73
+# Whoever waits for the job follows this one; its name alone does not say which it is.
+rankzero_shown=0
+[ "${RANKZERO_LOG_FOLLOW:-first}" = first ] || rankzero_shown=$((WORLD_SIZE - 1))
+[ "$RANK" != "$rankzero_shown" ] || ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
+[ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
+
+# The interface that the preflight found on all nodes; without one, that which carries the route to the first node (there,
+# the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands.
+rankzero_interface() {
+    # An image may have none of these; then the network libraries choose for themselves.
+    command -v getent > /dev/null && command -v awk > /dev/null && command -v sed > /dev/null || return 0
+    rankzero_address=$(getent ahostsv4 "$MASTER_ADDR" | awk 'NR == 1 { print $1 }')
+    [ -n "$rankzero_address" ] && command -v ip > /dev/null || return 0
+    ip -o -4 addr show to "$rankzero_address" | awk 'NR == 1 { print $2; found = 1 } END { exit !found }' \
+        || ip -o -4 route get "$rankzero_address" | sed -n 's/.* dev \([^ ]*\).*/\1/p'
+}
+rankzero_chosen=${RANKZERO_INTERFACE:-$(rankzero_interface)}
+if [ -n "$rankzero_chosen" ]; then
+    export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$rankzero_chosen}"
+    export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$rankzero_chosen}"
+fi
+
+# The environment that this node has in a folder of its own. A node where that is another user's runs no rank.
+[ -z "${RANKZERO_BIN:-}" ] || export PATH="$RANKZERO_BIN:$PATH"
+
+rankzero_host=$(uname -n 2> /dev/null || printf '%s' "${SLURMD_NODENAME:-unknown}")
+# Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
+{ set +x; } 2> /dev/null
+if [ -n "${RANKZERO_SECRETS:-}" ]; then
+    command -v base64 > /dev/null || { printf '[rankzero] the image has no base64, which secrets need\n'; exit 78; }
+    # A pipe in its place would be waited for.
+    if [ ! -f "$RANKZERO_RUN_DIR/secrets.env" ] || ! exec {rankzero_secrets}< "$RANKZERO_RUN_DIR/secrets.env"; then
+        printf '[rankzero] %s sees no secrets.env\n' "$rankzero_host"
+        exit 78
+    fi
+    # Of what is open, not of a name: this user's own file, no link, for nobody else. A minimal image has no stat.
+    rankzero_mode=600
+    command -v stat > /dev/null && rankzero_mode=$(stat -L -c %a "/proc/self/fd/$rankzero_secrets" 2> /dev/null)
+    if [ -L "$RANKZERO_RUN_DIR/secrets.env" ] || [ ! -f "/proc/self/fd/$rankzero_secrets" ] \
+        || [ ! -O "/proc/self/fd/$rankzero_secrets" ] || [ "${rankzero_mode:-600}" != 600 ]; then
+        printf '[rankzero] %s is not read: it must be a file of this user with mode 600, and no link\n' \
+            "$RANKZERO_RUN_DIR/secrets.env"
+        exit 78
+    fi
+    # Not split by `read`: it would take the padding at the end of a line for a separator.
+    while IFS= read -r rankzero_line; do
+        case ",$RANKZERO_SECRETS," in *",${rankzero_line%%=*},"*) ;; *) continue ;; esac
+        rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d; printf x)
+        export "${rankzero_line%%=*}=${rankzero_value%x}"
+    done <&"$rankzero_secrets"
+    exec {rankzero_secrets}<&-
+    unset rankzero_line rankzero_value rankzero_mode rankzero_secrets
+fi
+
+printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
+    "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$rankzero_host" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
+    "${rankzero_chosen:-unset}"
+# The sampler of this node, unless the run directory is gone. Not as a child of the rank ($$): a program that waits for all
+# its children would wait for it, and it for the program.
+if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ]; then
+    rankzero_series="$RANKZERO_RUN_DIR/monitor/$RANKZERO_ATTEMPT"
+    mkdir "$RANKZERO_RUN_DIR/monitor" 2> /dev/null
+    mkdir "$rankzero_series" 2> /dev/null
+    rankzero_series="$rankzero_series/${SLURMD_NODENAME:-$(uname -n)}"
+    if [ "${RANKZERO_MONITOR_HOST:-0}" = 0 ] \
+        || { printf 'time,load1,mem_used_mb,cpu_percent,mem_total_mb\n' > "$rankzero_series.host.csv"; } 2> /dev/null; then
+        # What ends the ranks by a signal must not end their sampler too: the time until they have saved themselves is
+        # worth seeing.
+        (
+            trap '' TERM INT HUP USR1 USR2
+            /bin/bash "$RANKZERO_RUNTIME/rank/sampler.sh" "$$" "$rankzero_series" < /dev/null > /dev/null 2>&1 &
+        )
+    fi
+fi
+cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
+exec "$@"

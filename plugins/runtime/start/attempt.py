@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the script and each attempt begin with: claim, run directory, number, meeting point. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from artifact import verdict
+from core import processes, slurm, workdir
+from core.log import publish, publish_json, say
+from core.state import Ended, Job
+from start import claim, rendezvous
+
+
+def begin(job: Job) -> None:
+    """All that comes before the site's set-up. Ends the script where nothing is to be run."""
+    job.started = int(time.time())
+    job.export("RANKZERO_ATTEMPT", job.number("SLURM_RESTART_COUNT"))
+    # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
+    if not os.path.isfile(job.path("launch.json")):
+        say(f"the run directory {job.run_dir} is gone: nothing is run")
+        raise Ended(66)
+    own(job)
+    claim.count_attempts(job)
+    # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself goes on.
+    job.drop("SLURM_NO_KILL")
+    if job.array_dir:
+        _element_log(job)
+    # no_python.sh leaves its verdict in plain words.
+    for name, before in (
+        ("outcome.json", "outcome.before-attempt-{}.json"),
+        ("no-python", "no-python.before-attempt-{}"),
+    ):
+        if os.path.isfile(job.path(name)):
+            os.replace(job.path(name), job.path(before.format(job.attempt)))
+    number(job, job.attempt)
+    if job.get("RANKZERO_SECRETS") and not os.path.isfile(job.path("secrets.env")):
+        names = job.get("RANKZERO_SECRETS")
+        verdict.refuse(
+            job,
+            78,
+            f"the secrets ({names}) of this run were removed at its end: launch it anew to bring them again",
+        )
+    if not work(job):
+        verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {job.get('RANKZERO_CODE') or 'nothing'}")
+    if job.get("RANKZERO_ARTIFACT_PATH"):
+        job.export("RANKZERO_ARTIFACT", job.path("work", job.get("RANKZERO_ARTIFACT_PATH")))
+    # The user's own choice: also when another node becomes the first one.
+    job.port_asked = job.get("RANKZERO_MASTER_PORT")
+    own_checkpoint(job)
+    job.nodes = slurm.host_names(job, job.get("SLURM_JOB_NODELIST"))
+    if not job.nodes:
+        verdict.refuse(job, 71, f"scontrol cannot expand the node list {job.get('SLURM_JOB_NODELIST')}")
+    # All of them until the preflight has chosen.
+    choose(job, job.nodes)
+    meet(job)
+    if not job.port_asked:
+        port = rendezvous.free_port(job)
+        if port is None:
+            verdict.refuse(job, 71, f"no free port between 15000 and 19999 on {os.uname().nodename}")
+        job.export("RANKZERO_MASTER_PORT", port)
+    record(job)
+    if job.attempt:
+        say(f"restarted: SLURM_RESTART_COUNT={job.number('SLURM_RESTART_COUNT')}")
+    say(f"job {job.id} attempt {job.attempt} on {' '.join(job.nodes)}; master {master(job)}")
+
+
+def own(job: Job) -> None:
+    """End the script where its generation is another's, proven, or not the newest."""
+    claim.distrust(job)
+    if job.submission is None and not claim.by_hand(job):
+        say(f"cannot make a new generation beside {job.run_dir}")
+        raise Ended(73)
+    claim.distrust(job)
+    claim.end_if_proven(job)
+    newer = claim.superseded(job)
+    if newer:
+        say(newer)
+        raise Ended(75)
+    taken = claim.take(job)
+    if taken == claim.UNKNOWN:
+        say(f"{job.path('claim')} can be neither taken nor read: nothing is run")
+        raise Ended(73)
+    if taken == claim.ANOTHERS:
+        from core.log import first_line
+
+        if not claim.inherit(job):
+            owner = first_line(job.path("claim"))
+            say(f"generation {job.generation} belongs to another job ({owner}): nothing is run here")
+            raise Ended(0)
+
+
+def _element_log(job: Job) -> None:
+    """The job's log is the array's file, as one #SBATCH line names it for all tasks: the element's folder shows it as
+    well. A link, because what Slurm itself writes about the job's end goes to the same file.
+    """
+    log = f"job.{job.slurm_job}.log"
+    source, target = os.path.join(job.array_dir, "logs", log), job.path("logs", log)
+    for make in (os.link, os.symlink):
+        if os.path.exists(target):
+            return
+        try:
+            make(source, target)
+        except OSError:
+            continue
+
+
+def number(job: Job, attempt: int) -> None:
+    """What an attempt begins with. The one before it may have left no word, and has its start at least."""
+    job.export("RANKZERO_ATTEMPT", attempt)
+    if os.path.isfile(job.path("started.json")):
+        os.replace(job.path("started.json"), job.path(f"started.before-attempt-{attempt}.json"))
+    # Written on the shared file system, so that "newer than the attempt" is judged by that file system's own clock.
+    with open(job.path(".attempt"), "w", encoding="ascii") as stream:
+        stream.write(f"{attempt}\n")
+    job.started = int(time.time())
+    logs = job.path("logs", str(attempt))
+    job.export("RANKZERO_LOGS", logs)
+    try:
+        os.makedirs(logs, exist_ok=True)
+    except OSError:
+        verdict.refuse(job, 73, f"cannot create {logs}")
+
+
+def work(job: Job) -> bool:
+    """Lay out the ranks' working directory; whether that could be done."""
+    code, artifact, folder = job.get("RANKZERO_CODE"), job.get("RANKZERO_ARTIFACT_PATH"), job.path("work")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        # An attempt that was killed has left links that lead nowhere now.
+        if os.path.exists(job.path(".staged")):
+            workdir.relink(folder, "", code)
+            os.unlink(job.path(".staged"))
+        if os.path.isdir(code):
+            workdir.link(folder, code, artifact)
+        elif code and not (job.get("RANKZERO_STAGE") or job.get("RANKZERO_PREFLIGHT_POLICY")):
+            # Else the preflight names this node, brings the code, or finds nodes that have it.
+            say(f"the code snapshot {code} is not here")
+            return False
+        if artifact:
+            os.makedirs(os.path.dirname(os.path.join(folder, artifact)), exist_ok=True)
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}")
+        return False
+    return True
+
+
+def own_checkpoint(job: Job) -> None:
+    """Make this job, in this attempt, the one owner of its folder of checkpoints, or end it."""
+    folder = job.get("RANKZERO_CHECKPOINT_DIR")
+    if not folder:
+        return
+    words = [job.python, "-I", os.path.join(job.runtime, "owner.py"), "take", folder]
+    code, text = processes.said_by(600, words, job.env, both=True)
+    if code != 0:
+        verdict.refuse(job, code, f"checkpoint.dir: {text.splitlines()[-1] if text else f'exit code {code}'}")
+    say(f"checkpoint.dir: {text}")
+
+
+def choose(job: Job, nodes: Sequence[str]) -> None:
+    """The nodes that the ranks run on."""
+    job.nodes = list(nodes)
+    job.export("RANKZERO_NODELIST", ",".join(nodes))
+
+
+def meet(job: Job) -> None:
+    """Let the ranks meet on the first node."""
+    found = rendezvous.master_address(job, job.nodes)
+    if not found:
+        verdict.refuse(job, 71, f"the first node {job.nodes[0]} has no address")
+    job.export("RANKZERO_MASTER_ADDR", found)
+
+
+def master(job: Job) -> str:
+    return f"{job.get('RANKZERO_MASTER_ADDR')}:{job.get('RANKZERO_MASTER_PORT')}"
+
+
+def record(job: Job) -> None:
+    """Where the ranks of this attempt run, for whoever waits for it."""
+    document = {
+        "job_id": job.id,
+        "attempt": job.attempt,
+        "time": job.started,
+        "nodes": job.nodes,
+        "master_addr": job.get("RANKZERO_MASTER_ADDR"),
+        "master_port": job.number("RANKZERO_MASTER_PORT"),
+        "world_size": job.number("RANKZERO_WORLD_SIZE"),
+    }
+    try:
+        publish_json(job.path("started.json"), document)
+    except OSError:
+        verdict.refuse(job, 73, f"cannot write to {job.run_dir}")
+
+
+def count_uncounted(job: Job, attempt: int) -> None:
+    """An attempt of which Slurm knows nothing."""
+    publish(job.path(".uncounted"), f"{attempt - job.number('SLURM_RESTART_COUNT')}\n")

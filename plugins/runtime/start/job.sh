@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# The steps of the rendered script, which sources this. The script's process becomes the job's conductor
+# (job/conduct.py), and the script continues in a bash beside it: here each step asks the conductor to do it
+# (job/script.py says how).
+
+# shellcheck source=plugins/runtime/start/adopt.sh
+. "$RANKZERO_RUNTIME/start/adopt.sh"
+
+rankzero_say() { printf '[rankzero] %s\n' "$*"; }
+
+rankzero_begin() {
+    local python
+    if [ -n "${RANKZERO_CONDUCTOR:-}" ]; then
+        rankzero_answers=${RANKZERO_CONDUCTOR% *} rankzero_requests=${RANKZERO_CONDUCTOR#* }
+        unset RANKZERO_CONDUCTOR
+        rankzero_ask begin
+        return
+    fi
+    # Bash names a file that it may not execute rather than none.
+    for python in "$(command -v "$RANKZERO_PYTHON")" "$(command -v python3)"; do
+        [ ! -x "$python" ] || exec "$python" -I -S "$RANKZERO_RUNTIME/job/conduct.py" "${RANKZERO_ARRAY_DIR:-}" "$0" "$@"
+    done
+    exec /bin/bash "$RANKZERO_RUNTIME/start/no_python.sh" "no python3" "$@"
+}
+
+# Asks the conductor for a step ("$@"), and takes over what has changed.
+rankzero_ask() {
+    local - item
+    { set +x; } 2> /dev/null
+    { printf '%s\0' "$#" "$@"; /usr/bin/env -0; printf '\0'; } >&"$rankzero_requests"
+    while IFS= read -r -d '' item <&"$rankzero_answers"; do
+        case $item in
+            '') return 0 ;;
+            -*) unset "${item#-}" ;;
+            *) export "${item?}" ;;
+        esac
+    done
+    # The conductor has ended: so has the job.
+    exit 0
+}
+
+rankzero_refuse() { rankzero_ask refuse "$@"; }
+rankzero_seal() { rankzero_ask seal "$@"; }
+rankzero_data() { rankzero_ask data "$@"; }
+rankzero_data_packed() { rankzero_ask data_packed "$@"; }
+rankzero_container() { rankzero_ask container "$@"; }
+rankzero_install() { rankzero_ask install "$@"; }
+# shellcheck disable=SC2154 # the script sets rankzero_enter, what enters the container
+rankzero_preflight() { rankzero_ask preflight "$1" "$(($# - 1))" "${@:2}" ${rankzero_enter[@]+"${rankzero_enter[@]}"}; }
+rankzero_launch() {
+    # From here on signals are the conductor's affair.
+    trap '' TERM INT HUP USR1 USR2
+    rankzero_ask launch "$@"
+}
+rankzero_container_proof() { rankzero_ask container_proof; }
+rankzero_end() { rankzero_ask end; }

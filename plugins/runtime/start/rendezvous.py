@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the ranks meet: an address that every node reaches, and a port that nobody uses. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+
+from core import slurm
+from core.state import Job
+
+FIRST_PORT, PORTS = 15000, 5000
+
+
+def _ipv4(job: Job, name: str) -> str:
+    text = slurm.said(job, "getent", "ahostsv4", name, seconds=30)[1]
+    return text.split()[0] if text.split() else ""
+
+
+def master_address(job: Job, nodes: Sequence[str]) -> str:
+    """The first host of the allocation. Its address where the name does not resolve, or where it resolves to a
+    loop-back address (Debian's /etc/hosts) that the other nodes would look for on themselves. Empty: it has none.
+    """
+    first = nodes[0]
+    if slurm.said(job, "getent", "hosts", first, seconds=30)[0] != 0:
+        return slurm.field(slurm.said(job, "scontrol", "show", "node", first)[1], "NodeAddr")
+    if len(nodes) > 1 and _ipv4(job, first).startswith("127."):
+        text = slurm.said(job, "ip", "-o", "-4", "route", "get", _ipv4(job, nodes[1]), seconds=30)[1]
+        found = re.search(r" src (\S+)", text)
+        if found:
+            return found[1]
+    return first
+
+
+def used_ports() -> set[int]:
+    used = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as stream:
+            for line in stream:
+                found = re.match(r" *\d+: [0-9A-F]*:([0-9A-F]+) ", line)
+                if found:
+                    used.add(int(found[1], 16))
+    return used
+
+
+def free_port(job: Job) -> int | None:
+    """The job's own starting point in 15000-19999, then the first port that nobody uses on this node."""
+    step = job.attached.rpartition(".")[2] or "0"
+    start, used = job.number("SLURM_JOB_ID") * 37 + int(step if step.isdigit() else 0) * 101, used_ports()
+    for attempt in range(PORTS):
+        port = FIRST_PORT + (start + attempt) % PORTS
+        if port not in used:
+            return port
+    return None
