@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Found
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps as slurm_steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
     SWEEP_PREFIX,
     RunDirectory,
@@ -32,8 +32,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     ACTIVE,
     SUCCEEDED,
     LaunchStatus,
-    RunFacts,
-    status_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -54,8 +52,7 @@ def look(
     for name in sorted({*names, *(name for name, _key in registered)}):
         for key in keys_of(state_root, name):
             runs += generations(os.path.join(state_root, "runs", name, key))[-1:]
-    proven = {run.path: status for run in runs if (status := status_of(RunFacts.read(run))).state == SUCCEEDED}
-    answer = ask_slurm(slurm, [run for run in runs if run.path not in proven])
+    answer = ask_slurm(slurm, runs, Policy(decided=False))
     if answer.silent:
         raise SlurmUnavailable(f"{answer.silent} Nothing is planned and nothing is done; try again later.")
     found = []
@@ -64,12 +61,12 @@ def look(
         at = (who.name, who.key)
         sweep = "" if at in registered else sweeps.get(at, "")
         ours = at in registered or bool(sweep)
-        status = proven.get(run.path) or answer.status(run)
+        status = answer.status(run)
         one = Found(who.name, who.key, who.generation, _state(status), run.path, ours=ours, sweep=sweep)
         one = replace(one, job_id=status.job_id, message=status.message)
         if who.name in related:
             one = replace(one, since=_since(run))
-        if run.path not in proven:
+        if status.state != SUCCEEDED:
             begun = run.claim() is not None or status.facts.started is not None
             one = replace(one, message=described(slurm, status, answer).message, begun=begun)
         found.append(one)

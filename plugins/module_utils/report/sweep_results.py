@@ -12,31 +12,26 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import SWEEP_RECORD, json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
     SWEEP_PREFIX,
     RunDirectory,
-    generations,
     names_of_key,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, KEY_LENGTH
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     ACTIVE,
     FAILED,
-    SILENT,
     SUCCEEDED,
     UNDECIDED,
-    JobAnswer,
     LaunchStatus,
-    RunFacts,
-    status_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import Statuses
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, element_statuses
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, newest_generations
 
 # A metric below the top of its artifact is read from the file itself, where that is no larger than this (bytes).
 MOST_BYTES = 4 * 1024 * 1024
@@ -91,19 +86,16 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
         )
     runs = os.path.dirname(folder)
     elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]
-    silent = ""
-    try:
-        found = element_statuses(Statuses(slurm, check_mode=True), runs, elements)
-        silent = next((one.message for one in found.values() if one and one.state == UNDECIDED), "")
-    except SlurmUnavailable as error:
-        silent = error.message
-        found = {element.number: _own_word(runs, element) for element in elements}
+    newest = newest_generations(runs, elements)
+    answer = ask_slurm(slurm, newest.values(), Policy(decided=False))
+    found = {number: answer.status(run) for number, run in newest.items()}
+    silent = answer.silent or next((one.message for one in found.values() if one.state == UNDECIDED), "")
     metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
-    rows = [_row(element, found[element.number], record["artifact"], metric) for element in elements]
+    rows = [_row(element, found.get(element.number), record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["standing"]] = counts.get(row["standing"], 0) + 1
-    over = not any(one.state in (ACTIVE, UNDECIDED) for one in found.values() if one)
+    over = not any(one.state in (ACTIVE, UNDECIDED) for one in found.values())
     failed = [row for row in rows if row["standing"] == FAILED]
     return {
         "name": record["name"],
@@ -119,12 +111,6 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
         "first_failed": min(failed, key=lambda row: (row["finished_at"] or math.inf, row["number"]), default=None),
         "silent": silent,
     }
-
-
-def _own_word(runs: str, element: Element) -> LaunchStatus | None:
-    """What became of an element, as far as it says so itself, while Slurm says nothing."""
-    known = generations(os.path.join(runs, element.short))
-    return status_of(RunFacts.read(known[-1]), JobAnswer(heard=SILENT)) if known else None
 
 
 def _row(element: Element, status: LaunchStatus | None, artifact: str | None, metric: str | None) -> dict[str, Any]:

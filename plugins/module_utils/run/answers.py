@@ -1,24 +1,29 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asking Slurm about many launches with one question, for those who look and change nothing."""
+"""Asking Slurm what became of launches: the one look-up, for those who look and for those who submit.
+
+One question serves all launches, also a thousand elements of a sweep. What the asker does besides is its `Policy`: who
+looks waits for nothing and writes nothing; who submits (submit/patience.py) is patient and records what it finds.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own, without_namesakes
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import by_name, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     EVERYTHING,
-    NOT_ASKED,
     QUEUE,
     SILENT,
+    UNDECIDED,
     JobAnswer,
     LaunchStatus,
     RunFacts,
@@ -29,79 +34,237 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
     CLOCK_SLACK,
     DEFAULT_REACH,
     JobRecord,
-    find_by_name,
+    base_id,
+    find_by_id,
     query_sacct,
 )
 
 
-@dataclass
-class SlurmAnswer:
-    """What Slurm said of some jobs. `silent`: the complaint of a Slurm that did not answer, else empty.
-    `queue_only`: accounting, which remembers what has left the queue, did not answer. `asked`: the job that it was
-    asked about, by run directory; None where it was asked by name.
+@dataclass(frozen=True)
+class Policy:
+    """What an asker does besides asking. This one only looks: it waits for nothing and writes nothing.
+
+    `decided`: whether Slurm is also asked about launches whose run directory says everything, and about the attempts
+    before a requeue, which a report tells of.
     """
 
-    asked: dict[str, str | None] = field(default_factory=dict)
-    records: dict[str, JobRecord] = field(default_factory=dict)
-    by_name: dict[str, JobRecord] = field(default_factory=dict)
-    silent: str = ""
+    decided: bool
+
+    def adopt(self, owner: RunDirectory, job_id: str) -> None:
+        """A job was found by its name, whose id the journal of `owner` does not have."""
+
+    def waits_for_job(self, events: Sequence[Event], since: float) -> bool:
+        """Whether to ask again for a job that Slurm does not know. `since`: when it was asked first."""
+        return False
+
+    def waits_for_outcome(self, record: JobRecord) -> bool:
+        """Whether to look again for the outcome of a job that has ended, where there is none yet."""
+        return False
+
+    def close(self, run: RunDirectory) -> None:
+        """A launch is over."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def pause(self) -> None:
+        """Wait until the next look."""
+
+
+LOOK = Policy(decided=True)
+
+
+@dataclass
+class _Generation:
+    """A generation that Slurm is asked about. `name`: that of its job, for an element of a sweep the array's; `owner`:
+    the run directory whose journal tells of that job; `task`: the element's number in the array.
+    """
+
+    facts: RunFacts
+    name: str
+    owner: RunDirectory
+    task: int | None = None
+    record: JobRecord | None = None
+    asked: bool = False
+
+    @property
+    def run(self) -> RunDirectory:
+        return self.facts.run
+
+    @property
+    def job_id(self) -> str | None:
+        return self.facts.job_id
+
+    @property
+    def since(self) -> float | None:
+        return next((float(event["time"]) for event in self.facts.events), None)
+
+
+@dataclass
+class SlurmAnswer:
+    """What Slurm said of some launches. `silence`: why it did not answer. `queue_only`: accounting, which remembers
+    what has left the queue, did not answer.
+    """
+
+    generations: dict[str, _Generation] = field(default_factory=dict)
+    silence: SlurmUnavailable | None = None
     queue_only: bool = False
+    # The journals of arrays, as they are after the answer.
+    journals: dict[str, list[Event]] = field(default_factory=dict)
+
+    @property
+    def silent(self) -> str:
+        """The complaint of a Slurm that did not answer, else empty."""
+        return self.silence.message if self.silence else ""
 
     def status(self, run: RunDirectory) -> LaunchStatus:
-        """What became of one of the launches that were asked about. Its run directory is read now, after the answer."""
-        facts = RunFacts.read(run)
-        record = (
-            self.by_name.get(identity(run.path).job_name)
-            if facts.job_id is None
-            else own(self.records.get(facts.job_id), run.path)
-        )
-        heard = SILENT if self.silent else QUEUE if self.queue_only else EVERYTHING
-        if record is None and facts.job_id != self.asked.get(run.path):
+        """What became of one of the launches. Its run directory is read now, after the answer."""
+        known = self.generations[run.path]
+        if not known.asked:
+            return status_of(known.facts)
+        facts = RunFacts.read(run, self.journals)
+        if facts.job_id is None:
+            # What was found by its name need not be recorded.
+            facts = replace(facts, job_id=known.job_id)
+        facts = replace(facts, outcome=facts.outcome or known.facts.outcome)
+        if facts.job_id != known.job_id:
             # Another job has taken the launch since.
-            heard = NOT_ASKED
-        return status_of(facts, JobAnswer(record, heard))
+            return status_of(facts)
+        heard = SILENT if self.silence else QUEUE if self.queue_only else EVERYTHING
+        return status_of(facts, JobAnswer(known.record, heard))
 
 
-def ask_slurm(slurm: Slurm, runs: Sequence[RunDirectory]) -> SlurmAnswer:
-    """One lookup for all runs, one more for those whose job id was never recorded. Silence is an answer here."""
-    ids = {run.path: run.job_id() for run in runs}
-    answer = SlurmAnswer(asked=ids)
-    intents = [_first_time(run) for run in runs]
-    nameless = {identity(run.path).job_name: run for run in runs if ids[run.path] is None and run.rejected() is None}
-    since = min((moment for moment in intents if moment), default=None)
+def ask_slurm(slurm: Slurm, runs: Iterable[RunDirectory], policy: Policy = LOOK) -> SlurmAnswer:
+    """What Slurm knows of the jobs of some launches. Its silence is an answer here."""
+    lookup = _Lookup(slurm, policy)
+    known = [lookup.read(run) for run in runs]
+    answer = SlurmAnswer({one.run.path: one for one in known})
+    wanted = [one for one in known if policy.decided or status_of(one.facts).state == UNDECIDED]
+    for one in wanted:
+        one.asked = True
     try:
-        known = {job_id: identity(path).job_name for path, job_id in ids.items() if job_id}
-        answer.records = steps.find(slurm, known, since=since)
-        _add_history(slurm, answer, since)
-        inside = {name: run for name, run in nameless.items() if steps.host_job(run)}
-        for name, run in inside.items():
-            answer.by_name.update({record.name: record for record in steps.named(slurm, run, name)})
-            del nameless[name]
-        # Oldest first: of two submissions of one name the newest one counts.
-        for record in find_by_name(slurm, nameless, since=since or 0):
-            if without_namesakes([record], nameless[record.name].path):
-                answer.by_name[record.name] = record
+        lookup.ask(wanted)
     except SlurmUnavailable as error:
-        answer.silent = error.message
+        answer.silence = error
     answer.queue_only = slurm.accounting == "silent"
     return answer
 
 
-def _add_history(slurm: Slurm, answer: SlurmAnswer, since: float | None) -> None:
-    """The attempts before a requeue, which only accounting remembers: one question for all jobs that had one."""
-    wanted = [
-        job_id
-        for job_id, record in answer.records.items()
-        if record.restarts and not record.earlier and not steps.is_step(job_id)
-    ]
-    if not wanted:
-        return
-    begun = (since or time.time() - DEFAULT_REACH) - CLOCK_SLACK
-    for row in query_sacct(slurm, [f"--jobs={','.join(wanted)}"], begun):
-        known = answer.records.get(row.job_id)
-        if known is not None and row.name == known.name:
-            answer.records[row.job_id] = replace(known, earlier=row.earlier)
+@dataclass
+class _Lookup:
+    """One look-up, with the journals of arrays that it has read: each is read once for all of its elements."""
+
+    slurm: Slurm
+    policy: Policy
+    journals: dict[str, list[Event]] = field(default_factory=dict)
+
+    def read(self, run: RunDirectory) -> _Generation:
+        """A generation by what its run directory says now."""
+        facts, who = RunFacts.read(run, self.journals), identity(run.path)
+        place = array_of(facts.events)
+        if place is None:
+            return _Generation(facts, who.job_name, run)
+        return _Generation(facts, place.job_name(who.name), RunDirectory(run.beside(place.array)), place.task)
+
+    def ask(self, wanted: Sequence[_Generation]) -> None:
+        """Find the record of each. Whoever has got another job meanwhile is asked about once more."""
+        self._find_lost([one for one in wanted if one.job_id is None and one.facts.refusal is None])
+        left = [one for one in wanted if one.job_id is not None and one.record is None]
+        while left:
+            self._find_known(left)
+            left = [one for one in left if one.record is None and self._has_another_job(one)]
+        if self.policy.decided:
+            self._add_history([one for one in wanted if one.record is not None])
+        self._await_outcomes([one for one in wanted if one.record is not None])
+
+    def _has_another_job(self, one: _Generation) -> bool:
+        """Whether another job has taken a generation whose job nobody knows."""
+        claim = one.run.claim()
+        if claim is None or claim.job_id == one.job_id:
+            return False
+        one.facts = replace(one.facts, job_id=claim.job_id)
+        return True
+
+    def _find_lost(self, lost: Sequence[_Generation]) -> None:
+        """Submissions whose id was never recorded. A submitter that may still be at work is given time to say."""
+        since = self.policy.now()
+        while lost:
+            self._find_named(lost)
+            lost = [one for one in lost if one.job_id is None]
+            self.journals.clear()
+            for one in lost:
+                one.facts = self.read(one.run).facts
+            lost = [one for one in lost if one.job_id is None and one.facts.refusal is None]
+            lost = [one for one in lost if self.policy.waits_for_job(one.facts.events, since)]
+            if lost:
+                self.policy.pause()
+
+    def _find_named(self, lost: Sequence[_Generation]) -> None:
+        names = {one.owner: one.name for one in lost}
+        for owner, records in by_name(self.slurm, names, since=min(one.since or 0.0 for one in lost)).items():
+            if not records:
+                continue
+            # Of two submissions of one name the newest one counts, and before it one that is not over.
+            record = next((record for record in records if record.active), records[-1])
+            mine = [one for one in lost if one.owner == owner]
+            whole = record.job_id if mine[0].task is None else base_id(record.job_id)
+            self.policy.adopt(owner, whole)
+            for one in mine:
+                one.facts = replace(one.facts, job_id=whole if one.task is None else f"{whole}_{one.task}")
+                one.record = record if one.task is None else None
+
+    def _find_known(self, wanted: Sequence[_Generation]) -> None:
+        """One question for all arrays and jobs; another one for tasks that Slurm has forgotten before their array."""
+        since = _earliest(wanted)
+        ids = {str(one.job_id): one.name for one in wanted}
+        asked = {job_id if steps.is_step(job_id) else base_id(job_id): name for job_id, name in ids.items()}
+        known = steps.find(self.slurm, asked, since=since)
+        for job_id in ids:
+            whole = known.get(base_id(job_id))
+            if whole is not None and whole.final:
+                # An array that was cancelled before a task of it had a record of its own.
+                known.setdefault(job_id, replace(whole, job_id=job_id))
+        forgotten = [job_id for job_id in ids if job_id not in known and base_id(job_id) != job_id]
+        if forgotten and any(base_id(job_id) in {base_id(one) for one in known} for job_id in forgotten):
+            known.update(find_by_id(self.slurm, forgotten, since=since))
+        for one in wanted:
+            record = known.get(str(one.job_id))
+            one.record = record if record and record.name == one.name else own(record, one.run.path)
+
+    def _add_history(self, wanted: Sequence[_Generation]) -> None:
+        """The attempts before a requeue, which only accounting remembers: one question for all jobs that had one."""
+        requeued: dict[str, list[_Generation]] = {}
+        for one in wanted:
+            record = one.record
+            if record and record.restarts and not record.earlier and not steps.is_step(record.job_id):
+                requeued.setdefault(record.job_id, []).append(one)
+        if not requeued:
+            return
+        begun = (_earliest(wanted) or time.time() - DEFAULT_REACH) - CLOCK_SLACK
+        for row in query_sacct(self.slurm, [f"--jobs={','.join(requeued)}"], begun):
+            for one in requeued.get(row.job_id, ()):
+                if one.record and row.name == one.record.name:
+                    one.record = replace(one.record, earlier=row.earlier)
+
+    def _await_outcomes(self, found: Sequence[_Generation]) -> None:
+        """Wait for the verdicts of jobs whose script ended with 0, which it does only after a success: where none is to
+        be seen, a network file system does not show it yet.
+        """
+        while True:
+            found = [one for one in found if self._hides_outcome(one)]
+            if not found:
+                break
+            self.policy.pause()
+
+    def _hides_outcome(self, one: _Generation) -> bool:
+        if one.record is None or one.facts.outcome is not None or not self.policy.waits_for_outcome(one.record):
+            return False
+        return one.run.outcome() is None
 
 
-def _first_time(run: RunDirectory) -> float | None:
-    return next((event["time"] for event in run.events()), None)
+def _earliest(wanted: Sequence[_Generation]) -> float | None:
+    """The time before which no job of these was submitted; None where a journal does not say it."""
+    times = [one.since for one in wanted]
+    known = [moment for moment in times if moment is not None]
+    return min(known) if known and len(known) == len(times) else None

@@ -132,13 +132,18 @@ class RunDirectory:
         finally:
             os.close(descriptor)
 
-    def events(self) -> list[Event]:
-        """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow."""
-        own = self.own_events()
+    def events(self, arrays: dict[str, list[Event]] | None = None) -> list[Event]:
+        """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow.
+        `arrays`: the journals of arrays by path, which are read once and kept there.
+        """
+        own, arrays = self.own_events(), {} if arrays is None else arrays
         place = array_of(own)
         if place is None:
             return own
-        return own + as_element(RunDirectory(self.beside(place.array)).own_events(), place.task)
+        path = self.beside(place.array)
+        if path not in arrays:
+            arrays[path] = RunDirectory(path).own_events()
+        return own + as_element(arrays[path], place.task)
 
     def beside(self, array: str) -> str:
         """The folder of an array, whose name is relative to that of all runs of this launch's name."""
@@ -192,21 +197,18 @@ class RunDirectory:
     def _plain(self, name: str = plain_verdict.FILE) -> JsonObject | None:
         return plain_verdict.verdict(self.text(name, state_files.MOST))
 
-    def job_id(self) -> str | None:
-        """The job of this generation: the claim's owner, else the one that the journal names last."""
+    def job_id(self, events: Sequence[Event] | None = None) -> str | None:
+        """The job of this generation: the claim's owner, else the one that the journal (`events`) names last."""
         claim = self.claim()
         if claim:
             return claim.job_id
-        ids = [
-            event["job_id"]
-            for event in self.events()
-            if event["event"] in ("submitted", "adopted") and event.get("job_id")
-        ]
+        events = self.events() if events is None else events
+        ids = [one["job_id"] for one in events if one["event"] in ("submitted", "adopted") and one.get("job_id")]
         return str(ids[-1]) if ids else None
 
-    def rejected(self) -> str | None:
-        """Slurm's words where it refused the newest submission."""
-        events = self.events()
+    def rejected(self, events: Sequence[Event] | None = None) -> str | None:
+        """Slurm's words where it refused the newest submission. `events`: the journal."""
+        events = self.events() if events is None else events
         if events and events[-1]["event"] == "rejected":
             return str(events[-1].get("message", ""))
         return None

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
     JobRecord,
-    base_id,
     find_by_name,
     query_squeue,
 )
@@ -53,17 +52,18 @@ def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
     return record if record.name == place.job_name(name) or f"/runs/{name}/{place.array}" in record.work_dir else None
 
 
-def named(slurm: Slurm, run: RunDirectory, name: str, *, since: float) -> list[JobRecord]:
-    """The jobs that Slurm knows of a generation, by its `name`, submitted at or after `since` (epoch seconds)."""
-    if steps.host_job(run):
-        return steps.named(slurm, run, name)
-    place = array_of(run.own_events())
-    if place is not None:
-        # An element of a sweep: what Slurm knows by name is its array.
-        found = find_by_name(slurm, [place.job_name(run.path.split("/")[-3])], since=since)
-        mine = [record for record in found if record.job_id == f"{base_id(record.job_id)}_{place.task}"]
-        return without_namesakes(mine, run.beside(place.array))
-    return without_namesakes(find_by_name(slurm, [name], since=since), run.path)
+def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) -> dict[RunDirectory, list[JobRecord]]:
+    """The jobs that Slurm knows by the names of some launches or arrays, submitted at or after `since` (epoch seconds),
+    oldest first. One question for all, and one for each that runs inside another job.
+
+    `names`: the name, by the run directory whose journal tells of the job.
+    """
+    inside = [run for run in names if steps.host_job(run)]
+    records = find_by_name(slurm, [name for run, name in names.items() if run not in inside], since=since)
+    found = {
+        run: without_namesakes((one for one in records if one.name == name), run.path) for run, name in names.items()
+    }
+    return {**found, **{run: steps.named(slurm, run, names[run]) for run in inside}}
 
 
 def in_the_queue(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:

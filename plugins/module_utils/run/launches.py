@@ -24,8 +24,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    SILENT,
     SUCCEEDED,
     UNDECIDED,
+    JobAnswer,
     LaunchStatus,
     RunFacts,
     status_of,
@@ -280,6 +282,6 @@ def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool, clock: C
     if status.state == UNDECIDED and (ask or fresh or (failed and not often)):
         try:
             status = ask_slurm(slurm, [run]).status(run)
-        except SlurmMissing as error:
-            status = SlurmAnswer(silent=error.message).status(run)
+        except SlurmMissing:
+            status = status_of(status.facts, JobAnswer(heard=SILENT))
     return status.over

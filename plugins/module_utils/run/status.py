@@ -9,12 +9,13 @@ nothing on its own, so that no two of them tell different things of the same lau
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
 
 # The states of a launch. It waits, runs or may be requeued:
@@ -37,22 +38,20 @@ _ANOTHER_MAY_FOLLOW = ("signal", "requeue")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a run directory says. `refusal`: Slurm's words where it refused the submission."""
+    """What a run directory says. `refusal`: Slurm's words where it refused the submission; `events`: its journal."""
 
     run: RunDirectory
     job_id: str | None = None
     refusal: str | None = None
     outcome: Outcome | None = None
     started: Started | None = None
+    events: Sequence[Event] = ()
 
     @classmethod
-    def read(cls, run: RunDirectory) -> RunFacts:
-        """Raises `Untrusted` where another user could have written something of it."""
-        return cls(run, run.job_id(), run.rejected(), run.outcome(), run.started())
-
-    def read_again(self) -> RunFacts:
-        """With the outcome as it is now, which the job may have written since."""
-        return replace(self, outcome=self.run.outcome() or self.outcome, started=self.run.started() or self.started)
+    def read(cls, run: RunDirectory, arrays: dict[str, list[Event]] | None = None) -> RunFacts:
+        """Raises `Untrusted` where another user could have written something of it. `arrays`: as of `events`."""
+        events = run.events(arrays)
+        return cls(run, run.job_id(events), run.rejected(events), run.outcome(), run.started(), events)
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ class LaunchStatus:
 
 
 def status_of(facts: RunFacts, answer: JobAnswer = UNASKED) -> LaunchStatus:
-    """What became of a launch. `facts` are read after Slurm was asked, or the outcome is (`read_again`): a job writes
-    its outcome before it leaves the queue.
+    """What became of a launch. `facts` are read after Slurm was asked: a job writes its outcome before it leaves the
+    queue.
     """
     record = steps.judged(answer.record, facts.outcome)
     job_id = launch_id(record.job_id) if record is not None else facts.job_id

@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     ACTIVE,
@@ -47,6 +48,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission im
     excluded_nodes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import Inside
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import (
+    APPEAR_SECONDS,
+    LOOK_SECONDS,
+    statuses,
+    submitting,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (
     SUPERSEDED,
@@ -54,11 +61,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
     differences,
     superseded,
     waiting,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import (
-    APPEAR_SECONDS,
-    LOOK_SECONDS,
-    Statuses,
 )
 
 
@@ -83,6 +85,11 @@ class Launcher:
         self.excluded: list[excluded_nodes.Exclusion] = []
         self.checks: checks.Checks | None = None
 
+    @property
+    def policy(self) -> Policy:
+        """How it asks Slurm."""
+        return submitting(self.slurm, self.check_mode, self.sleep, self.clock)
+
     def launch(self) -> ModuleResult:
         """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
         state_files.own(self.request.state_root)
@@ -92,7 +99,8 @@ class Launcher:
             if status and status.job_id and superseded(self.request, status):
                 if not self.check_mode:
                     self.slurm.call("scancel", status.job_id)
-                status = self._final(replace(status, state=FAILED, message=SUPERSEDED))
+                self.policy.close(status.run)
+                status = replace(status, state=FAILED, message=SUPERSEDED)
             if status and not status.wants_new(self.request.relaunch):
                 return self._kept(status)
             # The same generation once more: its name and its claim are those of the lost submission.
@@ -137,7 +145,7 @@ class Launcher:
                 self.inside.cancel(newest, status.job_id)
             else:
                 self.slurm.call("scancel", status.job_id)
-                self._final(status)  # no script may run any more that would do it
+                self.policy.close(newest)
             self._record(newest, "cancelled", status.job_id)
         done = {"changed": True, "launch_state": "absent", "job_id": status.job_id, "missing": []}
         return {**self._identity(newest), **done}
@@ -146,21 +154,12 @@ class Launcher:
         """What has become of a generation, asking Slurm only where the run directory does not say it. Raises
         `SlurmUnavailable` where nobody can tell.
         """
-        (status,) = Statuses(self.slurm, self.check_mode, self.sleep, self.clock).of([run])
+        (status,) = statuses(self.slurm, [run], self.policy)
         return status.decided(**self._identity(run))
 
     def _newest(self) -> RunDirectory | None:
         found = generations(self.request.runs_dir)
         return found[-1] if found else None
-
-    def _final(self, status: LaunchStatus) -> LaunchStatus:
-        if not self.check_mode:
-            status.run.forget_secrets()
-        return status
-
-    def _jobs_named(self, run: RunDirectory, since: float) -> list[JobRecord]:
-        """The jobs that Slurm knows of a generation, by their name."""
-        return jobs_of.named(self.slurm, run, self.request.name_of(run.generation), since=since)
 
     def _orphan(self, run: RunDirectory) -> dict[str, Any] | None:
         """The job of a generation whose run directory was removed: this one has just taken its place.
@@ -255,7 +254,8 @@ class Launcher:
         until = self.clock() + APPEAR_SECONDS
         while True:
             try:
-                records = self._jobs_named(run, self.clock() - 3600)
+                name = self.request.name_of(run.generation)
+                records = jobs_of.by_name(self.slurm, {run: name}, since=self.clock() - 3600)[run]
             except SlurmUnavailable:
                 records = []
             if records or self.clock() > until:

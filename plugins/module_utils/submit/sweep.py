@@ -35,17 +35,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import checkpoint_owner, excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (
     SUPERSEDED,
     Request,
     superseded,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import Statuses
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import (
     Element,
-    element_statuses,
     named,
+    newest_generations,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
@@ -150,27 +150,31 @@ class SweepLauncher:
     def _find_taken(self, rows: Sequence[_Row]) -> None:
         """The jobs of elements that another submitter was first with: whoever follows this sweep waits for them."""
         taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
-        looked = Statuses(self.slurm, sleep=self.sleep, clock=self.clock)
-        known = element_statuses(looked, self.request.runs, [row.element for row in taken]) if taken else {}
+        known = self._statuses([row.element for row in taken])
         for row in taken:
-            status = known[row.element.number]
+            status = known.get(row.element.number)
             if status is not None:
                 row.job_id, row.run_dir = status.job_id, status.run.path
                 row.generation = status.run.generation
 
     def _rows(self) -> list[_Row]:
-        looked = Statuses(self.slurm, self.check_mode, self.sleep, self.clock)
-        known = element_statuses(looked, self.request.runs, self.request.elements)
+        known = self._statuses(self.request.elements)
         doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
         if doomed and not self.check_mode:
-            self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values() if one])
-            for status in filter(None, doomed.values()):
+            self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values()])
+            for status in doomed.values():
                 status.run.forget_secrets()
         for number, one in doomed.items():
-            known[number] = replace(one, state=FAILED, message=SUPERSEDED) if one else None
-        for one in filter(None, known.values()):
+            known[number] = replace(one, state=FAILED, message=SUPERSEDED)
+        for one in known.values():
             one.decided()
-        return [_Row(element, known[element.number]) for element in self.request.elements]
+        return [_Row(element, known.get(element.number)) for element in self.request.elements]
+
+    def _statuses(self, elements: Sequence[Element]) -> dict[int, LaunchStatus]:
+        """By number: what became of the newest generation of each element that has one."""
+        newest = newest_generations(self.request.runs, elements)
+        policy = submitting(self.slurm, self.check_mode, self.sleep, self.clock)
+        return dict(zip(newest, statuses(self.slurm, list(newest.values()), policy)))
 
     def _judge(self, row: _Row, wanted: bool) -> None:
         status = row.status

@@ -14,10 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import keys_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.statuses import Statuses
 
 
 @dataclass(frozen=True)
@@ -55,15 +53,11 @@ def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
     return found if names else {element.number for element in elements}
 
 
-def element_statuses(looked: Statuses, runs: str, wanted: Sequence[Element]) -> dict[int, LaunchStatus | None]:
-    """By number: what became of the newest generation of each element below `runs` (<state_root>/runs/<name>); None
-    where there is none.
-    """
-    found: dict[int, LaunchStatus | None] = {element.number: None for element in wanted}
+def newest_generations(runs: str, wanted: Sequence[Element]) -> dict[int, RunDirectory]:
+    """By number: the newest generation of each element below `runs` (<state_root>/runs/<name>) that has one."""
     present = set(keys_of(os.path.dirname(os.path.dirname(runs)), os.path.basename(runs)))
-    newest = {
+    return {
         element.number: known[-1]
         for element in wanted
         if element.short in present and (known := generations(os.path.join(runs, element.short)))
     }
-    return {**found, **dict(zip(newest, looked.of(list(newest.values()))))}
