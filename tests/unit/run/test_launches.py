@@ -12,6 +12,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, said
@@ -194,6 +196,14 @@ def test_a_job_of_the_same_name_in_another_run_directory_is_another_launch(tmp_p
     elsewhere = queue("RUNNING", WorkDir=f"/elsewhere/runs/gpt/{KEY}/1")
     assert look(elsewhere, run)["job_id"] is None
     assert look(queue("RUNNING", WorkDir=str(run)), run)["job_id"] == "7"
+
+
+def test_launches_of_one_name_under_two_state_roots_are_told_apart(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / root, entry("intent")) for root in ("a", "b")]
+    rows = row("RUNNING", WorkDir=str(runs[0])) + row("PENDING", JobArrayID="8", WorkDir=str(runs[1]))
+    directories = [RunDirectory(str(run)) for run in runs]
+    answer = ask_slurm(FakeSlurm(squeue=said(rows)).slurm(), directories)
+    assert [answer.status(run).job_id for run in directories] == ["7", "8"]
 
 
 def test_a_rejected_submission(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmError,
     SlurmUnavailable,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
 from tests.unit.submit.bench import SILENT, Cluster
 from tests.unit.submit.grid import Grid
@@ -179,6 +180,9 @@ def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Gri
     submit_and_die(grid)
     assert grid.run(0).job_id() is None
     assert grid.states(grid.launch(check_mode=True)) == ["adopted"] * 3
+    looking = ask_slurm(grid.slurm(), [grid.run(1)]).status(grid.run(1))
+    assert (looking.job_id, looking.state) == ("101_1", "active")
+    assert [event["event"] for event in grid.array().own_events()] == ["intent"], "who looks writes nothing"
     result = grid.launch()
     assert grid.states(result) == ["adopted"] * 3
     assert [row["job_id"] for row in result["elements"]] == ["101_0", "101_1", "101_2"]
