@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import os
 import shlex
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
@@ -45,6 +49,7 @@ class ActionModule(Action):
         public = {name: spec for name, spec in LOGS_SPEC.items() if not name.startswith("_")}
         _checked, options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
+        self._reconnect_timeout = options["reconnect_timeout"]
         try:
             return self._fetch(options)
         except RankzeroError as error:
@@ -52,10 +57,13 @@ class ActionModule(Action):
         except ConnectionLost as error:
             return {
                 "failed": True,
+                "connection_lost": True,
                 "msg": f"the connection was lost, and {error}. The job is not affected; run it again.",
             }
         finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
+            # The host is still out of reach, perhaps: what was fetched counts nevertheless.
+            with contextlib.suppress(AnsibleConnectionFailure):
+                self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _fetch(self, options: dict[str, Any]) -> dict[str, Any]:
         run_dir = options["run_dir"]
@@ -161,34 +169,43 @@ class ActionModule(Action):
             )
             return found
 
-        if options["follow"]:
-            host = self._task_vars.get("inventory_hostname", "localhost")
-
-            def say(line: str, color: str | None) -> None:
-                display.display(f"{host}: {line}", color=color)
-
-            result = retried(call, say, options["reconnect_timeout"], self._connection)
-        else:
-            result = call()
+        result = self._retried(call)
         result.pop("invocation", None)
         return result
 
+    def _retried(self, command: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Run `command`, again while the connection is lost. Raises ConnectionLost."""
+        host = self._task_vars.get("inventory_hostname", "localhost")
+
+        def say(line: str, color: str | None) -> None:
+            display.display(f"{host}: {line}", color=color)
+
+        return retried(command, say, self._reconnect_timeout, self._connection)
+
     def _carry(self, archive: str, parts: list[Part], dest: str) -> int:
         """Bring one archive here, unpack it, remove it there. Returns the bytes of logs in it."""
-        try:
-            if self._becomes():
+        with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
+            local = os.path.join(folder, "logs.tar.gz")
+
+            def bring() -> dict[str, Any]:
+                if not self._becomes():
+                    self._connection.fetch_file(archive, local)
+                    return {}
                 # The connection itself copies as the login user, who may not read it.
-                done = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
-                if done["rc"] != 0:
+                done: dict[str, Any] = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
+                return done
+
+            try:
+                done = self._retried(bring)
+                if done.get("rc", 0) != 0:
                     raise RankzeroError(f"the log archive {archive} cannot be read: {done['stderr'].strip()}")
-                return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, dest)
-            with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
-                local = os.path.join(folder, "logs.tar.gz")
-                self._connection.fetch_file(archive, local)
+                if self._becomes():
+                    return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, dest)
                 with open(local, "rb") as stream:
                     return unpack(stream, parts, dest)
-        finally:
-            self._discard(archive)
+            finally:
+                with contextlib.suppress(AnsibleConnectionFailure):
+                    self._discard(archive)
 
     def _discard(self, archive: str | None) -> None:
         """Remove an archive and its folder there."""

@@ -35,6 +35,10 @@ class ActionModule(Action):
         outcome = verdict(result)
         report = {"changed": False, "verdict": outcome, "card": lines}
         if outcome == "succeeded":
+            lost = logs.get("connection_lost") or logs.get("unreachable")
+            # A lost connection says nothing about the launch; whatever else kept the logs away has to be looked at.
+            if logs.get("msg") and not logs.get("dest") and not lost:
+                return {**report, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
             return report
         if outcome == "failed":
             message = f"{launch.get('name')} failed: {result.get('message') or result.get('msg') or 'see the card'}"

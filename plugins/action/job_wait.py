@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import secrets
 import shutil
@@ -50,12 +49,16 @@ class ActionModule(Action):
             return self._wait(_pattern(self._options))
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
+        except ConnectionLost as error:
+            # Before the first answer: nothing is known about the job, which runs on all the same.
+            message = f"the connection to {self._host} was lost, and {error}. No job is affected; run the same command"
+            return {"failed": True, "completed": False, "msg": f"{message} again."}
 
     def _wait(self, pattern: re.Pattern[str] | None) -> dict[str, Any]:
         began = time.monotonic()
         options = self._options
         many = options["run_dirs"] is not None
-        first = self._record()
+        first = self._retried(self._record, self._line)
         records: list[Record] = first.get("launches", []) if many else [first]
         if first.get("failed"):
             return first
@@ -74,7 +77,7 @@ class ActionModule(Action):
         try:
             polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None)
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
-            last = self._retried(lambda: self._record(settle, lately), screens[0])
+            last = self._retried(lambda: self._record(settle, lately), screens[0].say)
         except ConnectionLost as error:
             return {
                 **(_together(first, records) if many else first),
@@ -102,9 +105,28 @@ class ActionModule(Action):
         result.pop("invocation", None)
         return result
 
-    def _retried(self, command: Callable[[], Record], screen: Progress) -> Record:
+    def _line(self, text: str, color: str | None) -> None:
+        """A line before there is a job to name."""
+        display.display(f"{self._host}: {text}", color=color)
+
+    def _retried(self, command: Callable[[], Record], say: Callable[[str, str | None], None]) -> Record:
         timeout = self._options["reconnect_timeout"]
-        return retried(command, screen.say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
+        return retried(command, say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
+
+    def _asked(self, script: str, say: Callable[[str, str | None], None]) -> tuple[Record, float]:
+        """(the answer to a poll, the seconds that it took). An outage before the answer is not counted: it says nothing
+        about how slow the connection is.
+        """
+        began = 0.0
+
+        def ask() -> Record:
+            nonlocal began
+            began = time.monotonic()
+            answer: Record = self._low_level_execute_command(script)
+            return answer
+
+        answer = self._retried(ask, say)
+        return answer, time.monotonic() - began
 
     def _watch(self, record: Record, pattern: re.Pattern[str] | None, artifact: str) -> Watch:
         options = self._options
@@ -164,7 +186,7 @@ class ActionModule(Action):
                 jobs=waits.jobs(),
                 budget=self._options["queue_budget"],
             )
-            answer = self._retried(functools.partial(self._low_level_execute_command, script), screens[0])
+            answer, round_trip = self._asked(script, screens[0].say)
             polls += 1
             seen = parse_poll(answer["stdout"], len(targets), marker)
             asked += seen.asked
@@ -172,7 +194,7 @@ class ActionModule(Action):
             for view in seen.views:
                 if view.untrusted:
                     raise RankzeroError(view.untrusted)
-            sent, now = now, time.monotonic()
+            now = time.monotonic()
             for index, event in waits.feed(seen, now):
                 screens[index].events([event])
                 screens[index].job_id = waits.watches[index].job_id
@@ -184,7 +206,7 @@ class ActionModule(Action):
             left = None if deadline is None else deadline - time.monotonic()
             if waits.done or (left is not None and left <= 0):  # type: ignore[redundant-expr]  # feed has changed it
                 break
-            delay = waits.delay(now - sent)
+            delay = waits.delay(round_trip)
             time.sleep(delay if left is None else min(delay, left))
         for screen in screens:
             screen.flush()

@@ -74,7 +74,7 @@ options:
     type: int
     default: 0
   reconnect_timeout:
-    description: As in M(rankzero.slurm.job_wait), for O(follow).
+    description: As in M(rankzero.slurm.job_wait).
     type: int
     default: 120
   _request:
@@ -150,6 +150,10 @@ archive_bytes:
   description: Bytes of the archives that carried them.
   returned: success
   type: int
+connection_lost:
+  description: Whether the logs are missing because the connection to the host was lost.
+  returned: after a lost connection
+  type: bool
 rounds:
   description: Number of archives transferred.
   returned: success

@@ -64,6 +64,8 @@ def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
     if logs.get("dest"):
         rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))
+    elif logs.get("msg"):
+        rows.append(("logs", f"not fetched: {logs['msg']}"))
     explained = launch.get("explain") or []
     rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
     lines = [f"{launch.get('name')} {verdict(result)}"]

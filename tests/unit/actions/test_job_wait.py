@@ -181,3 +181,36 @@ def test_a_host_that_asks_for_a_login_is_asked_once(monkeypatch: pytest.MonkeyPa
     result = bench.run()
     assert result["failed"] and result["completed"] is False and bench.asked == 2
     assert "the host asks for a login" in result["msg"] and "rankzero.slurm.attach" in result["msg"]
+
+
+def test_an_outage_does_not_slow_the_wait_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the poll that was answered counts as the time of a round trip, not the two minutes before it."""
+    bench = Bench(monkeypatch, reconnect_timeout=600)
+    gone = [AnsibleConnectionFailure("no route")] * 6
+    bench.polls = [*gone, {"started.json": STARTED}, {"outcome.json": {"attempt": 0, "success": True}}]
+    bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
+    back: list[float] = []
+    monkeypatch.setattr(
+        job_wait.display,
+        "display",
+        lambda line, color=None: back.append(bench.now) if "the connection is back" in line else None,
+    )
+    assert bench.run()["success"] is True
+    assert back[0] - 1000.0 > 30 and bench.now - back[0] < 15, (back, bench.now)
+
+
+def test_a_connection_lost_before_the_first_answer_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, lost: AnsibleConnectionFailure
+) -> None:
+    bench = Bench(monkeypatch)
+    answers = [lost, known(completed=True, finished_at=None)]
+
+    def module(*_arguments: Any, **_options: Any) -> dict[str, Any]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(bench.action, "_execute_module", module)
+    assert bench.run()["completed"] is True
+    assert any("the connection is back" in line for line in bench.lines)

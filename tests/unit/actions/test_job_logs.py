@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller half of job_logs while the connection comes and goes, and the card where it stays away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import reconnect
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
+
+RUN = "/state/runs/gpt/0123456789abcdef/1"
+
+
+class Desk:
+    """The action with a connection that a test breaks, on a clock of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, dest: Path, answers: list[Any]) -> None:
+        self.now = 0.0
+        self.lines: list[str] = []
+        self.answers = answers
+        self.action = job_logs.ActionModule.__new__(job_logs.ActionModule)
+        shell = SimpleNamespace(tmpdir="/tmp/there")
+        self.action._connection = SimpleNamespace(transport="local", _shell=shell, fetch_file=self.fetch)
+        self.action._play_context = SimpleNamespace(become=False)
+        self.action._task = SimpleNamespace(args={"run_dir": RUN}, check_mode=False)
+        self.fetches = 0
+        options = {**{name: spec.get("default") for name, spec in LOGS_SPEC.items()}, "run_dir": RUN, "dest": str(dest)}
+        monkeypatch.setattr(job_logs.Action, "run", lambda *_args: {})
+        monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, options))
+        monkeypatch.setattr(self.action, "_execute_module", self.answer)
+        monkeypatch.setattr(self.action, "_remove_tmp_path", self.unreachable)
+        monkeypatch.setattr(self.action, "_discard", self.unreachable)
+        monkeypatch.setattr(job_logs.display, "display", lambda line, color=None: self.lines.append(line))
+        clock = {"monotonic": lambda: self.now, "sleep": self.sleep}
+        monkeypatch.setattr(reconnect.retried, "__kwdefaults__", {"clock": clock["monotonic"], "sleep": clock["sleep"]})
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def unreachable(self, *_arguments: Any) -> None:
+        raise AnsibleConnectionFailure("no route")
+
+    def fetch(self, _source: str, target: str) -> None:
+        self.fetches += 1
+        if self.fetches == 1:
+            raise AnsibleConnectionFailure("no route")
+        Path(target).write_bytes(b"")
+
+    def answer(self, _name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+
+def found(**more: Any) -> dict[str, Any]:
+    return {
+        "run_dir": RUN,
+        "origin": "0123456789abcdef",
+        "over": True,
+        "notes": [],
+        "parts": [],
+        "archive": None,
+        "archive_bytes": 0,
+        "more": False,
+        **more,
+    }
+
+
+def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It breaks before the module answers, while the archive travels, and when the host should be tidied."""
+    lost = AnsibleConnectionFailure("no route")
+    desk = Desk(monkeypatch, tmp_path, [lost, {"unreachable": True, "msg": "no route"}, found(archive="/there/logs")])
+    monkeypatch.setattr(job_logs, "unpack", lambda _stream, _parts, _dest: 5)
+    result = desk.action.run(None, {"inventory_hostname": "login"})
+    assert not result.get("failed") and result["bytes"] == 5 and desk.fetches == 2
+    assert sum("the connection is back" in line for line in desk.lines) == 2
+
+
+def test_a_card_is_shown_where_the_logs_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    desk = Desk(monkeypatch, tmp_path, [AnsibleConnectionFailure("no route")])
+    logs = desk.action.run(None, {"inventory_hostname": "login"})
+    assert logs["failed"] and logs["connection_lost"] and desk.now <= 120
+    proven = {"completed": True, "success": True, "state": "COMPLETED"}
+    assert any("logs" in line and "not fetched" in line for line in card({"name": "gpt", "run_dir": RUN}, proven, logs))
+    monkeypatch.setattr(job_report.Action, "run", lambda *_args: {})
+    monkeypatch.setattr(job_report.display, "display", lambda *_args, **_more: None)
+
+    def reported(logs: dict[str, Any]) -> dict[str, Any]:
+        report = job_report.ActionModule.__new__(job_report.ActionModule)
+        arguments = {"launch": {"name": "gpt", "run_dir": RUN}, "result": proven, "logs": logs, "diagnosis": {}}
+        monkeypatch.setattr(report, "validate_argument_spec", lambda _spec: (None, arguments))
+        result: dict[str, Any] = report.run(None, {})
+        return result
+
+    assert not reported(logs).get("failed")
+    refused = reported({"msg": "the run directory belongs to another user"})
+    assert refused["failed"] and "another user" in refused["msg"]
