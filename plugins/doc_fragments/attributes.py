@@ -6,6 +6,7 @@
 
 A module extends ``rankzero.slurm.attributes`` and ``rankzero.slurm.attributes.actiongroup_slurm`` and fills in
 ``support`` (and ``details``) for ``check_mode`` and ``diff_mode`` itself: those are facts about that one module.
+One that only looks extends ``rankzero.slurm.attributes.looks`` instead of the first.
 """
 
 from __future__ import annotations
@@ -21,6 +22,19 @@ attributes:
     description: Can run in C(check_mode) and return changed status prediction without modifying anything.
   diff_mode:
     description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
+"""
+
+    LOOKS = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying anything.
+    support: full
+    details:
+      - Never changes anything.
+  diff_mode:
+    description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
+    support: none
 """
 
     ACTIONGROUP_SLURM = r"""

@@ -19,15 +19,8 @@ description:
     Fails if no controller answers.
   - Lists the nodes that launches exclude because the preflight of an earlier job found them unfit.
 extends_documentation_fragment:
-  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.looks
   - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
 options:
   state_root:
     description: The C(state_root) of the launches. The excluded nodes are recorded there.
@@ -255,9 +248,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     found = describe(slurm)
     # Ansible has put the home in the place of ~.
     found["exclusions"] = result(load(module.params["state_root"], str(found["cluster"]), time.time()))
-    for note in slurm.notes:
-        module.warn(note)
-    return {"changed": False, **found, "slurm_commands": slurm.commands}
+    return {"changed": False, **found, "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:

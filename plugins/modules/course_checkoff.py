@@ -21,15 +21,8 @@ description:
     asked, as on a cluster without accounting.
   - No link in a student's folder is followed, no pipe is opened, and nothing is executed.
 extends_documentation_fragment:
-  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.looks
   - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
 options:
   root:
     description: Folder of the class, the O(rankzero.slurm.course_class#module:root) it was created with.
@@ -202,10 +195,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
-    result = check(slurm, module.params)
-    for note in slurm.notes:
-        module.warn(note)
-    return {"changed": False, **result}
+    return {"changed": False, **check(slurm, module.params), "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -17,15 +17,8 @@ description:
   - Suggests fabrics that fit the cluster, and what to check if that is not clear.
   - A workaround that has expired causes a warning. It is still set.
 extends_documentation_fragment:
-  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.looks
   - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
 options:
   fabric:
     description: Name of a fabric of the collection or of O(fabrics).

@@ -16,15 +16,8 @@ description:
     of nodes and then over all nodes at once, from small sizes to large ones, and compares candidate settings.
   - The playbook C(rankzero.slurm.fabric) plans, launches and reports.
 extends_documentation_fragment:
-  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.looks
   - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
 options:
   src:
     description: Folder on the controller with the program of the sweep, C(playbooks/files/fabric) of this collection.

@@ -258,10 +258,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         return Launcher(Request.of(request, submitter), slurm, check_mode=module.check_mode)
 
     secrets_file = module.params["_request"].get("secrets_file")
-    result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
-    for note in slurm.notes:
-        module.warn(note)
-    return result
+    return carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
 
 
 def main() -> None:

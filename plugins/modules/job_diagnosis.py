@@ -201,10 +201,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
-    found = diagnose(slurm, module.params, check_mode=module.check_mode)
-    for note in slurm.notes:
-        module.warn(note)
-    return found
+    return {**diagnose(slurm, module.params, check_mode=module.check_mode), "warnings": slurm.notes}
 
 
 def main() -> None:

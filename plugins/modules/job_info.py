@@ -19,15 +19,8 @@ description:
   - A launch has succeeded if the outcome written by its own job says so; Slurm's state is additional information.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
-  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.looks
   - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
 options:
   newest:
     description: Only the newest generation of each key.
@@ -192,10 +185,8 @@ ARGUMENT_SPEC = {
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     found = job_info(slurm, module.params)
-    for note in slurm.notes:
-        module.warn(note)
     lines = listing(found["launches"], time.time()) or [found.get("message", "")]
-    return {"changed": False, **found, "lines": lines}
+    return {"changed": False, **found, "lines": lines, "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -19,15 +19,8 @@ description:
   - If the job has failed, its O(diagnosis) is shown too, or without one the end of the log with the cause.
   - Runs on the controller only.
 extends_documentation_fragment:
-  - rankzero.slurm.attributes
+  - rankzero.slurm.attributes.looks
   - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
 options:
   launch:
     description: Result of M(rankzero.slurm.job).

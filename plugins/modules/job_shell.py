@@ -132,9 +132,7 @@ ARGUMENT_SPEC = {
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     result = prepare(slurm, **module.params["_request"], check_mode=module.check_mode)
-    for note in slurm.notes:
-        module.warn(note)
-    return result
+    return {**result, "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -225,10 +225,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
         return SweepLauncher(request, slurm, check_mode=module.check_mode)
 
-    result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
-    for note in slurm.notes:
-        module.warn(note)
-    return result
+    return carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
 
 
 def main() -> None:

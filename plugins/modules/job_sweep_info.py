@@ -232,9 +232,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
     found = results(slurm, module.params)
-    for note in slurm.notes:
-        module.warn(note)
-    return {"changed": False, **found, "slurm_commands": slurm.commands}
+    return {"changed": False, **found, "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:

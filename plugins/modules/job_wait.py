@@ -294,11 +294,9 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             run.forget_secrets()
         if module.params["until"] == "artifact" and not one["completed"]:
             one["_proof"] = proof_of(run)
-    for note in slurm.notes:
-        module.warn(note)
     if module.params["_asked"] is not None:
         budget.drop(module.params["_asked"])
-    counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands}
+    counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
     if module.params["run_dirs"] is None:
         return {"changed": False, **found[0], **counts}
     return {"changed": False, "launches": found, **counts}

@@ -231,9 +231,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         for sentence in prepare(slurm, request):
             slurm.note(sentence)
         result["changed"] = any(step.action == "cancel" for step in request.steps)
-    for note in slurm.notes:
-        module.warn(note)
-    return {**result, "slurm_commands": slurm.commands}
+    return {**result, "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ from tests.repository import (
 
 MODULES = plugin_names("modules")
 GROUP_FRAGMENT = "rankzero.slurm.attributes.actiongroup_slurm"
+#: What a module extends that changes nothing in any mode.
+LOOKS = "rankzero.slurm.attributes.looks"
 #: Modules outside the action group, each with the reason.
 OUTSIDE_THE_GROUP = {"lab_cluster": "makes a cluster; the group holds what works on one"}
 
@@ -72,10 +74,12 @@ def nested_names(options: dict[str, Any]) -> Iterator[str]:
 def missing_attributes(name: str) -> Iterator[str]:
     doc = documentation(name)
     fragments = doc.get("extends_documentation_fragment", [])
-    if "rankzero.slurm.attributes" not in fragments:
-        yield f"{name} does not extend rankzero.slurm.attributes"
+    looks = LOOKS in fragments
+    if "rankzero.slurm.attributes" not in fragments and not looks:
+        yield f"{name} extends neither rankzero.slurm.attributes nor {LOOKS}"
+    stated = doc.get("attributes", {}) or (fragment(LOOKS)["attributes"] if looks else {})
     for attribute in ("check_mode", "diff_mode"):
-        if doc.get("attributes", {}).get(attribute, {}).get("support") not in ("full", "partial", "none"):
+        if stated.get(attribute, {}).get("support") not in ("full", "partial", "none"):
             yield f"{name} does not say its support of {attribute}"
     if (GROUP_FRAGMENT in fragments) == (name in OUTSIDE_THE_GROUP):
         yield f"{name}: {GROUP_FRAGMENT} goes with the modules of the action group, and with no other"

@@ -47,7 +47,8 @@ def run_module(
     publishes: bool = False,
     **module_options: Any,
 ) -> None:
-    """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known.
+    """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known. What
+    the result has as `warnings` is shown as such.
 
     `publishes`: what it makes is for everybody to read and for its owner to write, whatever the user's umask.
     """
@@ -58,4 +59,6 @@ def run_module(
         result = logic(module)
     except RankzeroError as error:
         module.fail_json(msg=error.message, **printable_result(error.partial))
+    for warning in result.pop("warnings", ()):
+        module.warn(warning)
     module.exit_json(**printable_result(result))

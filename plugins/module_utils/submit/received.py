@@ -58,4 +58,4 @@ def carry_out(
         # It came for this call. Who brought it may be gone by now, or told to keep remote files.
         with contextlib.suppress(OSError):
             os.unlink(secrets_file or "")
-    return {**result, "sources": sources, "slurm_commands": slurm.commands}
+    return {**result, "sources": sources, "slurm_commands": slurm.commands, "warnings": slurm.notes}
