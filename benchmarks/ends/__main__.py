@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from benchmarks import results
 from benchmarks.ends.launches import End, Launches
 from benchmarks.launch import table
 from benchmarks.launch.ground import Ground, prepared
@@ -112,8 +113,7 @@ def main() -> int:
     if options.script:
         return script_alone(options.runtime, options.script)
     loads = [int(word) for word in options.load.split(",")]
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     found: dict[int, list[End]] = {}
     with prepared(ROOT, instance="ends", nodes=LAB_NODES) as ground:
         launches = Launches(ground)

@@ -20,10 +20,10 @@ from itertools import count
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, profile
+from benchmarks import results
 from benchmarks.environments.matrix import matrix
 from benchmarks.launch import table
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 WAYS = ("sealed", "venv", "uv run")
 SIZES = (1, 2, 4, 8)
@@ -169,8 +169,7 @@ def main() -> int:
             finally:
                 cluster.apply(lab, "absent")
     lines.append(f"Load at the end: {os.getloadavg()[0]:.1f}.\n")
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     (out / f"environments-{options.profile}.md").write_text("\n".join(lines))
     (out / f"environments-{options.profile}.json").write_text(json.dumps(raw, indent=1) + "\n")
     print("\n".join(lines))

@@ -20,12 +20,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, release
+from benchmarks import results
 from benchmarks.faults import at_random
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import STOP, Run, run_matrix
 from benchmarks.launch import table
 
-ROOT = Path(__file__).resolve().parents[2]
 #: What differs from the lab's usual options. A lab without accounting forgets its jobs soon, as sites do.
 LABS: dict[str, dict[str, object]] = {
     "friendly": {},
@@ -79,8 +79,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
     begun = time.monotonic()
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     if options.table:
         print(at_random.report(at_random.saved(out / "faults-random", labs), labs))
         return 0

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks import results
 from benchmarks.launch import table
 from benchmarks.launch.ground import NODES, Ground, prepared
 from benchmarks.launch.timing import Run, kill_tree, start
@@ -231,8 +232,7 @@ def main() -> int:
     parser.add_argument("--artifact-rounds", type=int, default=3, help="watched launches of each way (3)")
     options = parser.parse_args()
 
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     say(f"booting a lab cluster of {NODES} nodes")
     with prepared(ROOT) as ground:
         ways = Ways(ground)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks import results
 from benchmarks.launch import table
 from benchmarks.launch.ground import NODES, Ground, prepared
 from benchmarks.launch.timing import Command, start
@@ -140,8 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     pairs = (size.split("x") for size in options.sizes.split(",") if size)
     sizes = [(int(nodes), int(ranks)) for nodes, ranks in pairs] or SIZES
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     with prepared(ROOT) as ground:
         found = measure(ground, options.rounds, options.against, sizes)
         facts = ground.facts()

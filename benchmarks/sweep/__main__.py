@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.launch import table
 from benchmarks.launch.ground import NODES, Ground, prepared
 from benchmarks.launch.timing import Command, start
@@ -142,8 +143,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="submissions of each way (5)")
     parser.add_argument("--elements", type=int, default=1000, help="elements of the sweep (1000)")
     options = parser.parse_args()
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     with prepared(ROOT) as ground:
         found = measure(ground, options.rounds, options.elements)
         facts = ground.facts()

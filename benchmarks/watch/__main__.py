@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.launch import table
 from benchmarks.launch.ground import Ground, prepared
 from benchmarks.launch.timing import Command, start
@@ -115,8 +116,7 @@ def main() -> int:
     parser.add_argument("--profile", choices=["friendly", "site"], default="friendly", help="of the lab")
     parser.add_argument("--parts", default="cost,artifact", help="which parts (cost,artifact)")
     options = parser.parse_args()
-    out = ROOT / "build" / "benchmarks"
-    out.mkdir(parents=True, exist_ok=True)
+    out = results.folder()
     parts = options.parts.split(",")
     raw: dict[str, object] = {}
     lines = []

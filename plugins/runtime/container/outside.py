@@ -93,7 +93,7 @@ def prove(job: Job) -> None:
             step.ended_by = SETUP
             step.message = f"no rank started in its container: {told(job, log)}"
         return
-    for _look in range(LOOKS):
+    for _look in range(job.number("RANKZERO_LOG_LOOKS", LOOKS)):
         if _logged(job) >= ranks:
             return
         processes.pause(1)

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import (
     digest_token,
@@ -145,6 +145,9 @@ def runtime_parts(name: str) -> Iterator[ModuleType]:
 class Site:
     """A cluster's shared storage in a folder, and one job after another in it."""
 
+    #: Those that a test has made, for a look after a file's last one (conftest.py).
+    made: ClassVar[list[Site]] = []
+
     def __init__(self, root: Path, state: str = "state", store: str = "store") -> None:
         self.root = root
         self.state = root / state
@@ -164,14 +167,27 @@ class Site:
             "srun": f'exec {shlex.join([sys.executable, "-I", str(self.tools / "srun.py")])} "$@"',
             "scontrol": 'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; *) echo "NodeAddr=192.0.2.7 Port=1" ;; esac',
         }
+        self.usual = dict(self.functions)
+        self.made.append(self)
+
+    def bodies(self) -> dict[str, str]:
+        """The stand-ins, by command: each leaves a mark when it is called."""
+        return {name: f": > {self.tools}/called-{name}; {body}" for name, body in self.functions.items()}
 
     def place_stand_ins(self) -> None:
         for old in self.stand_ins.iterdir():
             old.unlink()
-        for name, body in self.functions.items():
+        for name, body in self.bodies().items():
             path = self.stand_ins / name
             path.write_text(STAND_IN.format(folder=self.stand_ins, tools=self.tools, body=body), encoding="utf-8")
             path.chmod(0o755)
+
+    def own_stand_ins(self) -> set[str]:
+        """The commands for which the test has a stand-in of its own."""
+        return {name for name, body in self.functions.items() if self.usual.get(name) != body}
+
+    def called(self, name: str) -> bool:
+        return (self.tools / f"called-{name}").exists()
 
     def program(self, name: str, text: str) -> None:
         """A stand-in as a program in `tools`, for a job whose set-up puts that into its PATH."""
@@ -257,7 +273,7 @@ class Job:
             "SLURM_CLUSTER_NAME": "lab",
             "SLURM_JOB_NODELIST": nodes or ",".join(["localhost"] * self.plan.topology.nodes),
             **({"SLURM_RESTART_COUNT": str(attempt)} if attempt else {}),
-            **{f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in self.site.functions.items()},
+            **{f"BASH_FUNC_{name}%%": f"() {{ {body}; }}" for name, body in self.site.bodies().items()},
             **slurm,
         }
         self.site.place_stand_ins()

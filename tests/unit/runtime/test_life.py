@@ -297,7 +297,6 @@ def test_a_program_may_wait_for_all_its_children(site: Site) -> None:
 
 def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
     """nvidia-smi is a stand-in here, which prints lines written by hand in its CSV format: there is no GPU here."""
-    site.functions["nvidia-smi"] = "true"
     tools = site.root / "gpu"
     tools.mkdir()
     lines = (
