@@ -4,40 +4,13 @@
 
 """The attributes that every module of the collection states: what check mode and diff mode do, and its action group.
 
-A module extends ``rankzero.slurm.attributes`` and ``rankzero.slurm.attributes.actiongroup_slurm`` and fills in
-``support`` (and ``details``) for ``check_mode`` and ``diff_mode`` itself: those are facts about that one module.
-One that only looks extends ``rankzero.slurm.attributes.looks`` instead of the first.
+A module of the group extends ``rankzero.slurm.attributes`` and fills in ``details`` and ``diff_mode``: those are facts
+about that one module. One that only looks extends ``rankzero.slurm.attributes.looks`` instead.
 """
 
 from __future__ import annotations
 
-
-class ModuleDocFragment:
-    """Read by Ansible's documentation loader: one class attribute is one fragment."""
-
-    DOCUMENTATION = r"""
-options: {}
-attributes:
-  check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying anything.
-  diff_mode:
-    description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
-"""
-
-    LOOKS = r"""
-options: {}
-attributes:
-  check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying anything.
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
-    support: none
-"""
-
-    ACTIONGROUP_SLURM = r"""
+_CHECK_MODE = """
 options: {}
 attributes:
   action_group:
@@ -45,4 +18,24 @@ attributes:
     support: full
     membership:
       - rankzero.slurm.slurm
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying anything.
+    support: full
+"""
+_DIFF_MODE = """
+  diff_mode:
+    description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
+"""
+
+
+class ModuleDocFragment:
+    """Read by Ansible's documentation loader: one class attribute is one fragment."""
+
+    DOCUMENTATION = f"{_CHECK_MODE}{_DIFF_MODE}"
+
+    LOOKS = f"""{_CHECK_MODE}
+    details:
+      - Never changes anything.
+{_DIFF_MODE}
+    support: none
 """

@@ -6,12 +6,7 @@
 
 from __future__ import annotations
 
-
-class ModuleDocFragment:
-    """Read by Ansible's documentation loader: one class attribute is one fragment."""
-
-    TRUSTED = r"""
-options:
+_TRUSTED = """
   stores:
     description:
       - Stores of trusted owners, as C(launch_cluster.stores). Items found there are used instead of being built.
@@ -32,9 +27,7 @@ options:
         elements: str
         required: true
 """
-
-    STORES = r"""
-options:
+_GROUP_WRITABLE = """
   store_group_writable:
     description:
       - As C(launch_cluster.store_group_writable). O(store_root) is shared by the members of its group, who can all
@@ -44,9 +37,7 @@ options:
     type: bool
     default: false
 """
-
-    ROOTS = r"""
-options:
+_ROOTS = """
   code_roots:
     description:
       - Folders on the controller from which files may be taken, as C(launch_cluster.code_roots). Links are resolved
@@ -54,6 +45,16 @@ options:
     type: list
     elements: str
 """
+
+
+class ModuleDocFragment:
+    """Read by Ansible's documentation loader: one class attribute is one fragment."""
+
+    ROOTS = f"options:{_ROOTS}"
+
+    CACHE = f"options:{_TRUSTED}{_ROOTS}"
+
+    PRODUCER = f"options:{_TRUSTED}{_GROUP_WRITABLE}{_ROOTS}"
 
     RUN = r"""
 options:

@@ -20,7 +20,6 @@ description:
   - Lists the nodes that launches exclude because the preflight of an earlier job found them unfit.
 extends_documentation_fragment:
   - rankzero.slurm.attributes.looks
-  - rankzero.slurm.attributes.actiongroup_slurm
 options:
   state_root:
     description: The C(state_root) of the launches. The excluded nodes are recorded there.

@@ -24,14 +24,10 @@ description:
   - The tree is packed on the controller and unpacked on the cluster. Its digest is checked there before it gets its
     final name, so an interrupted run never leaves an incomplete snapshot.
 extends_documentation_fragment:
-  - rankzero.slurm.store.trusted
-  - rankzero.slurm.store.stores
-  - rankzero.slurm.store.roots
+  - rankzero.slurm.store.producer
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Returns the same RV(ref), with C(present=false) if the tree would have to be sent.
   diff_mode:

@@ -22,7 +22,6 @@ description:
   - No link in a student's folder is followed, no pipe is opened, and nothing is executed.
 extends_documentation_fragment:
   - rankzero.slurm.attributes.looks
-  - rankzero.slurm.attributes.actiongroup_slurm
 options:
   root:
     description: Folder of the class, the O(rankzero.slurm.course_class#module:root) it was created with.

@@ -20,10 +20,7 @@ description:
   - It never removes a student's folder, and writes nothing into it.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
 options:

@@ -21,14 +21,10 @@ description:
   - The dataset appears under its name with one rename, once it is complete. A job never sees a partial dataset, and a
     job that reads the previous version can go on reading it.
 extends_documentation_fragment:
-  - rankzero.slurm.store.trusted
-  - rankzero.slurm.store.stores
-  - rankzero.slurm.store.roots
+  - rankzero.slurm.store.producer
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Uses no network. RV(ref.digest) is null if only the source knows it.
   diff_mode:

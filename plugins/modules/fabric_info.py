@@ -18,7 +18,6 @@ description:
   - A workaround that has expired causes a warning. It is still set.
 extends_documentation_fragment:
   - rankzero.slurm.attributes.looks
-  - rankzero.slurm.attributes.actiongroup_slurm
 options:
   fabric:
     description: Name of a fabric of the collection or of O(fabrics).

@@ -17,7 +17,6 @@ description:
   - The playbook C(rankzero.slurm.fabric) plans, launches and reports.
 extends_documentation_fragment:
   - rankzero.slurm.attributes.looks
-  - rankzero.slurm.attributes.actiongroup_slurm
 options:
   src:
     description: Folder on the controller with the program of the sweep, C(playbooks/files/fabric) of this collection.

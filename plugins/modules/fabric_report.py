@@ -17,10 +17,7 @@ description:
   - Writes the settings with the best result to a C(group_vars) file on the controller, for review.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
 options:

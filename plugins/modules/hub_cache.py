@@ -23,13 +23,10 @@ description:
   - A repository appears under its name only once it is complete. An interrupted download continues with the missing
     files.
 extends_documentation_fragment:
-  - rankzero.slurm.store.trusted
-  - rankzero.slurm.store.roots
+  - rankzero.slurm.store.cache
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Does not contact the hub. RV(ref.digest) is null if only the hub knows it.
   diff_mode:

@@ -25,14 +25,10 @@ description:
   - Builds run in a temporary folder on a local disk, with separate storage for the engine. An ordinary user needs a
     range of user ids (C(/etc/subuid)). An interrupted build never leaves an incomplete image.
 extends_documentation_fragment:
-  - rankzero.slurm.store.trusted
-  - rankzero.slurm.store.stores
-  - rankzero.slurm.store.roots
+  - rankzero.slurm.store.producer
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Returns the same RV(ref), with C(present=false) if the image would have to be built, and what changed.
   diff_mode:

@@ -28,10 +28,8 @@ extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Reads everything and writes no C(diagnosis.json).
   diff_mode:

@@ -20,7 +20,6 @@ description:
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.attributes.looks
-  - rankzero.slurm.attributes.actiongroup_slurm
 options:
   newest:
     description: Only the newest generation of each key.

@@ -22,10 +22,8 @@ description:
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Lists what would be fetched.
   diff_mode:

@@ -22,10 +22,8 @@ description:
   - If a job fails, Slurm cancels its successors (C(--kill-on-invalid-dep)).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Shows for each job whether it would be submitted or cancelled.
   diff_mode:

@@ -20,7 +20,6 @@ description:
   - Runs on the controller only.
 extends_documentation_fragment:
   - rankzero.slurm.attributes.looks
-  - rankzero.slurm.attributes.actiongroup_slurm
 options:
   launch:
     description: Result of M(rankzero.slurm.job).

@@ -19,10 +19,7 @@ description:
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
 options:

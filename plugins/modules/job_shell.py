@@ -24,10 +24,8 @@ description:
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Shows the commands. Writes and opens nothing.
   diff_mode:

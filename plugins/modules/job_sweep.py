@@ -23,10 +23,8 @@ description:
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Shows for each element whether it would be submitted, and why.
   diff_mode:

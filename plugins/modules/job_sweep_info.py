@@ -19,10 +19,8 @@ description:
   - Does not fail if elements failed; see RV(success).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Changes nothing on the cluster in any mode. Under check mode it does not wait, and writes no file here.
   diff_mode:

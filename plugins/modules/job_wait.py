@@ -32,10 +32,8 @@ extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.wait
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Returns the current state without waiting.
   diff_mode:

@@ -18,10 +18,7 @@ description:
     O(state_root), are not affected.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
 options:

@@ -31,10 +31,8 @@ description:
     The playbook C(rankzero.slurm.reconcile) builds it and calls the module again.
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Shows the plan, and whether Slurm would accept the new launches.
   diff_mode:

@@ -26,10 +26,7 @@ description:
     in its folders below O(store_root) and O(state_root).
 extends_documentation_fragment:
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
     details:

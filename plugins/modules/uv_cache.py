@@ -25,14 +25,10 @@ description:
   - If the host has no access to a package index, the set is made on the controller and sent. If the controller has none
     either, copy a set there and name it with O(source).
 extends_documentation_fragment:
-  - rankzero.slurm.store.trusted
-  - rankzero.slurm.store.stores
-  - rankzero.slurm.store.roots
+  - rankzero.slurm.store.producer
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Returns the same RV(ref), with C(present=false) if the set would have to be made. Packages are not resolved
         then.

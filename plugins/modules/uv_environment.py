@@ -26,14 +26,10 @@ description:
     downloads the packages for the host's Python and platform. Wheels that the host finds with the same content at the
     controller's paths are used from there; the others are sent.
 extends_documentation_fragment:
-  - rankzero.slurm.store.trusted
-  - rankzero.slurm.store.stores
-  - rankzero.slurm.store.roots
+  - rankzero.slurm.store.producer
   - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
 attributes:
   check_mode:
-    support: full
     details:
       - Returns the same RV(ref), with C(present=false) if the environment would have to be built.
   diff_mode:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,13 +24,11 @@ from tests.repository import (
     module_documentation,
     plugin_names,
     read,
-    syntax_tree,
 )
 
 MODULES = plugin_names("modules")
-GROUP_FRAGMENT = "rankzero.slurm.attributes.actiongroup_slurm"
-#: What a module extends that changes nothing in any mode.
-LOOKS = "rankzero.slurm.attributes.looks"
+#: What a module of the action group extends: one of these. The second is for those that change nothing in any mode.
+ATTRIBUTES = ("rankzero.slurm.attributes", "rankzero.slurm.attributes.looks")
 #: Modules outside the action group, each with the reason.
 OUTSIDE_THE_GROUP = {"lab_cluster": "makes a cluster; the group holds what works on one"}
 
@@ -44,15 +42,12 @@ def documentation(name: str) -> dict[str, Any]:
 
 @functools.cache
 def fragment(full_name: str) -> dict[str, Any]:
-    """A documentation fragment of ours: `rankzero.slurm.attributes.actiongroup_slurm`."""
+    """A documentation fragment of ours: `rankzero.slurm.attributes.looks`."""
     _, _, file, *rest = full_name.split(".")
-    variable = (rest[0] if rest else "documentation").upper()
-    for node in ast.walk(syntax_tree(f"plugins/doc_fragments/{file}.py")):
-        if isinstance(node, ast.Assign) and any(getattr(target, "id", None) == variable for target in node.targets):
-            loaded = yaml.safe_load(ast.literal_eval(node.value))
-            assert isinstance(loaded, dict)
-            return loaded
-    raise AssertionError(f"{full_name} is no fragment of plugins/doc_fragments")
+    module = importlib.import_module(f"ansible_collections.rankzero.slurm.plugins.doc_fragments.{file}")
+    loaded = yaml.safe_load(getattr(module.ModuleDocFragment, (rest[0] if rest else "documentation").upper()))
+    assert isinstance(loaded, dict)
+    return loaded
 
 
 def all_options(name: str) -> dict[str, Any]:
@@ -73,16 +68,14 @@ def nested_names(options: dict[str, Any]) -> Iterator[str]:
 
 def missing_attributes(name: str) -> Iterator[str]:
     doc = documentation(name)
-    fragments = doc.get("extends_documentation_fragment", [])
-    looks = LOOKS in fragments
-    if "rankzero.slurm.attributes" not in fragments and not looks:
-        yield f"{name} extends neither rankzero.slurm.attributes nor {LOOKS}"
-    stated = doc.get("attributes", {}) or (fragment(LOOKS)["attributes"] if looks else {})
+    extended = [used for used in doc.get("extends_documentation_fragment", []) if used in ATTRIBUTES]
+    if bool(extended) == (name in OUTSIDE_THE_GROUP):
+        yield f"{name}: a module of the action group, and no other, extends one of {ATTRIBUTES}"
+    stated = [doc.get("attributes", {}), *(fragment(used)["attributes"] for used in extended)]
     for attribute in ("check_mode", "diff_mode"):
-        if stated.get(attribute, {}).get("support") not in ("full", "partial", "none"):
-            yield f"{name} does not say its support of {attribute}"
-    if (GROUP_FRAGMENT in fragments) == (name in OUTSIDE_THE_GROUP):
-        yield f"{name}: {GROUP_FRAGMENT} goes with the modules of the action group, and with no other"
+        said = [known.get(attribute, {}).get("support") for known in stated]
+        if len([support for support in said if support in ("full", "partial", "none")]) != 1:
+            yield f"{name} does not say once its support of {attribute}"
     if doc["module"] != name:
         yield f"{name} calls itself {doc['module']}"
     if not doc.get("version_added"):
