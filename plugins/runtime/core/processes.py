@@ -15,8 +15,28 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
+
+class Adopted:
+    """A child that was started before this file was loaded, as subprocess.Popen shows one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, what: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, what)
+
+
 # Our children that have not been collected yet.
-_children: dict[int, subprocess.Popen[bytes]] = {}
+_children: dict[int, subprocess.Popen[bytes] | Adopted] = {}
 _wakeup: list[int] = []
 
 
@@ -51,7 +71,7 @@ def due(moment: float | None) -> bool:
 
 def start(
     words: Sequence[str], env: Mapping[str, str], stdin: int = subprocess.DEVNULL, stdout: int | None = None,
-    stderr: int | None = None, pass_fds: Sequence[int] = (), session: bool = False,
+    stderr: int | None = None, session: bool = False,
 ) -> int:  # fmt: skip
     """Start a program; its number. A program that cannot be started ends with 127 as in a shell."""
     try:
@@ -61,7 +81,6 @@ def start(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=pass_fds,
             start_new_session=session,
         )
     except OSError as error:
@@ -69,6 +88,11 @@ def start(
         child = subprocess.Popen(["/bin/sh", "-c", "exit 127"])
     _children[child.pid] = child
     return child.pid
+
+
+def adopt(number: int) -> None:
+    """Wait for a child as for those that are started here."""
+    _children[number] = Adopted(number)
 
 
 def known(number: int) -> bool:
@@ -83,6 +107,8 @@ def lives(number: int) -> bool:
 def code_of(number: int) -> int:
     """The exit code of a child that has ended, as a shell says it. The child is forgotten."""
     code = _children.pop(number).returncode
+    if code is None:
+        raise ValueError(f"process {number} has not ended")
     return 128 - code if code < 0 else code
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from core.records import dataclass, field
 
 PROGRAM, ARTIFACT, SIGNAL, SETUP, REQUEUE, RESTART = "program", "artifact", "signal", "setup", "requeue", "restart"
 

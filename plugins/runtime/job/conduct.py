@@ -19,7 +19,11 @@ if sys.version_info < (3, 9):  # noqa: UP036
     found = f"no python3 of at least 3.9 ({sys.executable} is {sys.version_info[0]}.{sys.version_info[1]})"
     os.execv("/bin/bash", ["bash", os.path.join(RUNTIME, "start", "no_python.sh"), found, *sys.argv[3:]])
 
-from job.conductor import main  # noqa: E402
+from job import environment  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main(RUNTIME, sys.argv[1:]))
+    # It begins while the rest of this program is loaded.
+    started = environment.second_pass(sys.argv[2], sys.argv[3:])
+    from job.conductor import main
+
+    sys.exit(main(RUNTIME, sys.argv[1:], started))

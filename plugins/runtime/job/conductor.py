@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from core import traps
+from core import processes, traps
 from core.state import Ended, Job
-from job import script
+from job import environment, script
 from start import attempt
 
 
@@ -67,7 +67,6 @@ def conduct(job: Job, running: script.Script) -> int:
             words = script.request(job, running)
             if words is None:
                 from artifact import verdict
-                from core import processes
 
                 code = processes.code_of(running.process)
                 verdict.refuse(
@@ -79,18 +78,19 @@ def conduct(job: Job, running: script.Script) -> int:
         return end.code
 
 
-def main(runtime: str, words: list[str]) -> int:
-    """`words`: as conduct.py gets them."""
-    array_dir, path, *arguments = words
+def main(runtime: str, words: list[str], started: tuple[int, int, int]) -> int:
+    """`words`: as conduct.py gets them. `started`: the script's second pass."""
+    array_dir, _path, *arguments = words
     for stream in (sys.stdout, sys.stderr):
         # A character that the locale lacks must not fail a job.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    env = script.initial_environment()
-    job = Job(env=dict(env), runtime=runtime, array_dir=array_dir, python=sys.executable)
+    job = Job(env=environment.initial(), runtime=runtime, array_dir=array_dir, python=sys.executable)
     if arguments[:1] == ["--submission"]:
         job.submission = arguments[1] if len(arguments) > 1 else ""
     traps.from_the_start(job)
-    running = script.start(path, arguments, env)
+    process, reader, writer = started
+    processes.adopt(process)
+    running = script.Script(process, reader, writer)
     try:
         return conduct(job, running)
     finally:

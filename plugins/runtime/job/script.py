@@ -14,17 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from core import processes
+from core.records import dataclass, field
 from core.state import Job
+from job.environment import parsed
 from rank import step
 
-#: How the bash beside the conductor is told of its two descriptors; no other process may see it.
-VARIABLE = "RANKZERO_CONDUCTOR"
-# Bash's own: the conductor is one more level, and each program has its own.
-_BASHS = ("_", VARIABLE)
 _LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
@@ -35,33 +31,6 @@ class Script:
     writer: int
     received: bytes = b""
     words: list[str] = field(default_factory=list)
-
-
-def initial_environment() -> dict[str, str]:
-    """The environment that this process was started with. os.environ is not that: in the C locale Python sets LC_CTYPE
-    for itself and all that it starts.
-    """
-    with open("/proc/self/environ", "rb") as stream:
-        return parsed(stream.read().split(b"\0"))
-
-
-def parsed(entries: Sequence[bytes]) -> dict[str, str]:
-    pairs = (os.fsdecode(entry).partition("=") for entry in entries if b"=" in entry)
-    return {name: value for name, _equals, value in pairs if name not in _BASHS}
-
-
-def start(path: str, arguments: Sequence[str], env: Mapping[str, str]) -> Script:
-    """Run the script once more, as our child: it asks for what comes after its set-up."""
-    from_script, to_us = os.pipe()
-    from_us, to_script = os.pipe()
-    shell = {**env, VARIABLE: f"{from_us} {to_us}"}
-    level = int(env.get("SHLVL", "1") or 1) if env.get("SHLVL", "1").isdigit() else 1
-    # Its level is what it would be without us.
-    shell["SHLVL"] = str(max(0, level - 1))
-    process = processes.start(["/bin/bash", path, *arguments], shell, pass_fds=(from_us, to_us))
-    os.close(to_us)
-    os.close(from_us)
-    return Script(process, from_script, to_script)
 
 
 def request(job: Job, script: Script) -> list[str] | None:

@@ -11,11 +11,11 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from artifact import verdict
 from core import processes, slurm, traps
 from core.log import publish_json, say
+from core.records import dataclass, field
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps

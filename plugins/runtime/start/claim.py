@@ -6,11 +6,8 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
-import pwd
 import re
-import shutil
 import stat
 import time
 
@@ -75,6 +72,8 @@ def _kind(mode: int) -> str:
 
 
 def _user(number: int) -> str:
+    import pwd
+
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -150,6 +149,8 @@ def by_hand(job: Job) -> bool:
     claim: a controller that looks meanwhile must not take it for a launch of its own. A requeued one finds its own
     again. Whether there is one.
     """
+    import glob
+
     runs = os.path.dirname(job.run_dir)
     for path in sorted(glob.glob(os.path.join(glob.escape(runs), "*", "claim"))):
         if ours(path) and first_line(path).endswith(f" {job.cluster} {job.id}"):
@@ -176,6 +177,8 @@ def _become(job: Job, folder: str) -> None:
 
 def _generation(job: Job, made: str) -> None:
     """What a new generation begins with, less its number. Raises OSError."""
+    import shutil
+
     os.makedirs(os.path.join(made, "logs"))
     for name in ("job.sbatch", "launch.json", "contract.json", "secrets.env"):
         if os.path.isfile(job.path(name)):

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment of the batch script, and how its second pass finds the conductor. Imports next to nothing: the second
+pass is started before the rest of the conductor is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+
+#: How the bash beside the conductor is told of its two descriptors; no other process may see it.
+VARIABLE = "RANKZERO_CONDUCTOR"
+# Bash's own: the conductor is one more level, and each program has its own.
+_BASHS = ("_", VARIABLE)
+
+
+def initial() -> dict[str, str]:
+    """The environment that this process was started with. os.environ is not that: in the C locale Python sets LC_CTYPE
+    for itself and all that it starts.
+    """
+    with open("/proc/self/environ", "rb") as stream:
+        return parsed(stream.read().split(b"\0"))
+
+
+def parsed(entries: Sequence[bytes]) -> dict[str, str]:
+    """The variables of `NAME=VALUE` lines, without those that are bash's own."""
+    pairs = (os.fsdecode(entry).partition("=") for entry in entries if b"=" in entry)
+    return {name: value for name, _equals, value in pairs if name not in _BASHS}
+
+
+def second_pass(path: str, arguments: Sequence[str]) -> tuple[int, int, int]:
+    """Run the script once more, as our child, which asks for what comes after its set-up: (its process, where its
+    requests are read, where they are answered).
+    """
+    env = initial()
+    from_script, to_us = os.pipe()
+    from_us, to_script = os.pipe()
+    env[VARIABLE] = f"{from_us} {to_us}"
+    level = env.get("SHLVL", "1")
+    # Its level is what it would be without us.
+    env["SHLVL"] = str(max(0, int(level) - 1 if level.isdigit() else 0))
+    for theirs in (from_us, to_us):
+        os.set_inheritable(theirs, True)
+    nothing = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    # Python ignores these two for itself.
+    reset = [signal.SIGPIPE, signal.SIGXFSZ]
+    words = ["/bin/bash", path, *arguments]
+    process = os.posix_spawn(words[0], words, env, file_actions=nothing, setsigdef=reset)
+    os.close(to_us)
+    os.close(from_us)
+    return process, from_script, to_script
