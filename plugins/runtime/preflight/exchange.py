@@ -18,6 +18,7 @@ import time
 
 from core.files import POLL_SECONDS, await_document, publish, read
 from preflight.binding import unbound
+from preflight.judge import rounds
 from preflight.network import bind_to
 
 CHUNK = 1 << 18
@@ -27,20 +28,6 @@ MEGABYTE = 1_000_000
 PARTS = 8
 # Of the budget, for starting and ending.
 MARGIN_SECONDS = 3
-
-
-def rounds(count):
-    """Rounds of pairs of places in a ring of that many nodes: every place meets each neighbour, one at a time."""
-    if count < 2:
-        return []
-    if count == 2:
-        return [[(0, 1)]]
-    found = [[(place, place + 1) for place in range(start, count - 1, 2)] for start in (0, 1)]
-    last = (count - 1, 0)
-    if count % 2:
-        return [*found, [last]]
-    found[1].append(last)
-    return found
 
 
 def transfer(out, into, count, seconds):

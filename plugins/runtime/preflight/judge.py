@@ -6,11 +6,9 @@ all of them share. Runs on the first node, over documents alone.
 """
 
 import os
-import statistics
 
 from core.files import listed, publish, read
 from preflight import binding
-from preflight.exchange import rounds
 from preflight.network import FAST_NAMES
 
 # A node whose best exchange with any neighbour is below this share of the median holds a synchronous job up: every step
@@ -121,11 +119,32 @@ def shown(speed):
     return f"{speed:.0f} MB/s" if speed >= 10 else f"{speed:.1f} MB/s"
 
 
+def rounds(count):
+    """Rounds of pairs of places in a ring of that many nodes: every place meets each neighbour, one at a time."""
+    if count < 2:
+        return []
+    if count == 2:
+        return [[(0, 1)]]
+    found = [[(place, place + 1) for place in range(start, count - 1, 2)] for start in (0, 1)]
+    last = (count - 1, 0)
+    if count % 2:
+        return [*found, [last]]
+    found[1].append(last)
+    return found
+
+
+def median_of(speeds):
+    # Imported where there are speeds: it takes longer than the rest of this file.
+    import statistics
+
+    return statistics.median(speeds.values())
+
+
 def slow_links(speeds):
     """{node: why} of the nodes far below the median."""
     if len(speeds) < COMPARABLE:
         return {}
-    median = statistics.median(speeds.values())
+    median = median_of(speeds)
     return {
         name: f"{shown(speed)}, less than half of the median {shown(median)}" if speed else "no result in the exchange"
         for name, speed in speeds.items()
@@ -206,7 +225,7 @@ def judge(arguments):
         print(line)
     if speeds:
         slowest = min(speeds, key=speeds.get)
-        median = statistics.median(speeds.values())
+        median = median_of(speeds)
         print(f"slowest {slowest} {shown(speeds[slowest])}, median {shown(median)}: {measured}")
     for name, why in slow.items():
         print(f"slow {name}: {why}")

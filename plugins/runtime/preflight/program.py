@@ -30,7 +30,6 @@ sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 from core.files import publish, read  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import versions  # noqa: E402
-from preflight import exchange, gpus, judge  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
 from preflight.network import fastest_first, free_port, interfaces, usable  # noqa: E402
 
@@ -233,6 +232,8 @@ def examine_machine(report, arguments, own):
     if arguments.gpus:
         columns["gpus"] = str(gpus_seen())
         if arguments.gpu_health != "off":
+            from preflight import gpus
+
             columns["health"], troubles = gpus.health()
             for level, words in troubles:
                 if level == gpus.FAIL and arguments.gpu_health == "fail":
@@ -303,13 +304,16 @@ def main():
     end = given.index("--enter") if "--enter" in given else len(given)
     arguments = parser.parse_args(given[:end])
     arguments.enter = given[end + 1 :]
-    commands = {
-        "node": node,
-        "select": judge.select,
-        "exchange": exchange.exchange,
-        "judge": judge.judge,
-    }
-    return commands[arguments.command](arguments)
+    # Each command loads its own part: every file is compiled anew, on every node.
+    if arguments.command == "node":
+        return node(arguments)
+    if arguments.command == "exchange":
+        from preflight import exchange
+
+        return exchange.exchange(arguments)
+    from preflight import judge
+
+    return judge.select(arguments) if arguments.command == "select" else judge.judge(arguments)
 
 
 if __name__ == "__main__":
