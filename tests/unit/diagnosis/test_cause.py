@@ -268,6 +268,10 @@ def test_what_a_job_says_after_slurm_took_it_back_is_the_next_attempts() -> None
     assert root(STEPS + requeued + ended)[0] == "preempted_or_cancelled"
     assert root(STEPS + requeued + ended + STEPS)[0] == cause.HEALTHY
     assert root(STEPS + requeued + ended + STEPS + raised("KeyError: 'x'"))[1] == "KeyError: 'x'"
+    # Slurm 22.05 may fail to start the next attempt before its script runs.
+    missing = "slurmstepd-n1: error: container_p_join: open failed for /var/c/n1/8/.ns: No such file or directory\n"
+    failed = "slurmstepd-n1: error: container_g_join failed: 8\n"
+    assert root(STEPS + requeued + ended + missing + failed) == ("private_tmp", missing.strip())
 
 
 def test_what_is_swept_up_after_the_last_step_is_no_failure() -> None:
