@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event, screen
@@ -36,7 +38,7 @@ class ActionModule(Producer):
         hosts = self._variables.get("ansible_play_hosts_all") or []
         self._screen = screen(self.host(), f"dataset {options['name']}", len(hosts) == 1)
         if options["state"] == "absent" or options["source"] != "controller":
-            return self._follow(options, {})
+            return self._follow(options, DatasetRequest())
         return self._from_here(options)
 
     def _from_here(self, options: Result) -> Result:
@@ -45,7 +47,7 @@ class ActionModule(Producer):
         size = sum(file.size for file in what.files)
         if size > _LARGE:
             self._screen.say(f"read {amount(size)} in {len(what.files)} files of {what.said}")
-        result = self._follow(options, what.request())
+        result = self._follow(options, what.request)
         if result.get("failed") or "lacking" not in result:
             return result
         pieces = dataset.Pieces(what, result["lacking"])
@@ -54,7 +56,7 @@ class ActionModule(Producer):
             failed = self._send(options, pieces, total)
             if failed:
                 return failed
-        last = self._follow(options, {**what.request(), "complete": True})
+        last = self._follow(options, replace(what.request, complete=True))
         return last if last.get("failed") else {**last, "moved": sent}
 
     def _send(self, options: Result, pieces: dataset.Pieces, total: int) -> Result | None:
@@ -65,7 +67,7 @@ class ActionModule(Producer):
             while entries := pieces.write(piece):
                 start = time.monotonic()
                 remote = self._connection._shell.join_path(self.send([piece]), "piece")
-                taken = self.call(**options, _request={"piece": remote, "entries": entries})
+                taken = self.call(**options, _request=DatasetRequest(piece=remote, entries=entries).arguments())
                 if taken.get("failed"):
                     return taken
                 now = time.monotonic()
@@ -78,13 +80,14 @@ class ActionModule(Producer):
         self._screen.flush()
         return None
 
-    def _follow(self, options: Result, request: Result) -> Result:
+    def _follow(self, options: Result, request: DatasetRequest) -> Result:
         """Ask the host until it is done, and show how far it is meanwhile."""
         if self._task.check_mode or options["state"] == "absent":
-            return self.call(**options, _request=request)
+            return self.call(**options, _request=request.arguments())
         seconds, told, again = FIRST_WAIT, 0, False
         while True:
-            result = self.call(**options, _request={**request, "follow": seconds, "again": again})
+            asked = replace(request, follow=seconds, again=again)
+            result = self.call(**options, _request=asked.arguments())
             going = result.get("going")
             if going is None or result.get("failed"):
                 self._screen.flush()

@@ -50,6 +50,6 @@ class ActionModule(Producer):
             hub.pack(found, result["lacking"], archive)
             size = os.path.getsize(archive)
             remote = self._connection._shell.join_path(self.send([archive]), "files.tar")
-        sent = {**self.call(**given, _request={**found.request(), "archive": remote}), "sent": size}
+        sent = {**self.call(**given, _request=found.request(remote)), "sent": size}
         # By now what was wrong lies aside, and is only missing.
         return {**sent, **({"repaired": result["repaired"]} if result["repaired"] else {})}

@@ -36,7 +36,7 @@ BIG = random.Random(11).randbytes(6_000_000)
 PROGRAM = """
 import json, sys
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset
-ensure_dataset(json.loads(sys.argv[1]), {})
+ensure_dataset(json.loads(sys.argv[1]))
 """
 
 
@@ -54,7 +54,7 @@ class Bench:
         return {**defaults, "name": "it", "store_root": str(self.root / "store"), **changes}
 
     def ensure(self, **changes: Any) -> dict[str, Any]:
-        return ensure_dataset(self.options(**changes), {})
+        return ensure_dataset(self.options(**changes))
 
     @property
     def data(self) -> Path:
@@ -159,7 +159,7 @@ def test_a_killed_rsync_is_gone_on_with(bench: Bench, daemon: str) -> None:
 
     bench.kill_in_the_middle(options, come)
     there = come()
-    result = ensure_dataset(options, {})
+    result = ensure_dataset(options)
     assert bench.is_whole()
     # Of what was there only sums travel.
     assert result["moved"] < len(BIG) - there + 200_000
@@ -224,7 +224,7 @@ def test_a_killed_transfer_from_an_object_store_is_gone_on_with(
     bench.kill_in_the_middle(options, come)
     monkeypatch.delenv("RCLONE_BWLIMIT")
     there = come()
-    result = ensure_dataset(options, {})
+    result = ensure_dataset(options)
     assert bench.is_whole()
     assert len(BIG) - there <= result["moved"] <= len(BIG) - there + len("small")
 
@@ -238,7 +238,7 @@ def test_an_object_that_changed_starts_again(bench: Bench, remote: str, monkeypa
     )
     monkeypatch.delenv("RCLONE_BWLIMIT")
     (bench.src / "big.bin").write_bytes(BIG[::-1])
-    result = ensure_dataset(options, {})
+    result = ensure_dataset(options)
     assert (bench.data / "big.bin").read_bytes() == BIG[::-1]
     assert result["notes"] == ["big.bin changed at its source since the last run: it starts again"]
 

@@ -7,8 +7,12 @@ at that edge; between the rooms goes nothing of which not even the fields are kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+
+T = TypeVar("T")
 
 # The options of a module or an action, as Ansible has checked them against its argument spec.
 Parameters = Mapping[str, Any]
@@ -18,3 +22,18 @@ ModuleResult = dict[str, Any]
 JsonObject = dict[str, Any]
 # Ansible's variables of a task, by name.
 TaskVariables = dict[str, Any]
+
+
+def has_fields(document: object, **kinds: type | tuple[type, ...]) -> bool:
+    """Whether a JSON value is an object that has these fields, each of its kind."""
+    return isinstance(document, dict) and all(isinstance(document.get(name), kind) for name, kind in kinds.items())
+
+
+def made_of(kind: Callable[..., T], request: JsonObject) -> T:
+    """A dataclass from what the controller's half of a module has sent. Raises RankzeroError where that is of another
+    release, or of nobody's making.
+    """
+    try:
+        return kind(**request)
+    except (TypeError, ValueError) as error:
+        raise RankzeroError(f"_request: is not what the action plugin of this module sends ({error}).") from error

@@ -25,12 +25,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import (
     check,
     local_path,
-    offered,
     said,
     source_of,
 )
@@ -54,54 +54,47 @@ def place_for(options: Parameters) -> Place:
     return place_of(options["store_root"], options["name"], {name: options[name] for name in RECIPE})
 
 
-def run(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """The module: all at once, or as its action plugin asks for it. Raises RankzeroError.
-
-    `request` holds `files` and `said` where the controller has the files, `entries` and `piece` with some of their
-    bytes, `follow` (seconds) where it wants to hear how far the rest is, and `again` where it has asked that before.
-    """
+def run(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+    """The module: all at once, or as its action plugin asks for it. `given`: its request. Raises RankzeroError."""
     check(options)
+    request = DatasetRequest.of(given)
     place = place_for(options)
     try:
-        if request.get("entries"):
-            return {"changed": False, "taken": take(place, request["piece"], request["entries"])}
+        if request.entries:
+            return {"changed": False, "taken": take(place, request.piece, request.entries)}
         stores = ready(options, check_mode=check_mode)
         if options["state"] == "present":
-            files, notes = offered(request), list[str]()
+            files, notes = request.files, list[str]()
             there = borrowed(stores, place, options, tree_digest(files) if files is not None else None, notes)
             if there:
                 return _described(options, request, *there, notes)
-        if check_mode or request.get("follow") is None:
+        if check_mode or request.follow is None:
             return ensure_dataset(options, request, check_mode=check_mode)
         records = os.path.dirname(place.record)
         os.makedirs(records, exist_ok=True)
-        asked = {
-            **options,
-            "request": {name: value for name, value in request.items() if name not in ("follow", "again")},
-        }
+        asked = {**options, "request": replace(request, follow=None, again=False).arguments()}
 
         def work(meter: Meter) -> ModuleResult:
             return ensure_dataset(options, request, meter=meter)
 
-        return follow(records, asked, request["follow"], work, again=bool(request.get("again")))
+        return follow(records, asked, request.follow, work, again=request.again)
     except OSError as error:
         raise trouble(error, place.home) from error
 
 
 def ensure_dataset(
     options: Parameters,
-    request: JsonObject,
+    request: DatasetRequest | None = None,
     *,
     check_mode: bool = False,
     meter: Meter | None = None,
 ) -> ModuleResult:
     """Bring the dataset of the module's options into its state.
 
-    `request` comes from the controller where that has the files: `files` (path, sha256, size). Returns `changed`,
-    `ref`, `dataset`, `repaired`, `moved`, `notes`, `diff`; `lacking` instead where the controller must send bytes.
-    Raises RankzeroError.
+    Returns `changed`, `ref`, `dataset`, `repaired`, `moved`, `notes`, `diff`; `lacking` instead where the
+    controller must send bytes. Raises RankzeroError.
     """
-    meter = meter or Meter()
+    meter, request = meter or Meter(), request or DatasetRequest()
     place = place_for(options)
     dest = _dest(options)
     try:
@@ -135,12 +128,12 @@ class _Run:
         self,
         place: Place,
         options: Parameters,
-        request: JsonObject,
+        request: DatasetRequest,
         meter: Meter,
         dest: expose.Dest | None,
     ) -> None:
         self.place, self.options, self.request, self.meter, self.dest = place, options, request, meter, dest
-        self.files = offered(request)
+        self.files = request.files
         self.wanted = stage.Wanted()
         if self.files is None:
             include, exclude = tuple(options["include"]), tuple(options["exclude"])
@@ -198,7 +191,7 @@ class _Run:
         staging = stage.Staging(self.place, source, parts, known, self.meter, repair=settled is not None)
         wanted = stage.need(staging, items)
         lacking = self._lacking(wanted)
-        if isinstance(source, Sent) and lacking and not self.request.get("complete"):
+        if isinstance(source, Sent) and lacking and not self.request.complete:
             return {"changed": False, "lacking": lacking, "notes": self.meter.notes}
         files, where, came = stage.bring(staging, wanted)
         if settled:
@@ -296,7 +289,7 @@ class _Run:
 
 
 def _described(
-    options: Parameters, request: JsonObject, place: Place, manifest: Manifest, notes: list[str]
+    options: Parameters, request: DatasetRequest, place: Place, manifest: Manifest, notes: list[str]
 ) -> dict[str, Any]:
     """The result for a dataset that is there, whole."""
     digest = manifest.digest
@@ -307,7 +300,7 @@ def _described(
         "notes": notes,
         "dataset": {
             "name": place.name,
-            "source": str(request.get("said") or said(options)),
+            "source": str(request.said or said(options)),
             "folder": place.data(digest),
             "bytes": manifest.size,
             "files": len(manifest.files),

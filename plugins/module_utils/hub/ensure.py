@@ -29,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository, repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import (
+    HubRequest,
     Manifest,
     current,
     facts,
@@ -56,16 +57,16 @@ class Source:
     folder: str | None = None
 
 
-def ensure_cache(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_cache(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the repository of the module's options into its state.
 
-    `request` comes from the controller where that has the files: `commit` (None for a folder), `files` (path, sha256,
-    size), `said`, and once the host has said what is lacking the `archive` with it.
+    `given`: the module's request, a `HubRequest`.
     Returns `changed`, `ref`, `snapshot`, `repaired`, `diff`; `lacking` or `needs` instead where the controller must
     send something.
     Raises RankzeroError.
     """
     where = repository(home_of(options["path"]), options["repo"], options["repo_type"], options["revision"])
+    request = HubRequest.of(given)
     try:
         if options["state"] == "absent":
             return _absent(where, check_mode=check_mode)
@@ -88,7 +89,7 @@ def home_of(path: str) -> str:
 
 
 def _present(
-    where: Repository, options: Mapping[str, Any], request: Mapping[str, Any], notes: list[str], *, check_mode: bool
+    where: Repository, options: Mapping[str, Any], request: HubRequest, notes: list[str], *, check_mode: bool
 ) -> dict[str, Any]:
     wanted = (tuple(options["include"]), tuple(options["exclude"]))
     source = _given(where, options, request, wanted)
@@ -120,12 +121,12 @@ def _present(
 
 
 def _given(
-    where: Repository, options: Mapping[str, Any], request: Mapping[str, Any], wanted: tuple[tuple[str, ...], ...]
+    where: Repository, options: Mapping[str, Any], request: HubRequest, wanted: tuple[tuple[str, ...], ...]
 ) -> Source | None:
     """The files of `src`, here or on the controller; None where the hub is asked by this host."""
-    if request.get("files") is not None:
-        files = tuple(File(path, sha256, size) for path, sha256, size in request["files"])
-        said, here = request["said"], None
+    if request.files is not None:
+        files = request.files
+        said, here = request.said, None
     elif options["src"] is not None:
         folder = os.path.expanduser(options["src"])
         if not os.path.isdir(folder):
@@ -137,7 +138,7 @@ def _given(
         return None
     require_files((file.path for file in files), options["require"], where.name)
     # A folder has no commit: its content stands for one, and the same content is the same one.
-    commit = request.get("commit") or tree_digest(files)[:40]
+    commit = request.commit or tree_digest(files)[:40]
     if COMMIT.fullmatch(where.revision) and where.revision != commit:
         raise RankzeroError(
             f"revision: {where.revision} is a commit, but the files are those of {commit}; name a branch or omit it"
@@ -179,7 +180,7 @@ def _from_store(
         after = _manifest(where, taken, wanted)
         return _result(where, after, changed=True, present=False, before=known, broken=broken)
     try:
-        return _install(where, options, {}, taken, known, broken)
+        return _install(where, options, HubRequest(), taken, known, broken)
     except RankzeroError as error:  # a file there is not what its owner's record says
         notes.append(not_taken(there, error.message))
         return None
@@ -188,7 +189,7 @@ def _from_store(
 def _install(
     where: Repository,
     options: Mapping[str, Any],
-    request: Mapping[str, Any],
+    request: HubRequest,
     source: Source,
     before: Manifest | None,
     broken: Mapping[str, str],
@@ -200,11 +201,11 @@ def _install(
             made = install(where, source.folder, _manifest(where, source, wanted), ours=False)
         else:
             missing = lacking(where, source.files)
-            if missing and "archive" not in request:
+            if missing and request.archive is None:
                 return {"changed": False, "lacking": [file.path for file in missing], "repaired": dict(broken)}
             with fresh_folder(os.path.join(where.ours, "arrived")) as folder:
                 if missing:
-                    untar(request["archive"], folder)
+                    untar(str(request.archive), folder)
                 made = install(where, folder, _manifest(where, source, wanted), ours=True)
     return _result(where, made, changed=True, before=before, broken=broken)
 

@@ -9,9 +9,15 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import (
+    File,
+    files_of,
+    look_at,
+    rows_of,
+    tree_digest,
+)
 
 
 @dataclass(frozen=True)
@@ -96,3 +102,28 @@ def facts(manifest: Manifest, repository: Repository) -> ModuleResult:
         "bytes": manifest.size,
         "files": [file.path for file in manifest.files],
     }
+
+
+@dataclass(frozen=True)
+class HubRequest:
+    """What the controller has of the repository: `commit` (None for a folder), `files`, `said`, where
+    they are from, and once the host has said what is lacking the `archive` with it, on this host.
+    """
+
+    files: tuple[File, ...] | None = None
+    said: str = ""
+    commit: str | None = None
+    archive: str | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> HubRequest:
+        """From the module's argument. Raises RankzeroError."""
+        files = given.get("files")
+        return made_of(cls, given if files is None else {**given, "files": files_of(files)})
+
+    def arguments(self) -> JsonObject:
+        """As it is sent to the module."""
+        sent = {name: value for name, value in vars(self).items() if value is not None}
+        if self.files is not None:
+            sent["files"] = rows_of(self.files)
+        return sent

@@ -50,6 +50,19 @@ def plain(name: str) -> str:
     return name
 
 
+def rows_of(files: Iterable[File]) -> list[list[str | int]]:
+    """Path, sha256 and size of files, as JSON."""
+    return [[file.path, file.sha256, file.size] for file in files]
+
+
+def files_of(rows: Iterable[Sequence[str | int]]) -> tuple[File, ...]:
+    """The files of `rows_of`. Raises RankzeroError for what is no row, and for a name that leads elsewhere."""
+    try:
+        return tuple(File(plain(str(path)), str(sha256), int(size)) for path, sha256, size in rows)
+    except (TypeError, ValueError) as error:
+        raise RankzeroError(f"files: expected path, sha256 and size of each ({error})") from error
+
+
 def look_at(path: str, file: File, *, thorough: bool) -> tuple[File, str | None]:
     """The file as it is at `path`, and what is wrong with it.
 

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest, Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
 #: Bytes of a piece, at first and at most: what is lost when the connection breaks, against calls.
 FIRST, LARGEST = 4 << 20, 64 << 20
 _BLOCK = 1 << 20
-
-Entry = tuple[str, str, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,10 @@ class Found:
     files: tuple[File, ...]
     said: str
 
-    def request(self) -> JsonObject:
+    @property
+    def request(self) -> DatasetRequest:
         """What the host needs to know of it."""
-        return {"files": [[file.path, file.sha256, file.size] for file in self.files], "said": self.said}
+        return DatasetRequest(self.files, self.said)
 
 
 def found(options: Parameters, meter: Meter) -> Found:
@@ -64,7 +64,7 @@ def found(options: Parameters, meter: Meter) -> Found:
 class Pieces:
     """Cuts what a host lacks into pieces. `size` may grow from one piece to the next."""
 
-    def __init__(self, what: Found, lacking: Iterable[Sequence[Any]]) -> None:
+    def __init__(self, what: Found, lacking: Iterable[tuple[str, int]]) -> None:
         files = {file.path: file for file in what.files}
         self._what = what
         self._left = [(files[path], int(offset)) for path, offset in lacking]

@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
+from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import HubRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of, unzip
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, selected
 
@@ -37,10 +38,9 @@ class Found:
     said: str
     commit: str | None = None
 
-    def request(self) -> JsonObject:
-        """What the host needs to know of it."""
-        files = [[file.path, file.sha256, file.size] for file in self.files]
-        return {"files": files, "said": self.said, "commit": self.commit}
+    def request(self, archive: str | None = None) -> JsonObject:
+        """What the host needs to know of it. `archive`: where what it lacked lies there."""
+        return HubRequest(self.files, self.said, self.commit, archive).arguments()
 
 
 @contextlib.contextmanager

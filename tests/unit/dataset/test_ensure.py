@@ -52,7 +52,7 @@ class Store:
     def ensure(self, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
         options = self.options(**changes)
         check(options)
-        return ensure_dataset(options, {}, check_mode=check_mode)
+        return ensure_dataset(options, check_mode=check_mode)
 
     @property
     def link(self) -> Path:
@@ -274,7 +274,7 @@ def test_no_room_is_said_before_a_byte_moves(store: Store, monkeypatch: pytest.M
 
 def test_a_cut_copy_goes_on_where_it_was(store: Store) -> None:
     options = store.options()
-    first = ensure_dataset(options, {}, check_mode=True)
+    first = ensure_dataset(options, check_mode=True)
     parts = Parts(f"{place_for(options).partial}/parts")
     [item] = Local(options["src"]).listing(lambda name: name == "train/a.txt")
     Path(parts.growing(item)).write_text("aaa")

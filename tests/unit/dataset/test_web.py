@@ -33,7 +33,7 @@ SMALL = b"small"
 PROGRAM = """
 import json, sys
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure import ensure_dataset
-ensure_dataset(json.loads(sys.argv[1]), {})
+ensure_dataset(json.loads(sys.argv[1]))
 """
 
 
@@ -60,7 +60,7 @@ def options(server: WebServer, root: Path, **changes: Any) -> dict[str, Any]:
 def ensure(server: WebServer, root: Path, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
     given = options(server, root, **changes)
     check(given)
-    return ensure_dataset(given, {}, check_mode=check_mode)
+    return ensure_dataset(given, check_mode=check_mode)
 
 
 def content(root: Path, name: str = "big.bin") -> bytes:
@@ -97,7 +97,7 @@ def test_a_killed_run_is_gone_on_with(server: WebServer, tmp_path: Path) -> None
         process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "store" / "datasets" / "by-name").exists()
     server.slow.clear()
-    result = ensure_dataset(given, {})
+    result = ensure_dataset(given)
     assert content(tmp_path) == BIG
     [asked] = [line for line in server.asked if "bytes=" in line]
     offset = int(asked.partition("bytes=")[2].rstrip("-"))

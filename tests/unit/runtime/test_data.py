@@ -42,7 +42,7 @@ def dataset(site: Site, tmp_path: Path) -> dict[str, Any]:
     (source / "a.txt").write_text("hello\n")
     defaults = {name: option.get("default") for name, option in DATASET.items()}
     given = {"name": "text", "source": "cluster", "src": str(source), "store_root": str(site.store), "pack": True}
-    return ensure_dataset({**defaults, **given}, {})
+    return ensure_dataset({**defaults, **given})
 
 
 def test_it_is_read_where_it_is(site: Site, dataset: dict[str, Any]) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.programs import HubFiles, Objects, Rsync
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import read_token
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
 
 #: Option -> the sources that know it.
 GO_WITH = {
@@ -45,15 +45,14 @@ def check(options: Parameters) -> None:
         raise RankzeroError("checksums: the hub has its own; pin a revision (a commit) instead")
 
 
-def source_of(options: Parameters, request: JsonObject) -> Source:
+def source_of(options: Parameters, request: DatasetRequest) -> Source:
     """Raises RankzeroError."""
     kind, src = options["source"], options["src"]
     made: Source
     if kind == "controller":
-        files = offered(request)
-        if files is None:
+        if request.files is None:
             raise RankzeroError("source: controller needs the action plugin of this module; call it from a playbook")
-        made = Sent(files, str(request.get("said")))
+        made = Sent(request.files, str(request.said))
     elif kind == "http":
         made = Web(src, options["files"], options["checksums"], token=read_token(options["token_file"]))
     elif kind == "rsync":
@@ -66,13 +65,6 @@ def source_of(options: Parameters, request: JsonObject) -> Source:
         made = Local(local_path(src))
     made.parallel = max(1, options["parallel"])
     return made
-
-
-def offered(request: JsonObject) -> tuple[File, ...] | None:
-    """The files that the controller has; None where it does not have them."""
-    if request.get("files") is None:
-        return None
-    return tuple(File(plain(path), sha256, size) for path, sha256, size in request["files"])
 
 
 def local_path(src: str) -> str:
