@@ -67,14 +67,26 @@ def test_the_command_line_wins(tmp_path: Path, job: dict[str, Any]) -> None:
     assert result["world_size"] == 5
 
 
-def test_a_name_that_is_nearly_one_of_the_list_is_told(tmp_path: Path, job: dict[str, Any]) -> None:
-    code, _result, output = run(
-        tmp_path, {"job": job}, "-e", "nodez=5", "-e", "my_own=1", "-e", "times=2", "-e", "time=5"
-    )
+def test_an_extra_variable_that_nothing_knows_is_refused(tmp_path: Path, job: dict[str, Any]) -> None:
+    """Unless the user declares it, or the play or the job's secrets name it: here beside one that nobody knows."""
+    mine = ["-e", "my_own=1", "-e", "token=t", "-e", "time=5", "-e", "launch_variables=my_own"]
+    job = {**job, "secrets": {"TOKEN": {"from_var": "token"}}}
+    code, result, output = run(tmp_path, {"job": job}, *mine)
     assert code == 0, output
-    said = " ".join(output.split())
-    assert "-e nodez: not a setting of a launch, so it has no effect; did you mean nodes?" in said
-    assert "my_own" not in said and "-e times" not in said
+    code, result, output = run(tmp_path, {"job": job}, *mine, "-e", "nodez=5", "-e", "state=absent")
+    assert code == 2 and "-e nodez: unknown; did you mean nodes?" in result["msg"]
+    assert "-e state: " in result["msg"] and "-e my_own" not in result["msg"] and "-e token" not in result["msg"]
+
+
+def test_a_playbook_refuses_variables_before_anything_else(tmp_path: Path) -> None:
+    """`train -e state=absent` does not submit, and what the inventory defines may be set."""
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {here: {ansible_connection: local, scratch: /x}}}")
+    command = [str(BIN / "ansible-playbook"), "-i", "hosts.yml", "rankzero.slurm.train", "-e", "cluster=here"]
+    command += ["-e", "scratch=/y", "-e", "state=absent", "-e", "gpus=8", "-e", "job=jobs/none.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "-e state: " in done.stdout and "-e gpus: " in done.stdout and "gpus_per_node" in done.stdout
+    assert "-e scratch" not in done.stdout and "there is no file" not in done.stdout
 
 
 def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dict[str, Any]) -> None:

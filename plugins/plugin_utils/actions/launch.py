@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ansible.errors import AnsibleError
-from ansible.utils.vars import load_extra_vars
-
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
@@ -22,14 +19,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
+    check_extra_variables,
+    extra_variables,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, Stage
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
 
 RELAUNCH = ("on_failure", "always", "never")
@@ -48,6 +49,11 @@ def plain(value: Any) -> Any:
 
 class LaunchAction(Action):
     """Base of the actions that render a launch."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        self._task_vars = task_vars or {}
+        return result
 
     def given(self, *allowed: str) -> Parameters:
         """The task's options; an unknown one is an error."""
@@ -261,17 +267,14 @@ class LaunchAction(Action):
         return result
 
     def _command_line(self) -> dict[str, Any]:
-        """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line."""
-        try:
-            extra = load_extra_vars(self._loader)
-        except AnsibleError as error:
-            raise RankzeroError(f"the extra variables cannot be read: {error}") from error
+        """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line.
+
+        In a play of the user's own, other names are refused here; our playbooks have done that already.
+        """
+        extra = extra_variables(self._loader)
+        if not self._task_vars.get(CHECKED):
+            check_extra_variables(None, extra, self._task, self._task_vars, self._templar)
         names = {**old_short_names(), **short_names()}
-        for name in extra:
-            # A playbook may have variables of its own: only what is nearly one of the list is told.
-            meant = None if name in names else nearest(str(name), list(names), likeness=0.8)
-            if meant and meant not in extra:
-                display.warning(f"-e {name}: not a setting of a launch, so it has no effect; did you mean {meant}?")
         return {name: plain(extra[name]) for name in names if name in extra}
 
     def _roots(self, job: Job) -> list[str]:

@@ -1,0 +1,29 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Refuse extra variables that a playbook does not know. Runs on the controller only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
+    check_extra_variables,
+    extra_variables,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+
+
+class ActionModule(Action):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec({"playbook": {"type": "str"}})
+        playbook = options["playbook"]
+        try:
+            extra = extra_variables(self._loader)
+            check_extra_variables(playbook, extra, self._task, task_vars or {}, self._templar)
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message}
+        return {"changed": False, "ansible_facts": {CHECKED: True}}

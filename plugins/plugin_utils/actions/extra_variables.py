@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The extra variables of a command line, and which of them are the user's own."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, known_names, refuse_unknown
+
+
+def extra_variables(loader: Any) -> dict[str, Any]:
+    """The variables given with `-e`. Raises RankzeroError where they cannot be read."""
+    try:
+        return dict(load_extra_vars(loader))
+    except AnsibleError as error:
+        raise RankzeroError(f"the extra variables cannot be read: {error}") from error
+
+
+def check_extra_variables(
+    playbook: str | None, extra: Mapping[str, Any], task: Any, task_vars: TaskVariables, templar: Any
+) -> None:
+    """Raise RankzeroError for extra variables that would have no effect. `playbook`: as in `known_names`."""
+    known = known_names(playbook)
+    if all(name in known or name.startswith("ansible_") for name in extra):
+        return
+
+    def value(name: str) -> Any:
+        return templar.template(task_vars[name]) if name in task_vars else None
+
+    declared = value(DECLARED) or []
+    if isinstance(declared, str):
+        declared = declared.replace(",", " ").split()
+    cluster = value("launch_cluster")
+    secrets = _secret_variables(cluster) if isinstance(cluster, Mapping) else set()
+    job = templar.template(task.args.get("job")) or value("launch_job") or value("job")
+    secrets |= _secret_variables(_job(job))
+    refuse_unknown(playbook, extra, {*map(str, declared), *secrets, *_defined_otherwise(task, task_vars)})
+
+
+def _job(job: Any) -> Mapping[str, Any]:
+    """A job spec as it stands in its file; nothing where it cannot be read, which the launch itself reports."""
+    if isinstance(job, str) and job:
+        try:
+            return load_job_file(job, os.getcwd())[0].data
+        except (RankzeroError, OSError):
+            return {}
+    return job if isinstance(job, Mapping) else {}
+
+
+def _secret_variables(spec: Mapping[str, Any]) -> set[str]:
+    """The Ansible variables that `secrets` of a spec names with from_var."""
+    secrets = spec.get("secrets")
+    sources = secrets.values() if isinstance(secrets, Mapping) else ()
+    return {str(source["from_var"]) for source in sources if isinstance(source, Mapping) and "from_var" in source}
+
+
+def _defined_otherwise(task: Any, task_vars: TaskVariables) -> set[str]:
+    """The variables of the host in this play without the command line: what the inventory, the play, its roles and
+    earlier tasks define. A user may set these from the command line.
+    """
+    manager = copy.copy(task.get_variable_manager())
+    manager._extra_vars = {}  # pylint: disable=protected-access  # Ansible has no other way to ask
+    block = task
+    while block is not None and getattr(block, "_play", None) is None:
+        block = getattr(block, "_parent", None)
+    host = manager._inventory.get_host(task_vars["inventory_hostname"])  # pylint: disable=protected-access
+    return set(manager.get_vars(play=getattr(block, "_play", None), host=host, task=task, include_hostvars=False))

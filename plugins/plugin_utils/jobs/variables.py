@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that each playbook of the collection takes, and what is wrong with others on the command line. Pure.
+
+Ansible accepts any name after `-e`. A misspelt one would silently have no effect, and the job would be submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+
+#: Names that a user's inventory, play or command line declares as variables of their own.
+DECLARED = "launch_variables"
+#: Set for a host once its playbook has been checked.
+CHECKED = "rankzero_variables_checked"
+# The settings of role launch may stand in a file for all playbooks (-e @site.yml).
+SETTINGS = (
+    "launch_overrides",
+    "launch_relaunch",
+    "launch_explain",
+    "launch_wait",
+    "launch_wait_timeout",
+    "launch_logs_dest",
+)
+EVERYWHERE = ("cluster", "slurm_cluster", "launch_cluster", *SETTINGS, DECLARED)
+SELECTION = ("launch_name", "key", "generation", "job_id", "run_dir")
+JOB = ("job", "launch_job")
+ROLE_LAUNCH = (*JOB, "rerun", "explain")
+COURSE = (
+    "course_name",
+    "course_students",
+    "course_root",
+    "course_mode",
+    "course_store",
+    "course_group",
+    "course_accounting",
+    "course_parent",
+    "course_limits",
+    "course_class_limits",
+    "course_exercise",
+)
+# The folder and the tasks of a class lie in one file, so each of the two playbooks takes the other's variables too.
+CHECKOFF = (
+    "course_checked",
+    "course_job",
+    "course_nodes",
+    "course_ranks_per_node",
+    "course_artifact",
+    "course_saved",
+    "course_epoch_time",
+    "course_code",
+    "course_pick",
+    "course_clock_slack",
+    "course_dest",
+    "course_evidence",
+)
+FABRIC = (
+    "group",
+    "nodes",
+    "method",
+    "all_reduce_perf",
+    "mpi",
+    "sizes",
+    "rounds",
+    "seconds",
+    "candidates",
+    "share",
+    "mads",
+    "expected",
+    "output",
+    "overwrite",
+    "exclude",
+)
+LAB = (
+    "state",
+    "name",
+    "directory",
+    "way",
+    "nodes",
+    "profile",
+    "cpus",
+    "memory",
+    "gpus",
+    "gpu_type",
+    "gres",
+    "accounting",
+    "job_comments",
+    "internet",
+    "partitions",
+    "slurm_conf",
+    "binds",
+    "slurm",
+    "prune",
+    "install",
+    "packages",
+    "root_packages",
+    "site_packages",
+)
+RECONCILE = ("jobs", "cluster", "set", "removed", "changed", "relaunch", "max_failures", "wait", "wait_timeout")
+
+#: Playbook -> its own variables, beside EVERYWHERE and `ansible_...`.
+PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
+    "train": ROLE_LAUNCH,
+    "sweep": (*JOB, "rerun", "state", "elements"),
+    "pipeline": (*JOB, "rerun", "state"),
+    "shell": (*JOB, "run"),
+    "attach": (*SELECTION, "until", "pattern", "log", "wait_timeout"),
+    "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
+    "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
+    "status": (*SELECTION, "all", "active"),
+    "prune": ("older_than", "max_size", "owners", "kinds"),
+    "reconcile": ("jobs", "removed", "changed", "relaunch", *(f"reconcile_{name}" for name in RECONCILE)),
+    "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),
+    "lab": ("lab", "state", *(f"lab_cluster_{name}" for name in LAB)),
+    "course": ("lab", *COURSE, "course_state", *CHECKOFF),
+    "checkoff": ("students", "pick", "evidence", *CHECKOFF, *COURSE, "course_state"),
+}
+#: Playbooks that take the short names of the job spec (`-e nodes=8`).
+LAUNCHING = ("train", "sweep", "pipeline", "shell", "fabric")
+#: Names that a person tries, and what they meant, where no name is similar enough.
+MEANT = {
+    "state": "to cancel a job, use the playbook rankzero.slurm.cancel",
+    "cancel": "to cancel a job, use the playbook rankzero.slurm.cancel",
+    "gpus": "did you mean gpus_per_node?",
+    "wait": "did you mean launch_wait?",
+}
+
+
+def known_names(playbook: str | None) -> tuple[str, ...]:
+    """What a playbook of ours takes; None for a user's own play that launches a job. Raises RankzeroError."""
+    own = ROLE_LAUNCH if playbook is None else PLAYBOOKS.get(playbook)
+    if own is None:
+        raise RankzeroError(f"playbook: must be one of {', '.join(PLAYBOOKS)}; not {playbook!r}")
+    short = () if playbook and playbook not in LAUNCHING else (*short_names(), *old_short_names())
+    return tuple(dict.fromkeys([*own, *short, *EVERYWHERE]))
+
+
+def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection[str]) -> None:
+    """Raise RankzeroError for the names of extra variables that neither the playbook takes nor the user (`own`) has."""
+    known = known_names(playbook)
+    unknown = [name for name in extra if name not in known and name not in own and not name.startswith("ansible_")]
+    if not unknown:
+        return
+    count = "1 extra variable is" if len(unknown) == 1 else f"{len(unknown)} extra variables are"
+    where = f"rankzero.slurm.{playbook}" if playbook else "a launch"
+    shown = [name for name in known if name not in old_short_names()]
+    raise RankzeroError(
+        "\n".join(
+            [
+                f"{count} not known to {where}, and nothing was done:",
+                *(f"  - -e {name}: {_meant(name, known)}" for name in unknown),
+                f"It takes: {', '.join(shown)}.",
+                f"A value for your program belongs into `command`. List variables of your own in {DECLARED}, in the "
+                f"inventory or the play: {DECLARED}: [{', '.join(unknown)}]",
+            ]
+        )
+    )
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    # Words of a name before similar letters: `wait_timeout` is launch_wait_timeout.
+    parts = [one for one in known if f"_{name}_" in f"_{one}_"]
+    close = min(parts, key=len) if parts and name not in MEANT else nearest(name, list(known), likeness=0.7)
+    if close:
+        return f"unknown; did you mean {close}?"
+    sentence = MEANT.get(name, "")
+    asked = sentence.rpartition(" ")[2].rstrip("?")
+    return f"unknown; {sentence}" if sentence and (asked in known or not sentence.endswith("?")) else "unknown"

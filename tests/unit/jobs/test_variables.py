@@ -1,0 +1,119 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of the playbooks: the declared ones are those that are read, and no other name passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+import jinja2.meta
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
+    EVERYWHERE,
+    PLAYBOOKS,
+    known_names,
+    refuse_unknown,
+)
+from tests.repository import files, load_yaml
+
+#: Names of Ansible, and results that a playbook's own tasks register or set.
+OF_ANSIBLE = {"groups", "inventory_hostname", "playbook_dir", "item", "omit", "hostvars"}
+OF_OTHER_TASKS = {"launch_submitted", "launch_resubmitted", "launch_result", "fabric_of_group"}
+ROLES = {"launch": ("train",), "course": ("course", "checkoff"), "lab_cluster": ("lab",), "reconcile": ("reconcile",)}
+
+
+def names_read(text: str) -> set[str]:
+    return set(jinja2.meta.find_undeclared_variables(_environment().parse(text)))
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment()
+    for name in ("bool", "extract", "mandatory", "match"):
+        environment.filters[name] = environment.tests[name] = str
+    return environment
+
+
+def read_by(path: str) -> set[str]:
+    """The variables that the expressions of a YAML file read, without those that its own tasks make."""
+    document = load_yaml(path)
+    found: set[str] = set()
+    made: set[str] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                if key in ("register", "loop_var"):
+                    made.add(value)
+                elif key in ("vars", "ansible.builtin.set_fact"):
+                    made.update(value)
+                conditions = value if isinstance(value, list) else [value]
+                if key in ("when", "that", "failed_when"):
+                    found.update(*(names_read("{{" + text + "}}") for text in conditions if isinstance(text, str)))
+                look(value)
+        elif isinstance(node, list):
+            for value in node:
+                look(value)
+        elif isinstance(node, str) and "{{" in node:
+            found.update(names_read(node))
+
+    look(document)
+    return {name for name in found - made - OF_ANSIBLE - OF_OTHER_TASKS if not name.startswith("ansible_")}
+
+
+def test_every_playbook_declares_the_variables_that_it_reads() -> None:
+    problems = []
+    playbooks = [path for path in files("playbooks/", ".yml") if path.count("/") == 1]
+    for path in playbooks:
+        name = path.removeprefix("playbooks/").removesuffix(".yml")
+        plays = load_yaml(path)
+        first = next(iter([*plays[0].get("pre_tasks", []), *plays[0].get("tasks", [])]), {})
+        if first.get("rankzero.slurm.extra_variables") != {"playbook": name}:
+            problems.append(f"{path}: its first task is not extra_variables with playbook: {name}")
+            continue
+        declared = set(known_names(name))
+        problems += [f"{path} reads {one}" for one in read_by(path) if one not in declared]
+    assert set(PLAYBOOKS) == {path.removeprefix("playbooks/").removesuffix(".yml") for path in playbooks}
+    assert not problems, problems
+
+
+def test_the_options_of_a_role_are_variables_of_its_playbook() -> None:
+    missing = []
+    for role, playbooks in ROLES.items():
+        specs = load_yaml(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]
+        options = {option for entry in specs.values() for option in entry["options"]}
+        declared = {name for playbook in playbooks for name in PLAYBOOKS[playbook]} | set(EVERYWHERE)
+        missing += [f"{role}: {option}" for option in options - declared]
+        prefixed = {name for name in declared if name.startswith(f"{role}_")} - set(EVERYWHERE)
+        missing += [f"{role} has no {name}" for name in prefixed - options]
+    assert not missing, missing
+
+
+@pytest.mark.parametrize(
+    ("playbook", "name", "hint"),
+    [
+        ("train", "state", "rankzero.slurm.cancel"),
+        ("train", "cancel", "rankzero.slurm.cancel"),
+        ("train", "gpus", "gpus_per_node"),
+        ("train", "wait", "launch_wait"),
+        ("train", "rerum", "rerun"),
+        ("train", "ndoes", "nodes"),
+        ("train", "lr", "launch_variables"),
+        ("status", "nodes", "launch_variables"),
+        ("logs", "launch_nme", "launch_name"),
+        (None, "state", "rankzero.slurm.cancel"),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_the_nearest_name(playbook: str | None, name: str, hint: str) -> None:
+    with pytest.raises(RankzeroError) as raised:
+        refuse_unknown(playbook, [name], [])
+    assert f"-e {name}: " in raised.value.message and hint in raised.value.message
+
+
+def test_variables_of_the_user_and_of_ansible_pass() -> None:
+    refuse_unknown("train", ["lr", "ansible_become", "nodes", "cluster", "debug"], ["lr"])
+    refuse_unknown("sweep", ["state", "elements", "parallel"], [])
+    refuse_unknown("lab", ["lab", "state", "lab_cluster_nodes"], [])
