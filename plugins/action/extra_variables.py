@@ -22,8 +22,7 @@ class ActionModule(Action):
         _checked, options = self.validate_argument_spec({"playbook": {"type": "str"}})
         playbook = options["playbook"]
         try:
-            extra = extra_variables(self._loader)
-            check_extra_variables(playbook, extra, self._task, task_vars or {}, self._templar)
+            check_extra_variables(self, playbook, extra_variables(self), task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}
         return {"changed": False, "ansible_facts": {CHECKED: True}}

@@ -19,15 +19,7 @@ description:
     O(playbook)'s job names with C(from_var). List others in the variable C(launch_variables).
   - Runs on the controller only.
 extends_documentation_fragment:
-  - rankzero.slurm.attributes
-  - rankzero.slurm.attributes.actiongroup_slurm
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Never changes anything.
-  diff_mode:
-    support: none
+  - rankzero.slurm.attributes.looks
 options:
   playbook:
     description:

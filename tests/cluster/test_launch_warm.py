@@ -9,8 +9,9 @@ import json
 
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, read_json
 
-#: The role's argument check and module job: what a launch costs that waits for nothing and finds everything there.
-WARM_TASKS = ["ansible.builtin.validate_argument_spec", "rankzero.slurm.job"]
+#: The checks of the command line and of the role's arguments, and module job: what a launch costs that waits for nothing
+#: and finds everything there.
+WARM_TASKS = ["rankzero.slurm.extra_variables", "ansible.builtin.validate_argument_spec", "rankzero.slurm.job"]
 
 
 def test_a_launch_is_submitted_once_then_adopted_then_left_alone(site: Site) -> None:

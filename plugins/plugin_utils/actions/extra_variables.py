@@ -13,39 +13,40 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, known_names, refuse_unknown
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
-def extra_variables(loader: Any) -> dict[str, Any]:
+def extra_variables(action: Action) -> JsonObject:
     """The variables given with `-e`. Raises RankzeroError where they cannot be read."""
     try:
-        return dict(load_extra_vars(loader))
+        return dict(load_extra_vars(action._loader))  # pylint: disable=protected-access  # an action's own, from outside
     except AnsibleError as error:
         raise RankzeroError(f"the extra variables cannot be read: {error}") from error
 
 
-def check_extra_variables(
-    playbook: str | None, extra: Mapping[str, Any], task: Any, task_vars: TaskVariables, templar: Any
-) -> None:
+def check_extra_variables(action: Action, playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
     """Raise RankzeroError for extra variables that would have no effect. `playbook`: as in `known_names`."""
     known = known_names(playbook)
     if all(name in known or name.startswith("ansible_") for name in extra):
         return
+    template = action._templar.template  # pylint: disable=protected-access
 
     def value(name: str) -> Any:
-        return templar.template(task_vars[name]) if name in task_vars else None
+        return template(task_vars[name]) if name in task_vars else None
 
     declared = value(DECLARED) or []
     if isinstance(declared, str):
         declared = declared.replace(",", " ").split()
     cluster = value("launch_cluster")
     secrets = _secret_variables(cluster) if isinstance(cluster, Mapping) else set()
-    job = templar.template(task.args.get("job")) or value("launch_job") or value("job")
+    job = template(action._task.args.get("job")) or value("launch_job") or value("job")
     secrets |= _secret_variables(_job(job))
-    refuse_unknown(playbook, extra, {*map(str, declared), *secrets, *_defined_otherwise(task, task_vars)})
+    own = {*map(str, declared), *secrets, *_defined_otherwise(action._task, task_vars)}
+    refuse_unknown(playbook, extra, own)
 
 
 def _job(job: Any) -> Mapping[str, Any]:

@@ -28,8 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep, prepare_sweep
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
 
@@ -50,8 +50,9 @@ def plain(value: Any) -> Any:
 class LaunchAction(Action):
     """Base of the actions that render a launch."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
+        """Ansible's entry; each action goes on from here."""
+        result: ModuleResult = super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         return result
 
@@ -271,9 +272,9 @@ class LaunchAction(Action):
 
         In a play of the user's own, other names are refused here; our playbooks have done that already.
         """
-        extra = extra_variables(self._loader)
+        extra = extra_variables(self)
         if not self._task_vars.get(CHECKED):
-            check_extra_variables(None, extra, self._task, self._task_vars, self._templar)
+            check_extra_variables(self, None, extra, self._task_vars)
         names = {**old_short_names(), **short_names()}
         return {name: plain(extra[name]) for name in names if name in extra}
 

@@ -150,17 +150,13 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
     count = "1 extra variable is" if len(unknown) == 1 else f"{len(unknown)} extra variables are"
     where = f"rankzero.slurm.{playbook}" if playbook else "a launch"
     shown = [name for name in known if name not in old_short_names()]
-    raise RankzeroError(
-        "\n".join(
-            [
-                f"{count} not known to {where}, and nothing was done:",
-                *(f"  - -e {name}: {_meant(name, known)}" for name in unknown),
-                f"It takes: {', '.join(shown)}.",
-                f"A value for your program belongs into `command`. List variables of your own in {DECLARED}, in the "
-                f"inventory or the play: {DECLARED}: [{', '.join(unknown)}]",
-            ]
-        )
-    )
+    lines = [f"{count} not known to {where}, and nothing was done:"]
+    lines += [f"  - -e {name}: {_meant(name, known)}" for name in unknown]
+    lines += [f"It takes: {', '.join(shown)}."]
+    lines += [
+        "A value for your program belongs into `command`. List variables of your own in the inventory or the play:"
+    ]
+    raise RankzeroError("\n".join([*lines, f"  {DECLARED}: [{', '.join(unknown)}]"]))
 
 
 def _meant(name: str, known: Collection[str]) -> str:
