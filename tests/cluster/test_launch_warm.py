@@ -9,8 +9,8 @@ import json
 
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, read_json
 
-#: The checks of the command line and of the role's arguments, and module job: what a launch costs that waits for nothing
-#: and finds everything there.
+#: The checks of the command line and of the role's arguments, and module job: what a launch costs that waits for
+#: nothing and finds everything there.
 WARM_TASKS = ["rankzero.slurm.extra_variables", "ansible.builtin.validate_argument_spec", "rankzero.slurm.job"]
 
 

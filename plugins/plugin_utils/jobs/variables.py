@@ -150,13 +150,13 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
     count = "1 extra variable is" if len(unknown) == 1 else f"{len(unknown)} extra variables are"
     where = f"rankzero.slurm.{playbook}" if playbook else "a launch"
     shown = [name for name in known if name not in old_short_names()]
+    hints = {name: _meant(name, known) for name in unknown}
     lines = [f"{count} not known to {where}, and nothing was done:"]
-    lines += [f"  - -e {name}: {_meant(name, known)}" for name in unknown]
+    lines += [f"  - -e {name}: unknown{'; ' if hint else ''}{hint}" for name, hint in hints.items()]
     lines += [f"It takes: {', '.join(shown)}."]
-    lines += [
-        "A value for your program belongs into `command`. List variables of your own in the inventory or the play:"
-    ]
-    raise RankzeroError("\n".join([*lines, f"  {DECLARED}: [{', '.join(unknown)}]"]))
+    lines += ["A value for your program belongs into `command`. List variables of your own in the inventory or the"]
+    mine = [name for name in unknown if not hints[name]] or unknown
+    raise RankzeroError("\n".join([*lines, f"play: {DECLARED}: [{', '.join(mine)}]"]))
 
 
 def _meant(name: str, known: Collection[str]) -> str:
@@ -164,7 +164,7 @@ def _meant(name: str, known: Collection[str]) -> str:
     parts = [one for one in known if f"_{name}_" in f"_{one}_"]
     close = min(parts, key=len) if parts and name not in MEANT else nearest(name, list(known), likeness=0.7)
     if close:
-        return f"unknown; did you mean {close}?"
+        return f"did you mean {close}?"
     sentence = MEANT.get(name, "")
     asked = sentence.rpartition(" ")[2].rstrip("?")
-    return f"unknown; {sentence}" if sentence and (asked in known or not sentence.endswith("?")) else "unknown"
+    return sentence if asked in known or not sentence.endswith("?") else ""
