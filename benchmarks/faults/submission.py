@@ -30,7 +30,8 @@ def _killed_at(ground: Ground, kind: str, number: int, of: int) -> Verdict:
     steps = STEPS[kind]
     at = 1 + (number * steps) // max(of, 1) if of < steps else 1 + number % steps
     case = ground.case(f"killed-{kind}")
-    expect(case.launch(kill=kind, at=at).killed or at > steps - 3, f"killed at {kind} {at} of {steps}")
+    reply = case.launch(kill=kind, at=at)
+    expect(reply.killed or at > steps - 3, f"killed at {kind} {at} of {steps}: {reply}")
     return case.settle()
 
 
