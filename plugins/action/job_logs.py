@@ -49,6 +49,7 @@ class ActionModule(Action):
         public = {name: spec for name, spec in LOGS_SPEC.items() if not name.startswith("_")}
         _checked, options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
+        self._run_dir = options["run_dir"]
         self._reconnect_timeout = options["reconnect_timeout"]
         try:
             return self._fetch(options)
@@ -66,16 +67,27 @@ class ActionModule(Action):
                 self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _fetch(self, options: dict[str, Any]) -> dict[str, Any]:
-        run_dir = options["run_dir"]
+        run_dir, choice = options["run_dir"], None
         if not run_dir:
             found = self._round({}, 0, options)
             if found.get("failed"):
                 return found
             run_dir = found["run_dir"]
+            choice = found.get("choice")
+            if choice:
+                display.display(f"{self._task_vars.get('inventory_hostname', 'localhost')}: {choice}")
+        self._run_dir = run_dir
         who = identity(run_dir)
         self._folder = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation)))
         dest = place_of(self._folder)
-        result: dict[str, Any] = {"dest": dest, "files": [], "bytes": 0, "archive_bytes": 0, "rounds": 0}
+        result: dict[str, Any] = {
+            "dest": dest,
+            "files": [],
+            "bytes": 0,
+            "archive_bytes": 0,
+            "rounds": 0,
+            "choice": choice,
+        }
         failed = self._rounds(options, result)
         if failed:
             return failed
@@ -160,11 +172,13 @@ class ActionModule(Action):
         budget = 2**62 if self._task.check_mode and budget else budget
         bounds = {"tail_bytes": options["tail_bytes"], "head_bytes": options["head_bytes"]}
         request = {"have": have, **bounds, "budget": budget, "folder": folder, "ask": ask and options["follow"]}
+        # Once found it stays the same launch, also if a newer one of its name appears meanwhile.
+        same = {"run_dir": self._run_dir} if self._run_dir else {}
 
         def call() -> dict[str, Any]:
             found: dict[str, Any] = self._execute_module(
                 "rankzero.slurm.job_logs",
-                module_args={**self._task.args, "_request": request},
+                module_args={**self._task.args, **same, "_request": request},
                 task_vars=self._task_vars,
             )
             return found

@@ -10,7 +10,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -38,6 +39,7 @@ Record = dict[str, Any]
 class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
+    _same: Mapping[str, str] = MappingProxyType({})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -62,6 +64,10 @@ class ActionModule(Action):
         records: list[Record] = first.get("launches", []) if many else [first]
         if first.get("failed"):
             return first
+        if first.get("choice"):
+            self._line(first["choice"], None)
+            # It stays the same launch, also if a newer one of its name appears meanwhile.
+            self._same = {"run_dir": first["run_dir"]}
         proofs = [record.pop("_proof", "") for record in records]
         open_ = [
             index
@@ -98,7 +104,7 @@ class ActionModule(Action):
 
     def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
         """What the module knows now. `asked`: at the end of a wait, its questions to Slurm of the last minute."""
-        arguments = {**self._task.args, "_settle": settle, "_asked": asked}
+        arguments = {**self._task.args, **self._same, "_settle": settle, "_asked": asked}
         result: Record = self._execute_module(
             "rankzero.slurm.job_wait", module_args=arguments, task_vars=self._task_vars
         )

@@ -152,6 +152,12 @@ connection_lost:
   description: Whether the logs are missing because the connection to the host was lost.
   returned: after a lost connection
   type: bool
+choice:
+  description:
+    - Which launch O(name) was taken to mean, with the others of that name, their times and states. It is the newest.
+    - Null if only one launch has that name.
+  returned: success
+  type: str
 rounds:
   description: Number of archives transferred.
   returned: success
@@ -166,7 +172,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import LOOK, PLAIN, fetch_plan, origin_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import is_over
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, choice_made, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 
@@ -178,7 +184,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     over = is_over(run, Slurm(), ask=bool(request.get("ask")), often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN
     found = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
-    return {"changed": False, "run_dir": run.path, "origin": origin_of(run.path), "over": over, **found}
+    choice = {"choice": choice_made(module.params, run)}
+    return {"changed": False, **choice, "run_dir": run.path, "origin": origin_of(run.path), "over": over, **found}
 
 
 def main() -> None:

@@ -253,6 +253,12 @@ source:
   description: The Slurm command that last knew the job, V(squeue), V(scontrol) or V(sacct); null if none did.
   returned: success
   type: str
+choice:
+  description:
+    - Which launch O(name) was taken to mean, with the others of that name, their times and states. It is the newest.
+    - Null if only one launch has that name.
+  returned: without O(run_dirs)
+  type: str
 waited:
   description: Seconds of this wait.
   returned: success
@@ -275,7 +281,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import is_foreign
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, chosen_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, choice_made, chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 
@@ -296,7 +302,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         budget.drop(module.params["_asked"])
     counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
     if module.params["run_dirs"] is None:
-        return {"changed": False, **found[0], **counts}
+        return {"changed": False, **found[0], **counts, "choice": choice_made(module.params, runs[0])}
     return {"changed": False, "launches": found, **counts}
 
 

@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_re
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS, choice_made, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
@@ -60,16 +60,31 @@ def diagnose(
     if options.get("path"):
         return _of_path(os.path.expanduser(options["path"]), processes, signatures)
     run = one_run(options)
+    choice = choice_made(options, run)
+    result = _of_launch(slurm, run, options, scan_with=(processes, signatures), check_mode=check_mode, now=clock())
+    return {**result, "lines": [choice, *result["lines"]]} if choice else result
+
+
+def _of_launch(
+    slurm: Slurm,
+    run: RunDirectory,
+    options: Parameters,
+    *,
+    scan_with: tuple[int, Sequence[Signature]],
+    check_mode: bool,
+    now: float,
+) -> ModuleResult:
+    """The diagnosis of a launch, pending, running or ended. `scan_with`: processes and families of failures."""
     launch = final_report(slurm, run)
     if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
-    found = scan.scan(newest_logs(run.file("logs"), launch.attempt), processes, signatures)
+    found = scan.scan(newest_logs(run.file("logs"), launch.attempt), *scan_with)
     for log in found.logs:
         rank = rank_of(log.file)
         node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch.completed:
-        return _of_running(run, launch, found, options, clock())
+        return _of_running(run, launch, found, options, now)
     return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)
 
 

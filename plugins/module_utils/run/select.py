@@ -8,14 +8,18 @@ RUN = <state_root>/runs/<name>/<key[:16]>/<generation>/
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of, generations
 
 DEFAULT_STATE_ROOT = "~/.rankzero/state"
 KEY_LENGTH = 16
@@ -173,7 +177,9 @@ def chosen_runs(options: Parameters) -> list[RunDirectory]:
 
 
 def one_run(options: Parameters) -> RunDirectory:
-    """The one launch that a module works on: the newest generation of one key. Raises `RankzeroError` otherwise."""
+    """The one launch that a module works on: the newest generation of the newest key of a name. Raises `RankzeroError`
+    where nothing matches, or a job id is that of several launches.
+    """
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
     found = select_runs(options)
@@ -182,8 +188,63 @@ def one_run(options: Parameters) -> RunDirectory:
     if not found:
         known = ", ".join(names_of(root)[:20]) or "none"
         raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
-    keys = sorted({os.path.dirname(run.path) for run in found})
-    if len(keys) > 1:
-        names = ", ".join(f"{os.path.basename(os.path.dirname(key))}/{os.path.basename(key)}" for key in keys[:8])
-        raise RankzeroError(f"{given} names {len(keys)} launches under {root}: {names}. Give name and key, or run_dir.")
-    return found[-1]
+    newest = _newest_of_each(found)
+    # The launches of one sweep are of one age: its name does not say which.
+    alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
+    if len(newest) > 1 and (alike or options.get("job_id") or not options.get("name")):
+        raise RankzeroError(
+            f"{given} names {len(newest)} launches under {root}:\n"
+            + "\n".join(f"  {_described(run)}" for run in newest[:8])
+            + "\nGive name and key, or run_dir."
+        )
+    return newest[0]
+
+
+def choice_made(options: Parameters, run: RunDirectory) -> str | None:
+    """Which launch a name was taken to mean, where several have it, for the person who gave the name alone."""
+    if options.get("run_dir") or options.get("run_dirs") is not None or not options.get("name"):
+        return None
+    others = [one for one in _newest_of_each(select_runs(options)) if os.path.dirname(one.path) != _key_folder(run)]
+    if not others:
+        return None
+    count = len(others) + 1
+    listed = "; ".join(_described(one) for one in others[:4])
+    more = f"; and {len(others) - 4} more" if len(others) > 4 else ""
+    return f"{_described(run)}: the newest of {count} launches named {options['name']} (others: {listed}{more})"
+
+
+def _key_folder(run: RunDirectory) -> str:
+    return os.path.dirname(run.path)
+
+
+def _array(run: RunDirectory) -> str | None:
+    """The array of a sweep that a launch is an element of."""
+    with contextlib.suppress(Untrusted):
+        place = array_of(run.own_events())
+        return place.array if place else None
+    return None
+
+
+def _newest_of_each(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
+    """The newest generation of each key, the launch that was made last first."""
+    newest = {_key_folder(run): run for run in sorted(runs, key=lambda run: run.generation)}
+    return sorted(newest.values(), key=_made_at, reverse=True)
+
+
+def _made_at(run: RunDirectory) -> float:
+    """When a generation was made; 0 where its journal does not say or cannot be believed."""
+    with contextlib.suppress(Untrusted):
+        return min((float(event["time"]) for event in run.own_events() if "time" in event), default=0.0)
+    return 0.0
+
+
+def _described(run: RunDirectory) -> str:
+    """Name, beginning of the key, generation, time and state of a launch."""
+    who, made = identity(run.path), _made_at(run)
+    state = "not readable"
+    with contextlib.suppress(Untrusted):
+        outcome = run.outcome()
+        last = next((str(event["event"]) for event in reversed(run.own_events())), "no record")
+        state = last if outcome is None else "succeeded" if outcome.get("success") else "failed"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "at an unknown time"
+    return f"{who.name} {who.key[:8]}, generation {who.generation}, {when}, {state}"

@@ -27,9 +27,11 @@ def entry(event: str, **more: Any) -> dict[str, Any]:
     return {"time": NOW - 100, "event": event, **more}
 
 
-def make_run(root: Path, *journal: dict[str, Any], name: str = "gpt", generation: int = 1, **files: Any) -> Path:
+def make_run(
+    root: Path, *journal: dict[str, Any], name: str = "gpt", key: str = KEY, generation: int = 1, **files: Any
+) -> Path:
     """A run directory with a journal and the given files (their dots written as underscores)."""
-    run = root / "runs" / name / KEY / str(generation)
+    run = root / "runs" / name / key / str(generation)
     (run / "logs").mkdir(parents=True)
     (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in journal))
     for name, content in files.items():
@@ -257,6 +259,30 @@ def test_selection(tmp_path: Path) -> None:
     assert select.one_run(options(state_root=root, name="gpt")).generation == 10
     with pytest.raises(RankzeroError, match="job_id=1 names 2 launches"):
         select.one_run(options(state_root=root, job_id="1"))
+
+
+def test_a_name_means_its_newest_launch(tmp_path: Path) -> None:
+    """Also if its key sorts first; and the person is told which, with the times and states of the others."""
+    old, new = "f" * 16, "0" * 16
+    for key, generation, made in ((old, 1, 1_700_000_000), (old, 2, 1_700_000_100), (new, 1, 1_700_000_200)):
+        event = {**entry("intent"), "time": made}
+        make_run(tmp_path, event, key=key, generation=generation)
+    asked = options(state_root=str(tmp_path), name="gpt")
+    run = select.one_run(asked)
+    assert select.identity(run.path).key == new
+    choice = select.choice_made(asked, run)
+    assert choice and choice.startswith("gpt 00000000, generation 1, 2023-11-1")
+    assert "the newest of 2 launches named gpt (others: gpt ffffffff, generation 2, 2023-11-1" in choice
+    assert "intent" in choice and select.choice_made(options(run_dir=run.path), run) is None
+    only = options(state_root=str(tmp_path), name="gpt", key=old)
+    assert select.one_run(only).generation == 2 and select.choice_made(only, select.one_run(only)) is None
+
+
+def test_the_name_of_a_sweep_does_not_say_which_element(tmp_path: Path) -> None:
+    for task, key in enumerate(("1" * 16, "2" * 16)):
+        make_run(tmp_path, entry("intent", array=".sweep-0123456789abcdef/1", task=task), key=key)
+    with pytest.raises(RankzeroError, match=r"(?s)name=gpt names 2 launches .*gpt 1111.*Give name and key"):
+        select.one_run(options(state_root=str(tmp_path), name="gpt"))
 
 
 def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
