@@ -11,6 +11,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
+    tell_localhost,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
@@ -22,7 +23,9 @@ class ActionModule(Action):
         _checked, options = self.validate_argument_spec({"playbook": {"type": "str"}})
         playbook = options["playbook"]
         try:
-            check_extra_variables(self, playbook, extra_variables(self), task_vars or {})
+            extra = extra_variables(self)
+            check_extra_variables(self, playbook, extra, task_vars or {})
+            tell_localhost(playbook, extra, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}
         return {"changed": False, "ansible_facts": {CHECKED: True}}

@@ -89,6 +89,16 @@ def test_a_playbook_refuses_variables_before_anything_else(tmp_path: Path) -> No
     assert "-e scratch" not in done.stdout and "there is no file" not in done.stdout
 
 
+def test_localhost_is_never_taken_silently(tmp_path: Path) -> None:
+    """Without the group slurm_login: the person is told which inventory was read, and what it holds."""
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {login.example: {}}}")
+    command = [str(BIN / "ansible-playbook"), "-i", "hosts.yml", "rankzero.slurm.train", "-e", "job=jobs/none.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "slurm_login" in said and "hosts.yml" in said and "login.example" in said, said
+    assert "runs on localhost" in said and done.returncode == 2
+
+
 def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dict[str, Any]) -> None:
     target = tmp_path / "kept.sbatch"
     arguments = {"job": job, "path": str(target)}

@@ -234,7 +234,7 @@ def _newest_of_each(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
 def _made_at(run: RunDirectory) -> float:
     """When a generation was made; 0 where its journal does not say or cannot be believed."""
     with contextlib.suppress(Untrusted):
-        return min((float(event["time"]) for event in run.own_events() if "time" in event), default=0.0)
+        return min((float(event["time"]) for event in run.own_events()), default=0.0)
     return 0.0
 
 

@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, known_names, refuse_unknown
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
 def extra_variables(action: Action) -> JsonObject:
@@ -47,6 +47,20 @@ def check_extra_variables(action: Action, playbook: str | None, extra: JsonObjec
     secrets |= _secret_variables(_job(job))
     own = {*map(str, declared), *secrets, *_defined_otherwise(action._task, task_vars)}
     refuse_unknown(playbook, extra, own)
+
+
+def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
+    """Say that a launch happens on this machine because the inventory names no login node. Never silently."""
+    host, groups = task_vars.get("inventory_hostname"), task_vars.get("groups") or {}
+    if host != "localhost" or groups.get("slurm_login") or "cluster" in extra or playbook == "lab":
+        return
+    sources = ", ".join(map(str, task_vars.get("ansible_inventory_sources") or [])) or "none given"
+    others = sorted(set(groups.get("all", [])) - {"localhost"})
+    hosts = f"its hosts: {', '.join(others[:5])}" if others else "it has no hosts"
+    display.warning(
+        f"no host is in the group slurm_login of the inventory ({sources}; {hosts}), so this runs on localhost, as on a "
+        "login node. Add your login node to that group, choose an inventory with -i, or a host with -e cluster=HOST."
+    )
 
 
 def _job(job: Any) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import s
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
+    tell_localhost,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, Stage
@@ -275,6 +276,7 @@ class LaunchAction(Action):
         extra = extra_variables(self)
         if not self._task_vars.get(CHECKED):
             check_extra_variables(self, None, extra, self._task_vars)
+            tell_localhost(None, extra, self._task_vars)
         names = {**old_short_names(), **short_names()}
         return {name: plain(extra[name]) for name in names if name in extra}
 
