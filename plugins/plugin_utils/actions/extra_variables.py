@@ -56,11 +56,14 @@ def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVaria
         return
     sources = ", ".join(map(str, task_vars.get("ansible_inventory_sources") or [])) or "none given"
     others = sorted(set(groups.get("all", [])) - {"localhost"})
-    hosts = f"its hosts: {', '.join(others[:5])}" if others else "it has no hosts"
-    display.warning(
-        f"no host is in the group slurm_login of the inventory ({sources}; {hosts}), so this runs on localhost, as on a "
-        "login node. Add your login node to that group, choose an inventory with -i, or a host with -e cluster=HOST."
-    )
+    looked = f"no host is in the group slurm_login (inventory: {sources}), so this runs on localhost"
+    if others:
+        display.warning(
+            f"{looked}, and not on {', '.join(others[:5])}. Add your login node to that group, or choose a host with "
+            "-e cluster=HOST."
+        )
+    else:
+        display.display(f"localhost: {looked}; choose a cluster with -i INVENTORY")
 
 
 def _job(job: Any) -> Mapping[str, Any]:
