@@ -23,11 +23,12 @@ def test_ruff() -> None:
 
 
 def test_mypy_strict() -> None:
-    """The library, what only the controller has, and modules. Absolute imports need the collections path, not the
-    checkout.
+    """The library, what only the controller has, modules, and the package `rankzero`. Absolute imports need the
+    collections path, not the checkout.
     """
     packages = ("module_utils", "plugin_utils", "action", "modules")
-    run("mypy", *(argument for name in packages for argument in ("-p", f"{COLLECTION}.plugins.{name}")))
+    names = [*(f"{COLLECTION}.plugins.{name}" for name in packages), "rankzero"]
+    run("mypy", *(argument for name in names for argument in ("-p", name)))
 
 
 def test_mypy_strict_on_the_conductor() -> None:

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write what the tasks of a playbook returned to a file, for the program that started the playbook."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: records
+type: notification
+short_description: Write the results of this collection's tasks to a file
+version_added: 0.1.0
+author:
+  - The rankzero.slurm authors
+description:
+  - Appends one JSON object per task to a file, with C(host), C(action), C(outcome) and C(result). The outcome is V(ok),
+    V(failed), V(ignored) (a failure that the playbook ignores) or V(unreachable).
+  - Records the tasks of this collection, and the failures of all tasks.
+  - The command C(rankzero) and the Python module of the same name read their results from it.
+  - Results appear as Ansible would show them. Those of tasks with C(no_log) are hidden.
+requirements:
+  - Enable it with C(ANSIBLE_CALLBACKS_ENABLED=rankzero.slurm.records).
+options:
+  path:
+    description: The file to append to. Without it nothing is written.
+    type: path
+    env:
+      - name: RANKZERO_RECORDS
+"""
+
+import json
+import os
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+COLLECTION = "rankzero.slurm."
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships no types
+    """One line of JSON for each task that the caller may want to know of."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "rankzero.slurm.records"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def _append(self, outcome: str, result: Any) -> None:
+        path = self.get_option("path")
+        action = str(result._task.action)
+        if not path or (outcome == "ok" and not action.startswith(COLLECTION)):
+            return
+        line = {
+            "host": result._host.get_name(),
+            "action": action,
+            "outcome": outcome,
+            # What Ansible itself would show: censored, and without its internal values.
+            "result": json.loads(self._dump_results(result._result, indent=0)),
+        }
+        # One write a line, so that lines of several hosts never mix. The caller has created the file for itself only.
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, (json.dumps(line) + "\n").encode())
+        finally:
+            os.close(descriptor)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._append("ok", result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self._append("ignored" if ignore_errors else "failed", result)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._append("unreachable", result)

@@ -1,0 +1,299 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Python API: the same playbooks as the command, with typed results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankzero import errors
+from rankzero.documents import document
+from rankzero.playbook import Call, Played, play
+from rankzero.verbs import inventory_of, selection, with_arguments
+
+Listener = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of the ranks. Times are epoch seconds."""
+
+    attempt: int
+    job_id: str | None
+    state: str
+    started_at: float | None
+    finished_at: float | None
+    nodes: list[str]
+    exit_code: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a launch. `state`: Slurm's; `result`: the values of the valid artifact."""
+
+    state: str
+    active: bool
+    completed: bool
+    success: bool
+    message: str
+    reason: str
+    nodes: list[str]
+    attempts: list[Attempt]
+    exit_code: int | None
+    wall_time: float | None
+    result: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The cause of a failure. `lines`: the same for a screen."""
+
+    healthy: bool
+    family: str | None
+    what: str | None
+    remedy: str | None
+    ranks: list[int]
+    nodes: list[str]
+    confidence: str | None
+    lines: list[str] = field(repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be submitted. `launch_state`: planned, adopted or unchanged; None where no cluster was asked."""
+
+    cluster: str
+    name: str
+    key: str
+    lines: list[str]
+    launch_state: str | None
+    missing: list[dict[str, Any]]
+    script: str | None = field(repr=False, default=None)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how playbooks run. `listener`: gets each line of their output, None prints it."""
+
+    cluster: str | None = None
+    inventory: str | None = None
+    listener: Listener | None = None
+
+    def play(self, playbook: str, variables: Mapping[str, Any], flags: Sequence[str] = ()) -> Played:
+        """Run a playbook on the cluster. Raises what its exit code stands for."""
+        played = self.played(playbook, variables, flags)
+        self.raise_for(played)
+        return played
+
+    def played(self, playbook: str, variables: Mapping[str, Any], flags: Sequence[str] = ()) -> Played:
+        """Run a playbook on the cluster, whatever becomes of it."""
+        where = {"cluster": self.cluster} if self.cluster else {}
+        inventory = inventory_of([self.inventory] if self.inventory else [])
+        return play(Call(playbook, {**variables, **where}, tuple(flags), inventory), listener=self.listener or _shown)
+
+    @staticmethod
+    def raise_for(played: Played) -> None:
+        """Raise where the playbook has failed."""
+        code = played.exit_code()
+        if code:
+            raise errors.BY_CODE.get(code, errors.RankzeroError)(str(played.error()), code)
+
+
+def _shown(line: str) -> None:
+    """A notebook shows what is written to its own stdout."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class Launch:
+    """A launch on a cluster: a job that was submitted, or adopted, or that has ended."""
+
+    def __init__(self, known: Mapping[str, Any], options: Options) -> None:
+        self.cluster: str = known["cluster"]
+        self.name: str = known["name"]
+        self.key: str = known["key"]
+        self.generation: int = known["generation"]
+        self.job_id: str | None = known["job_id"]
+        self.run_dir: str = known["run_dir"]
+        self._options = Options(self.cluster, options.inventory, options.listener)
+        self._status: Status | None = _status(known["status"]) if known.get("status") else None
+
+    def __repr__(self) -> str:
+        return f"<Launch {self.name}/{self.key}/{self.generation} job {self.job_id} on {self.cluster}>"
+
+    @property
+    def _chosen(self) -> dict[str, str]:
+        return {"run_dir": self.run_dir}
+
+    def status(self) -> Status:
+        """Ask the cluster."""
+        (found,) = document("ls", self._options.play("status", {**self._chosen, "all": True}), 0)["launches"]
+        self._status = _status(found["status"])
+        return self._status
+
+    def wait(self, timeout: int = 0) -> Launch:
+        """Wait for the end, and fetch the logs. Raises LaunchFailed, or Unfinished after `timeout` seconds."""
+        self._options.play("attach", {**self._chosen, **({"wait_timeout": timeout} if timeout else {})})
+        self.status()
+        return self
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The values of the proven artifact. Raises Unfinished while there is none, LaunchFailed if it has failed."""
+        status = self._status if self._status and self._status.completed else self.status()
+        if status.result is None or not status.success:
+            kind = errors.LaunchFailed if status.completed else errors.Unfinished
+            raise kind(f"{self.name} has no result: {status.message}")
+        return status.result
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Every attempt so far, oldest first."""
+        return (self._status or self.status()).attempts
+
+    def logs(self, dest: str | Path = "runs") -> list[Path]:
+        """Fetch the logs of every rank. Returns the files on this machine."""
+        played = self._options.play("logs", {**self._chosen, "dest": str(dest)})
+        (fetched,) = played.results("job_logs")[-1:]
+        return sorted(path for path in Path(fetched["dest"]).rglob("*") if path.is_file())
+
+    def diagnosis(self) -> Diagnosis:
+        """Why it failed, or why it waits."""
+        (found,) = document("why", self._options.play("diagnose", self._chosen), 0)["launches"]
+        why = found["diagnosis"]
+        return Diagnosis(
+            healthy=bool(why["healthy"]),
+            family=why["family"],
+            what=why["what"],
+            remedy=why["remedy"],
+            ranks=why["ranks"] or [],
+            nodes=why["nodes"] or [],
+            confidence=why["confidence"],
+            lines=found["lines"],
+        )
+
+    def cancel(self) -> Status:
+        """Cancel its job. One that has ended is left as it is."""
+        self._options.play("cancel", self._chosen)
+        return self.status()
+
+
+def _status(known: Mapping[str, Any]) -> Status:
+    attempts = [
+        Attempt(**{name: one.get(name) for name in Attempt.__dataclass_fields__}) for one in known["attempts"] or []
+    ]
+    fields: dict[str, Any] = {name: known.get(name) for name in Status.__dataclass_fields__}
+    return Status(**{**fields, "attempts": attempts, "nodes": known["nodes"] or []})
+
+
+def _job_variables(
+    job: str | Path | Mapping[str, Any],
+    nodes: int | None,
+    overrides: Mapping[str, Any] | None,
+    arguments: Sequence[str],
+) -> dict[str, Any]:
+    changes = dict(overrides or {})
+    if arguments:
+        if isinstance(job, Mapping):
+            changes["command"] = [*job.get("command", []), *arguments]
+        else:
+            changes["command"] = with_arguments(str(job), arguments)
+    return {
+        "job": dict(job) if isinstance(job, Mapping) else str(job),
+        **({"nodes": nodes} if nodes else {}),
+        **({"launch_overrides": changes} if changes else {}),
+    }
+
+
+def run(
+    job: str | Path | Mapping[str, Any],
+    *arguments: str,
+    nodes: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    rerun: bool = False,
+    cluster: str | None = None,
+    inventory: str | None = None,
+    listener: Listener | None = None,
+) -> Launch:
+    """Submit a job exactly once, or adopt its launch. Returns when it is queued.
+
+    `job`: a job file, or the job spec as a map. `arguments`: added to its command. `overrides`: keys of the job spec,
+    such as {"resources.time": "02:00:00"}. `listener`: gets each line of output; by default they are printed.
+    """
+    options = Options(cluster, inventory, listener)
+    variables = _job_variables(job, nodes, overrides, arguments)
+    played = options.play("train", {**variables, "launch_wait": False, **({"rerun": True} if rerun else {})})
+    found = document("run", played, 0)["launches"]
+    if len(found) != 1:
+        raise errors.UsageError(f"the inventory has {len(found)} clusters; choose one with cluster=NAME")
+    return Launch(found[0], options)
+
+
+def plan(
+    job: str | Path | Mapping[str, Any],
+    *arguments: str,
+    nodes: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    cluster: str | None = None,
+    inventory: str | None = None,
+    listener: Listener | None = None,
+) -> Plan:
+    """What `run` would submit. Without Slurm's commands the script is rendered, and no cluster is asked."""
+    played = Options(cluster, inventory, listener or _silent).play(
+        "plan", _job_variables(job, nodes, overrides, arguments)
+    )
+    found = document("plan", played, 0)["launches"][0]
+    return Plan(
+        cluster=found["cluster"],
+        name=found["name"],
+        key=found["key"],
+        lines=found["plan"],
+        launch_state=found["launch_state"],
+        missing=found["missing"] or [],
+        script=found["script"],
+    )
+
+
+def launches(
+    name: str | None = None,
+    *,
+    active: bool = False,
+    cluster: str | None = None,
+    inventory: str | None = None,
+    listener: Listener | None = None,
+) -> list[Launch]:
+    """The recorded launches, each in its newest generation."""
+    options = Options(cluster, inventory, listener or _silent)
+    variables = {**(selection(name) if name else {}), **({"active": True} if active else {})}
+    return [Launch(one, options) for one in document("ls", options.play("status", variables), 0)["launches"]]
+
+
+def attach(
+    launch: str, *, cluster: str | None = None, inventory: str | None = None, listener: Listener | None = None
+) -> Launch:
+    """The launch with this job id, name, NAME/KEY, NAME/KEY/GENERATION, run directory or job file."""
+    options = Options(cluster, inventory, listener)
+    quiet = Options(cluster, inventory, listener or _silent)
+    found = document("ls", quiet.play("status", selection(launch)), 0)["launches"]
+    if not found:
+        raise errors.Refused(f"no launch {launch} is recorded on the cluster; rankzero.launches() lists them")
+    if len(found) > 1:
+        known = ", ".join(f"{one['name']}/{one['key']}" for one in found)
+        raise errors.UsageError(f"{launch} names {len(found)} launches: {known}; give one of these")
+    return Launch(found[0], options)
+
+
+def _silent(line: str) -> None:
+    """Questions print nothing."""

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command `rankzero`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from rankzero import errors
+from rankzero.options import parse, parser
+from rankzero.playbook import play
+from rankzero.verbs import call_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry the command line out. Returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        if words[:1] == ["__complete"]:
+            from rankzero.completion import candidates
+
+            print("\n".join(candidates(words[1:])))
+            return errors.OK
+        return _carry_out(parse(words))
+    except errors.RankzeroError as error:
+        print(f"rankzero: {str(error).removeprefix('rankzero: ')}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return errors.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return errors.OK
+
+
+def _carry_out(given: Namespace) -> int:
+    if given.version:
+        from rankzero.version import version
+
+        print(f"rankzero {version()}")
+        return errors.OK
+    if not given.verb:
+        parser().print_help()
+        return errors.USAGE
+    if given.verb == "init":
+        from rankzero.init import write_project
+
+        for line in write_project(given.folder, given.script, given.login, force=given.force):
+            print(line)
+        return errors.OK
+    if given.verb == "completion":
+        from rankzero.completion import script
+
+        print(script(given.shell), end="")
+        return errors.OK
+    return _played(given)
+
+
+def _played(given: Namespace) -> int:
+    as_json = getattr(given, "json", False)
+    # The document has stdout for itself.
+    played = play(call_of(given), verbose=given.verbose, output=sys.stderr if as_json else None)
+    code = played.exit_code()
+    if as_json:
+        import json
+
+        from rankzero.documents import document
+
+        print(json.dumps(document(given.verb, played, code), indent=2))
+    return code

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documents of --json (docs/command.md). A change that breaks a reader raises the number in their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rankzero.playbook import Played
+
+#: The number after the verb: rankzero/run/1.
+VERSION = 1
+#: What every launch is named by.
+IDENTITY = ("name", "key", "generation", "job_id", "run_dir")
+STATUS = (
+    *("state", "active", "completed", "success", "exit_code", "reason", "message", "nodes", "attempt", "attempts"),
+    *("started_at", "finished_at", "wall_time"),
+)
+PLAN = ("launch_state", "plan", "missing", "script", "world_size")
+DIAGNOSIS = (
+    *("healthy", "family", "what", "confidence", "root", "ranks", "nodes", "evidence", "chain", "remedy", "retry"),
+    *("blame", "checklist", "stall"),
+)
+
+
+def document(verb: str, played: Played, exit_code: int) -> dict[str, Any]:
+    """What a playbook returned as the document of a verb."""
+    return {
+        "schema": f"rankzero/{verb}/{VERSION}",
+        "exit_code": exit_code,
+        "error": played.error() if exit_code else None,
+        "launches": [launch for host in played.hosts() for launch in PER_HOST[verb](played, host)],
+    }
+
+
+def _picked(source: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: source.get(name) for name in names}
+
+
+def _named(host: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"cluster": host, **_picked(source, IDENTITY)}
+    # The module job gives the whole key, other modules its first 16 digits.
+    return {**named, "key": str(named["key"])[:16] if named["key"] else None}
+
+
+def _last(played: Played, module: str, host: str) -> dict[str, Any]:
+    return next(iter(reversed(played.results(module, host))), {})
+
+
+def status(source: Mapping[str, Any]) -> dict[str, Any]:
+    """The status of a launch, of job_info's or job_wait's result. `result`: the values of a valid artifact."""
+    artifact = source.get("artifact") or {}
+    return {**_picked(source, STATUS), "result": artifact.get("values") if artifact.get("valid") else None}
+
+
+def _run(played: Played, host: str) -> list[dict[str, Any]]:
+    launch, wait = _last(played, "job", host), _last(played, "job_wait", host)
+    if not launch:
+        return []
+    logs = _last(played, "job_logs", host).get("dest")
+    known = {**_named(host, launch), **({"job_id": wait["job_id"]} if wait.get("job_id") else {})}
+    why = _last(played, "job_diagnosis", host).get("diagnosis")
+    return [
+        {
+            **known,
+            "launch_state": launch.get("launch_state"),
+            "standing": launch.get("standing"),
+            "status": status(wait) if wait else None,
+            "logs": logs,
+            "diagnosis": _picked(why, DIAGNOSIS) if why else None,
+        }
+    ]
+
+
+def _ls(played: Played, host: str) -> list[dict[str, Any]]:
+    found = _last(played, "job_info", host).get("launches", [])
+    return [{**_named(host, launch), "status": status(launch)} for launch in found]
+
+
+def _why(played: Played, host: str) -> list[dict[str, Any]]:
+    result = _last(played, "job_diagnosis", host)
+    if not result:
+        return []
+    diagnosis = result.get("diagnosis") or {}
+    launch = diagnosis.get("launch") or {}
+    named = {**_named(host, launch)}
+    return [{**named, "diagnosis": _picked(diagnosis, DIAGNOSIS), "lines": result.get("lines", [])}]
+
+
+def _plan(played: Played, host: str) -> list[dict[str, Any]]:
+    planned = _last(played, "job", host) or _last(played, "job_script", host)
+    return [{**_named(host, planned), **_picked(planned, PLAN)}] if planned else []
+
+
+PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
+    "run": _run,
+    "ls": _ls,
+    "why": _why,
+    "plan": _plan,
+}

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`rankzero init`: the files of a project that launches itself."""
+
+from __future__ import annotations
+
+import os
+
+from rankzero.errors import RankzeroError
+
+NEW_JOB = """\
+# What runs, where, and what it must prove. Paths are relative to this file. Every key: docs/job-spec.md.
+name: {name}
+resources:
+  nodes: 2
+  cpus_per_rank: 1
+  time: "01:00:00"
+launcher:
+  kind: torchrun
+  ranks_per_node: 1
+command: [train.py]
+code:
+  src: ..
+  # These files say how to launch, not what to compute: a change of them makes no other launch.
+  exclude: [/jobs/, /inventory/, /ansible.cfg, /runs/]
+# The file that proves success, and what must be true of it:
+# artifact:
+#   path: result.json
+#   require:
+#     loss: {{lt: 4.0}}
+"""
+INVENTORY = """\
+slurm_login:
+  hosts:
+    {host}:
+      launch_cluster:
+        state_root: ~/.rankzero/state # private to you, on storage that the nodes share; small, never purged
+        store_root: ~/.rankzero/store # large: code and environments; scratch is a good place
+        # resources: {{account: ml, partition: batch}} # defaults for every job on this cluster
+"""
+
+
+def write_project(folder: str, script: str | None, login: str | None, *, force: bool = False) -> list[str]:
+    """Write jobs/NAME.yml, and inventory/hosts.yml where a login node is given. Returns what was done, as lines."""
+    if script is not None:
+        from rankzero.sbatch.convert import converted
+
+        job = converted(script, os.path.join(folder, "jobs"))
+        name, text, notes = job.name, job.text, job.notes
+    else:
+        name = _name_of(folder)
+        text, notes = NEW_JOB.format(name=name), []
+    path = os.path.join(folder, "jobs", f"{name}.yml")
+    _write(path, text, replace=force)
+    done = [f"{path}: written", *(f"  {note}" for note in notes)]
+    if login:
+        hosts = os.path.join(folder, "inventory", "hosts.yml")
+        _write(hosts, INVENTORY.format(host=login), replace=False)
+        done.append(f"{hosts}: written, with the login node {login}")
+    return [*done, f"next: rankzero plan {path}"]
+
+
+def _name_of(folder: str) -> str:
+    from rankzero.sbatch.text import job_name
+
+    return job_name(os.path.basename(os.path.abspath(folder)))
+
+
+def _write(path: str, text: str, *, replace: bool) -> None:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w" if replace else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise RankzeroError(f"{path} exists already; it was left as it is (--force replaces a job file)") from None
+    except OSError as error:
+        raise RankzeroError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,227 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line: verbs, options, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from rankzero.errors import UsageError
+
+VERBS: dict[str, str] = {
+    "init": "write a job file and an inventory, from nothing or from an sbatch script",
+    "plan": "show what would be submitted, and why",
+    "run": "submit a job exactly once, wait for its result, fetch the logs",
+    "ls": "list launches with their states",
+    "attach": "follow a launch to its end",
+    "logs": "fetch the logs of every rank",
+    "why": "say why a launch failed, or why it waits",
+    "cancel": "cancel the active job of a launch",
+    "shell": "open a shell with the resources and the environment of a job",
+    "pull": "copy the artifact and named outputs of a launch to this machine",
+    "sweep": "run a sweep, and compare its results",
+    "reconcile": "make a cluster match a folder of job files",
+    "lab": "boot or remove a Slurm cluster on this machine",
+    "completion": "print a shell's completion script",
+}
+#: The verbs that have --json.
+WITH_JSON = ("run", "ls", "why", "plan")
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """What argparse has found wrong."""
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
+
+
+def parser() -> Parser:
+    """The whole command line. The arguments of the program, after --, are taken away before."""
+    top = Parser(
+        prog="rankzero",
+        description="Launch multi-node training on Slurm exactly once. Every verb runs a playbook of the Ansible "
+        "collection rankzero.slurm; -v shows the command line.",
+        epilog="Exit codes: 0 done, 1 the launch failed, 2 refused, 3 the wait ended before the launch, 4 the cluster "
+        "cannot be reached, 64 wrong usage, 130 Ctrl-C (the job continues).",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="show the version and exit")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
+    for verb, purpose in VERBS.items():
+        one = verbs.add_parser(
+            verb, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
+        )
+        globals()[f"_{verb}"](one)
+        if verb not in ("init", "completion"):
+            _everywhere(one, verb)
+    return top
+
+
+def _everywhere(one: Parser, verb: str) -> None:
+    one.add_argument("-c", "--cluster", metavar="NAME", help="the cluster, by its name in the inventory")
+    one.add_argument(
+        "-i", "--inventory", action="append", default=[], help="inventory; default: ./inventory if it exists"
+    )
+    one.add_argument(
+        "-e", "--extra-vars", action="append", default=[], metavar="NAME=VALUE", help="passed to the playbook"
+    )
+    one.add_argument(
+        "-v", "--verbose", action="count", default=0, help="show the ansible-playbook line; -vv: its details"
+    )
+    if verb in WITH_JSON:
+        one.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")
+
+
+def _job(one: Parser) -> None:
+    one.add_argument("job", metavar="JOB", help="a job file")
+    one.add_argument("-n", "--nodes", metavar="N", help="number of nodes")
+    one.add_argument(
+        "-s", "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job spec"
+    )
+    one.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="further arguments of the program")
+
+
+def _launch(one: Parser, *, optional: bool = False) -> None:
+    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION, run directory or job file"
+    one.add_argument("launch", metavar="LAUNCH", nargs="?" if optional else None, help=text)
+
+
+def _launching(one: Parser) -> None:
+    _job(one)
+    one.add_argument("--rerun", action="store_true", help="run a launch again that has succeeded")
+    one.add_argument("--check", action="store_true", help="submit nothing, show what would be done")
+    wait = one.add_mutually_exclusive_group()
+    wait.add_argument("--wait", action="store_true", default=None, dest="wait", help="wait for the result, also in CI")
+    wait.add_argument(
+        "-d", "--detach", action="store_false", default=None, dest="wait", help="return once it is queued"
+    )
+
+
+def _run(one: Parser) -> None:
+    _launching(one)
+
+
+def _sweep(one: Parser) -> None:
+    _launching(one)
+    one.add_argument("--elements", metavar="N,M", help="only these elements")
+
+
+def _plan(one: Parser) -> None:
+    _job(one)
+
+
+def _shell(one: Parser) -> None:
+    _job(one)
+    one.add_argument("--show", action="store_true", help="only show the commands to type")
+
+
+def _ls(one: Parser) -> None:
+    _launch(one, optional=True)
+    one.add_argument("--active", action="store_true", help="only pending and running launches")
+    one.add_argument("--all", action="store_true", help="also earlier generations")
+
+
+def _attach(one: Parser) -> None:
+    _launch(one)
+    one.add_argument("--until", choices=("started", "artifact", "finished"), help="what to wait for; default finished")
+    one.add_argument("--timeout", metavar="SECONDS", help="stop waiting after this time; the job continues")
+
+
+def _logs(one: Parser) -> None:
+    _launch(one)
+    one.add_argument("-f", "--follow", action="store_true", help="show new lines until the job ends")
+    one.add_argument("--merge", action="store_true", help="merge all logs by time into one file")
+    one.add_argument("--dest", metavar="FOLDER", help="where the logs go; default runs")
+
+
+def _why(one: Parser) -> None:
+    _launch(one, optional=True)
+    one.add_argument("--logs", metavar="PATH", help="logs of any launcher instead, on the cluster")
+
+
+def _cancel(one: Parser) -> None:
+    _launch(one)
+    one.add_argument("--all", action="store_true", help="every active job of that name, if there are several")
+
+
+def _pull(one: Parser) -> None:
+    _launch(one)
+    one.add_argument(
+        "outputs", metavar="OUTPUT", nargs="*", help="further files or folders, relative to the work folder"
+    )
+    one.add_argument("--dest", metavar="FOLDER", help="where the files go; default runs")
+
+
+def _reconcile(one: Parser) -> None:
+    one.add_argument("jobs", metavar="FOLDER", help="folder of job files")
+    one.add_argument("--check", action="store_true", help="launch nothing, show what would be done")
+
+
+def _lab(one: Parser) -> None:
+    one.add_argument(
+        "state", choices=("up", "stop", "down"), nargs="?", default="up", help="stop keeps its data, down does not"
+    )
+    one.add_argument("--name", help="another instance")
+
+
+def _init(one: Parser) -> None:
+    one.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project; default: this folder")
+    one.add_argument("--from", dest="script", metavar="SCRIPT", help="read this sbatch script")
+    one.add_argument("--login", metavar="HOST", help="also write an inventory with this login node")
+    one.add_argument("--force", action="store_true", help="replace an existing job file")
+
+
+def _completion(one: Parser) -> None:
+    one.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments of the command. Raises UsageError with the nearest verb or option."""
+    own, program = list(arguments), []
+    if "--" in own:
+        cut = own.index("--")
+        own, program = own[:cut], own[cut + 1 :]
+    if own and not own[0].startswith("-") and own[0] not in VERBS:
+        raise UsageError(f"rankzero: {own[0]!r} is not a verb{_nearest(own[0], VERBS)}; verbs: {', '.join(VERBS)}")
+    top = parser()
+    given, unknown = top.parse_known_args(own)
+    if given.verb and unknown:
+        options = _options(top, given.verb)
+        hint = _nearest(unknown[0].partition("=")[0], options)
+        raise UsageError(
+            f"rankzero {given.verb}: {unknown[0]!r} is not expected{hint}; see rankzero {given.verb} --help"
+        )
+    if unknown:
+        raise UsageError(f"rankzero: {unknown[0]!r} is not expected; see rankzero --help")
+    extra: Any = getattr(given, "arguments", None)
+    if program and extra is None:
+        raise UsageError(f"rankzero {given.verb}: takes no arguments of a program after --")
+    if extra:
+        raise UsageError(
+            f"rankzero {given.verb}: {extra[0]!r} is not expected; arguments of the program follow after --"
+        )
+    if extra is not None:
+        given.arguments = program
+    return given
+
+
+def _options(top: Parser, verb: str) -> list[str]:
+    return [option for action in verb_parser(top, verb)._actions for option in action.option_strings]
+
+
+def verb_parser(top: Parser, verb: str) -> argparse.ArgumentParser:
+    """The parser of one verb."""
+    (choices,) = [action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction)]
+    found: argparse.ArgumentParser = choices[verb]
+    return found
+
+
+def _nearest(word: str, known: Any) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,215 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one of the collection's playbooks and read what its tasks returned. Nothing here imports Ansible."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankzero import errors
+
+COLLECTION = "rankzero.slurm"
+RECORDS = f"{COLLECTION}.records"
+#: Where Ansible looks for collections when neither the environment nor ansible.cfg says it.
+DEFAULT_PATHS = "~/.ansible/collections:/usr/share/ansible/collections"
+#: A value that `-e name=value` passes on unchanged. Others are given as JSON.
+PLAIN = re.compile(r"[\w./:@%+,~^-]+")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a playbook. `variables`: its extra variables; `flags`: further arguments of ansible-playbook."""
+
+    playbook: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    inventory: tuple[str, ...] = ()
+
+    def argv(self) -> list[str]:
+        """The command line, as a person may type it."""
+        argv = ["ansible-playbook"]
+        for inventory in self.inventory:
+            argv += ["-i", inventory]
+        argv.append(f"{COLLECTION}.{self.playbook}")
+        for name, value in self.variables.items():
+            argv += ["-e", _extra_variable(name, value)]
+        return [*argv, *self.flags]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a task returned on a host. `outcome`: ok, failed, ignored or unreachable."""
+
+    host: str
+    action: str
+    outcome: str
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Played:
+    """A finished playbook: exit code of ansible-playbook, and what its tasks returned, oldest first."""
+
+    rc: int
+    records: list[Record]
+
+    def results(self, module: str, host: str | None = None) -> list[dict[str, Any]]:
+        """The results of a module of the collection, those of failed tasks left out."""
+        return [
+            record.result
+            for record in self.records
+            if record.action == f"{COLLECTION}.{module}" and record.outcome == "ok" and host in (None, record.host)
+        ]
+
+    def hosts(self) -> list[str]:
+        """The hosts that returned anything, in order of appearance."""
+        return list(dict.fromkeys(record.host for record in self.records))
+
+    def reports(self) -> list[dict[str, Any]]:
+        """The results of job_report, which fails where the launch has failed."""
+        return [record.result for record in self.records if record.action == f"{COLLECTION}.job_report"]
+
+    def error(self) -> str | None:
+        """Why it failed, in the words of the tasks that did."""
+        failed = [record for record in self.records if record.outcome in ("failed", "unreachable")]
+        told = [str(record.result.get("msg") or "failed without a message") for record in failed]
+        if told:
+            return "\n".join(dict.fromkeys(told))
+        return f"ansible-playbook ended with {self.rc}; its output says why" if self.rc else None
+
+    def exit_code(self) -> int:
+        """The exit code of the command (docs/command.md)."""
+        if self.rc == 0:
+            return errors.OK
+        if self.rc in (99, -2, errors.INTERRUPTED):
+            return errors.INTERRUPTED
+        if any(record.outcome == "unreachable" for record in self.records):
+            return errors.UNREACHABLE
+        verdicts = {str(report.get("verdict")) for report in self.reports()}
+        if "failed" in verdicts:
+            return errors.FAILED
+        return errors.UNFINISHED if verdicts - {"succeeded"} else errors.REFUSED
+
+
+def _extra_variable(name: str, value: Any) -> str:
+    if isinstance(value, str) and PLAIN.fullmatch(value):
+        return f"{name}={value}"
+    return json.dumps({name: value})
+
+
+def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable[[str], None] | None = None) -> Played:
+    """Run a playbook to its end. Ctrl-C reaches it: it detaches from the job.
+
+    `output`: a file for its output instead of the terminal. `listener`: gets each line of it, as it appears; the
+    playbook then runs in a session of its own, for notebooks.
+    """
+    program = ansible_playbook()
+    folder = tempfile.mkdtemp(prefix="rankzero-")
+    path = os.path.join(folder, "records")
+    try:
+        with open(path, "x", encoding="utf-8"):
+            pass
+        argv = [program, *call.argv()[1:], *(["-" + "v" * (verbose - 1)] if verbose > 1 else [])]
+        if verbose:
+            print(shlex.join(call.argv()), file=sys.stderr, flush=True)
+        environment = surroundings(os.environ, path)
+        rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)
+        with open(path, encoding="utf-8") as stream:
+            return Played(rc, [Record(**json.loads(line)) for line in stream])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _attached(argv: Sequence[str], environment: Mapping[str, str], output: Any) -> int:
+    """In this terminal. The signals of the keyboard reach the playbook directly; this process only waits for it."""
+    with subprocess.Popen(argv, env=environment, stdout=output) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+def _heard(argv: Sequence[str], environment: Mapping[str, str], listener: Callable[[str], None]) -> int:
+    options: dict[str, Any] = {"text": True, "errors": "replace", "start_new_session": True}
+    with subprocess.Popen(
+        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                listener(line.rstrip("\n"))
+            return process.wait()
+        except KeyboardInterrupt:
+            import signal
+
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait()
+            raise
+
+
+def ansible_playbook() -> str:
+    """The program that belongs to this Python, else the one on the PATH."""
+    beside = os.path.join(os.path.dirname(sys.executable), "ansible-playbook")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("ansible-playbook")
+    if found is None:
+        raise errors.RankzeroError(
+            f"ansible-playbook is neither beside {sys.executable} nor on the PATH; install ansible-core there",
+            errors.NO_ANSIBLE,
+        )
+    return found
+
+
+def collection_root() -> str | None:
+    """The folder that holds ansible_collections/rankzero/slurm of this installation; None in a checkout."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return root if os.path.isdir(os.path.join(root, "ansible_collections", "rankzero", "slurm")) else None
+
+
+def surroundings(given: Mapping[str, str], records: str) -> dict[str, str]:
+    """The environment of ansible-playbook: this installation's collection comes first, and results are recorded."""
+    environment = dict(given)
+    settings = configuration(given)
+    root = collection_root()
+    if root is not None:
+        paths = given.get("ANSIBLE_COLLECTIONS_PATH") or settings.get("collections_path") or DEFAULT_PATHS
+        environment["ANSIBLE_COLLECTIONS_PATH"] = f"{root}:{paths}"
+    enabled = given.get("ANSIBLE_CALLBACKS_ENABLED") or settings.get("callbacks_enabled")
+    environment["ANSIBLE_CALLBACKS_ENABLED"] = f"{enabled},{RECORDS}" if enabled else RECORDS
+    environment["RANKZERO_RECORDS"] = records
+    return environment
+
+
+def configuration(environment: Mapping[str, str]) -> dict[str, str]:
+    """Of the ansible.cfg in effect: what this module must not replace, with paths made absolute."""
+    places = [environment.get("ANSIBLE_CONFIG"), "ansible.cfg", "~/.ansible.cfg", "/etc/ansible/ansible.cfg"]
+    path = next(
+        (os.path.expanduser(place) for place in places if place and os.path.isfile(os.path.expanduser(place))), None
+    )
+    if path is None:
+        return {}
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
+    try:
+        parser.read(path, encoding="utf-8")
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return {}  # ansible-playbook says what is wrong with it
+    defaults = dict(parser["defaults"]) if parser.has_section("defaults") else {}
+    folder = os.path.dirname(os.path.abspath(path))
+    kept = {name: defaults[name] for name in ("callbacks_enabled", "inventory") if defaults.get(name)}
+    if defaults.get("collections_path"):
+        parts = [os.path.expanduser(part) for part in defaults["collections_path"].split(":")]
+        kept["collections_path"] = ":".join(os.path.join(folder, part) for part in parts)
+    return kept

@@ -1,0 +1,155 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole script as the text of a job file."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from dataclasses import dataclass
+
+from rankzero.errors import RankzeroError
+from rankzero.sbatch import step as steps
+from rankzero.sbatch.body import Body
+from rankzero.sbatch.job import LETTERS, SWITCHES, Job, take
+from rankzero.sbatch.step import Step
+from rankzero.sbatch.text import Command, commands, directives, job_name, options, words
+
+ORDER = (
+    *("name", "seed", "resources", "launcher", "setup", "command", "shell", "code", "environment", "container"),
+    *("env", "secrets", "checkpoint", "monitor", "logs"),
+)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The job file of a script. `notes`: what a person should know at once."""
+
+    name: str
+    text: str
+    notes: list[str]
+
+
+def converted(path: str, folder: str) -> Converted:
+    """Read a script. `folder`: where the job file will lie, from which its paths are counted."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            script = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RankzeroError(f"--from {path}: the script cannot be read: {error}") from None
+    job = job_of(script, os.path.basename(path))
+    source = os.path.relpath(os.path.dirname(os.path.abspath(path)), os.path.abspath(folder))
+    job.spec["code"] = {"src": source, "exclude": ["/jobs/", "/inventory/", "/ansible.cfg", "/runs/"]}
+    if job.spec.get("environment", {}).get("mode") == "venv":
+        job.spec["environment"]["project"] = source
+    lines = sum(1 for line in job.not_understood if line.startswith("line "))
+    notes = [f"{lines} parts of {path} were not understood: they stand at the end of the file"] if lines else []
+    if job.spec.get("secrets"):
+        notes.append(f"export {', '.join(job.spec['secrets'])} before you run it")
+    return Converted(job.spec["name"], _text(job, os.path.basename(path)), notes)
+
+
+def job_of(script: str, name: str = "train.sbatch") -> Job:
+    """The job that a script describes. Raises RankzeroError where it starts no program."""
+    job = Job()
+    for line, text in directives(script):
+        given, rest = options(words(text), SWITCHES, LETTERS)
+        for option, value in given.items():
+            take(job, line, option, value)
+        if rest:
+            job.unknown(line, f"#SBATCH {text}")
+    if job.spec.get("container", {}).get("level") and job.spec["container"].get("runtime") != "pyxis":
+        del job.spec["container"]["level"]
+    job.spec["name"] = job_name(job.spec.get("name") or name.partition(".")[0])
+    if "%t" in job.output or "%n" in job.output:
+        job.put("logs", "style", "slurm")
+    body = Body(job)
+    for command in commands(script):
+        body.take(command)
+    _start(job, body.steps)
+    body.finish()
+    return job
+
+
+def _start(job: Job, found: list[tuple[Command, Step]]) -> None:
+    """The step of the ranks is the last one that starts a program on all nodes; the others prepare or look."""
+    ranks = [one for one in found if _is_ranks(one[1])]
+    if not ranks:
+        raise RankzeroError(
+            "no line of the script starts a program: expected srun, torchrun, accelerate launch, deepspeed or python"
+        )
+    chosen = ranks[-1]
+    for command, step in found:
+        if step is chosen[1]:
+            _inside(job, step)
+            steps.apply(job, step)
+        elif step.program[:2] == ["uv", "sync"] or "uv sync" in step.shell:
+            job.spec["environment"] = {"mode": "venv", "project": ".."}
+            job.covered(command.line, "a step that prepares the environment", "built once, before the job")
+        elif step.program[:1] == ["nvidia-smi"]:
+            job.put("monitor", "gpu", 15)
+            job.covered(command.line, "nvidia-smi", "monitor.gpu")
+        elif step.program[:1] and step.program[0] in ("hostname", "echo", "date", "true"):
+            job.covered(command.line, command.text, "the preflight shows every node")
+        elif "import " in command.text or "proj=" in command.text or "pkgs=" in command.text:
+            job.covered(command.line, "a check of every node", "preflight")
+        else:
+            job.unknown(command.line, command.text)
+
+
+def _is_ranks(step: Step) -> bool:
+    if step.by:
+        return True
+    if step.shell:
+        inner = steps.read(step.line, words(step.shell))
+        return ("python" in step.shell and "import " not in step.shell) or bool(inner.by)
+    return (
+        bool(step.program)
+        and (step.program[0].endswith(".py") or step.program[0] == "python")
+        and "-c" not in step.program
+    )
+
+
+def _inside(job: Job, step: Step) -> None:
+    """`srun bash -c "export A=1; python train.py"`: the line is read like the script, where it is that simple."""
+    if not step.shell:
+        return
+    body = Body(job)
+    for command in commands(step.shell):
+        body.take(Command(step.line, command.text, command.block))
+    starts = [one for _, one in body.steps if _is_ranks(one)]
+    if len(starts) == 1 and not body.commands and not body.modules:
+        inner = starts[0]
+        step.by, step.launcher, step.program, step.shell = inner.by, inner.launcher, inner.program, inner.shell
+        step.image = step.image or inner.image
+
+
+def _text(job: Job, script: str) -> str:
+    import yaml
+
+    spec = {key: job.spec[key] for key in ORDER if key in job.spec}
+    spec.update({key: value for key, value in job.spec.items() if key not in spec})
+    parts = [f"# Read from {script}. Every key is described in docs/job-spec.md. Paths are relative to this file."]
+    for key, value in spec.items():
+        flat = not isinstance(value, dict) or not any(isinstance(one, dict) for one in value.values())
+        text = yaml.safe_dump({key: value}, sort_keys=False, width=110, default_flow_style=None if flat else False)
+        parts.append(text.rstrip("\n"))
+    if not job.spec.get("artifact"):
+        parts += _comment(
+            "", ["artifact: {path: result.json, require: {loss: {lt: 4.0}}}   # the file that proves success"]
+        )
+    if job.left_out:
+        parts += _comment("\n# Not needed any more:", job.left_out)
+    if job.not_understood:
+        parts += _comment("\n# Not understood, and not part of this job:", job.not_understood)
+    return "\n".join(parts) + "\n"
+
+
+def _comment(title: str, lines: list[str]) -> list[str]:
+    wrapped = [
+        part
+        for line in lines
+        for part in textwrap.wrap(line, 116, subsequent_indent="      ", drop_whitespace=False) or [""]
+    ]
+    return [*([title] if title else []), *(f"# {line.rstrip()}" for line in wrapped)]

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An sbatch script as commands: continued lines joined, blocks kept together, plain variables put in. Runs nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
+VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?-)([^}]*))?\}|([A-Za-z_]\w*))")
+HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+#: What opens a block of the shell, and what closes it.
+OPENS = re.compile(r"(?:^|[;&|]\s*|\bthen\s+|\bdo\s+|\belse\s+)(if|for|while|until|case)\b")
+CLOSES = re.compile(r"(?:^|[;\s])(fi|done|esac)\b")
+FUNCTION = re.compile(r"^\s*(?:function\s+\w+|\w+\s*\(\))\s*\{?")
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a table."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the script, or a block such as `if ... fi`. `line`: where it begins, from 1."""
+
+    line: int
+    text: str
+    block: bool = False
+
+
+def job_name(text: str) -> str:
+    """The nearest valid name of a job."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64]
+    return name if re.match(r"[A-Za-z0-9]", name) else "train"
+
+
+def directives(script: str) -> Iterator[tuple[int, str]]:
+    """The options of the #SBATCH lines with their line numbers. Slurm stops reading at the first command."""
+    for number, line in enumerate(script.splitlines(), 1):
+        if line.startswith("#SBATCH"):
+            yield number, line.removeprefix("#SBATCH").strip()
+        elif line.strip() and not line.lstrip().startswith("#"):
+            return
+
+
+def commands(script: str) -> Iterator[Command]:
+    """The commands after the header, comments left out."""
+    waiting: list[str] = []
+    start, depth, end_of_heredoc = 0, 0, ""
+    for number, line in enumerate(script.splitlines(), 1):
+        if not waiting:
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            start = number
+        waiting.append(line)
+        if end_of_heredoc:
+            if line.strip() != end_of_heredoc:
+                continue
+            end_of_heredoc = ""
+        elif line.rstrip().endswith("\\"):
+            continue
+        else:
+            heredoc = HEREDOC.search(line)
+            depth += _depth(line)
+            if heredoc:
+                end_of_heredoc = heredoc[2]
+                continue
+        text = "\n".join(waiting)
+        if depth > 0 or _unfinished(text):
+            continue
+        block = len(waiting) > 1 and not _continued(waiting)
+        block = block or bool(OPENS.search(text) or FUNCTION.match(text)) or "<<" in text
+        joined = re.sub(r"\\\n\s*", " ", text).strip()
+        yield Command(start, joined, block and "'" not in text[:-1].split("\n")[0])
+        waiting, depth = [], 0
+    if waiting:
+        yield Command(start, "\n".join(waiting).strip(), True)
+
+
+def _depth(line: str) -> int:
+    bare = re.sub(r"(?<!\\)#.*|'[^']*'|\"[^\"]*\"", "", line)
+    opened = len(OPENS.findall(bare)) + len(re.findall(r"\{\s*$", bare))
+    return opened - len(CLOSES.findall(bare)) - len(re.findall(r"^\s*\}", bare))
+
+
+def _continued(lines: list[str]) -> bool:
+    return all(line.rstrip().endswith("\\") for line in lines[:-1])
+
+
+def _unfinished(text: str) -> bool:
+    """Whether a quote is still open."""
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True
+    return False
+
+
+def words(text: str) -> list[str]:
+    """The words of a command, quotes taken away."""
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.split()
+
+
+def filled(text: str, known: Mapping[str, str]) -> str:
+    """The text with the variables that the script itself has set. Others stay."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[4]
+        if name in known:
+            return known[name]
+        return filled(match[3], known) if match[2] else match[0]
+
+    return VARIABLE.sub(value, text)
+
+
+def is_plain(text: str) -> bool:
+    """Whether the shell would pass the text on unchanged."""
+    return "$" not in text and "`" not in text
+
+
+def options(given: list[str], switches: frozenset[str], letters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """(options by long name, the words after them) of a command such as srun.
+
+    switches: long names without a value; their value is "". letters: short option -> long name.
+    """
+    found: dict[str, str] = {}
+    rest = list(given)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+        else:
+            name = letters.get(word[:2], word[1:2])
+            value = word[2:].removeprefix("=")
+            equals = "=" if value else ""
+        if not equals and name not in switches and rest:
+            value = rest.pop(0)
+        found[name] = f"{found[name]},{value}" if name in found and name in ("container-mounts", "bind") else value
+    return found, rest

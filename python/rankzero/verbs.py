@@ -1,0 +1,218 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the arguments of a verb to the run of a playbook. Nothing here does anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rankzero.errors import UsageError
+from rankzero.playbook import Call, configuration
+
+JOB_ID = re.compile(r"\d+(?:[._]\d+)?")
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+KEY = re.compile(r"[0-9a-f]{4,64}")
+JOB_FILE = (".yml", ".yaml")
+
+
+def inventory_of(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The inventories to name on the command line: those given, else ./inventory, else the user's own. None where
+    Ansible's own settings name one.
+    """
+    if given:
+        return tuple(given)
+    if environment.get("ANSIBLE_INVENTORY") or configuration(environment).get("inventory"):
+        return ()
+    own = os.path.join(environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "rankzero", "inventory")
+    return next(((place,) for place in ("inventory", own) if os.path.exists(place)), ())
+
+
+def selection(target: str) -> dict[str, str]:
+    """The launch that a person means: 1234 (Slurm's job), NAME, NAME/KEY, NAME/KEY/GENERATION, a run directory, or the
+    job file of it.
+    """
+    if JOB_ID.fullmatch(target):
+        return {"job_id": target}
+    if target.startswith(("/", "~")) and not target.endswith(JOB_FILE):
+        return {"run_dir": target}
+    if target.endswith(JOB_FILE):
+        return {"launch_name": name_in(target)}
+    name, *rest = target.split("/")
+    patterns = (KEY, re.compile(r"\d+"))
+    if NAME.fullmatch(name) and len(rest) <= 2 and all(p.fullmatch(part) for p, part in zip(patterns, rest)):
+        return {"launch_name": name, **dict(zip(("key", "generation"), rest))}
+    raise UsageError(
+        f"{target!r} names no launch; give a job id (1234), a name, NAME/KEY, NAME/KEY/GENERATION, a run directory "
+        "that begins with / or ~, or a job file"
+    )
+
+
+def name_in(path: str) -> str:
+    """The name in a job file."""
+    name = job_file(path).get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise UsageError(f"{path}: name: {name!r} is not the name of a job")
+    return name
+
+
+def job_file(path: str) -> dict[str, Any]:
+    """A job file, as far as this command must know it."""
+    import yaml  # a dependency of ansible-core; most verbs do without it
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            loaded = yaml.load(stream, yaml.BaseLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path} cannot be read as a job file: {error}") from None
+    if not isinstance(loaded, dict):
+        raise UsageError(f"{path} is not a job file: it must be a map of keys such as name and command")
+    return loaded
+
+
+def overrides(pairs: Sequence[str]) -> dict[str, Any]:
+    """`--set resources.time=02:00:00` as launch_overrides. A value that begins with [ or { is JSON."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", name):
+            raise UsageError(f"--set {pair}: expected KEY=VALUE, for example --set resources.time=02:00:00")
+        try:
+            found[name] = json.loads(value) if value[:1] in ("[", "{") else value
+        except ValueError as error:
+            raise UsageError(f"--set {pair}: the value begins like JSON and is not: {error}") from None
+    return found
+
+
+def extra_variables(pairs: Sequence[str]) -> dict[str, str]:
+    """`-e name=value`, passed on to the playbook."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"-e {pair}: expected NAME=VALUE; give structured values with --set KEY=JSON")
+        found[name] = value
+    return found
+
+
+def with_arguments(path: str, arguments: Sequence[str]) -> list[str]:
+    """The command of a job file with further arguments at its end."""
+    command = job_file(path).get("command")
+    if not isinstance(command, list) or not all(isinstance(part, str) for part in command):
+        raise UsageError(
+            f"{path}: arguments after -- are added to the list `command`, which this job does not have; give the whole "
+            "command with --set"
+        )
+    return [*command, *arguments]
+
+
+def _job(given: Namespace) -> dict[str, Any]:
+    changes = overrides(given.set)
+    if given.arguments:
+        changes["command"] = with_arguments(given.job, given.arguments)
+    return {
+        "job": given.job,
+        **({"nodes": given.nodes} if given.nodes else {}),
+        **({"launch_overrides": changes} if changes else {}),
+    }
+
+
+def _wait(given: Namespace) -> dict[str, Any]:
+    return {} if given.wait is None else {"launch_wait": given.wait}
+
+
+def _flag(name: str, value: bool) -> dict[str, bool]:
+    return {name: True} if value else {}
+
+
+def _run(given: Namespace) -> tuple[str, dict[str, Any]]:
+    return "train", {**_job(given), **_wait(given), **_flag("rerun", given.rerun)}
+
+
+def _sweep(given: Namespace) -> tuple[str, dict[str, Any]]:
+    elements = {"elements": given.elements.split(",")} if given.elements else {}
+    return "sweep", {**_job(given), **_wait(given), **_flag("rerun", given.rerun), **elements}
+
+
+def _plan(given: Namespace) -> tuple[str, dict[str, Any]]:
+    return "plan", _job(given)
+
+
+def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
+    return "shell", {**_job(given), **_flag("run", not given.show)}
+
+
+def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:
+    chosen = selection(given.launch) if given.launch else {}
+    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active)}
+
+
+def _attach(given: Namespace) -> tuple[str, dict[str, Any]]:
+    timeout = {"wait_timeout": given.timeout} if given.timeout else {}
+    until = {"until": given.until} if given.until else {}
+    return "attach", {**selection(given.launch), **timeout, **until}
+
+
+def _logs(given: Namespace) -> tuple[str, dict[str, Any]]:
+    dest = {"dest": given.dest} if given.dest else {}
+    return "logs", {**selection(given.launch), **_flag("follow", given.follow), **_flag("merge", given.merge), **dest}
+
+
+def _why(given: Namespace) -> tuple[str, dict[str, Any]]:
+    if (given.launch is None) == (given.logs is None):
+        raise UsageError("why: name a launch, or give --logs PATH with logs of any launcher")
+    return "diagnose", {"logs": given.logs} if given.logs else selection(given.launch)
+
+
+def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
+    if given.launch.endswith(JOB_FILE):
+        return "cancel", {"job": given.launch, **_flag("all", given.all)}
+    return "cancel", {**selection(given.launch), **_flag("all", given.all)}
+
+
+def _pull(given: Namespace) -> tuple[str, dict[str, Any]]:
+    outputs = {"outputs": given.outputs} if given.outputs else {}
+    dest = {"dest": given.dest} if given.dest else {}
+    return "pull", {**selection(given.launch), **outputs, **dest}
+
+
+def _reconcile(given: Namespace) -> tuple[str, dict[str, Any]]:
+    return "reconcile", {"jobs": given.jobs}
+
+
+def _lab(given: Namespace) -> tuple[str, dict[str, Any]]:
+    state = {"up": "present", "stop": "stopped", "down": "absent"}[given.state]
+    return "lab", {"state": state, **({"lab": given.name} if given.name else {})}
+
+
+PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
+    "run": _run,
+    "plan": _plan,
+    "ls": _ls,
+    "attach": _attach,
+    "logs": _logs,
+    "why": _why,
+    "cancel": _cancel,
+    "pull": _pull,
+    "shell": _shell,
+    "sweep": _sweep,
+    "reconcile": _reconcile,
+    "lab": _lab,
+}
+
+
+def call_of(given: Namespace) -> Call:
+    """The playbook of a verb, with all that it is given."""
+    playbook, variables = PLAYBOOKS[given.verb](given)
+    if given.cluster:
+        variables["cluster"] = given.cluster
+    variables.update(extra_variables(given.extra_vars))
+    dry = getattr(given, "check", False)
+    flags = ("--check", "--diff") if dry else ("--diff",) if given.verb == "plan" else ()
+    inventory = tuple(given.inventory) if given.verb == "lab" else inventory_of(given.inventory)
+    return Call(playbook, variables, flags, inventory)

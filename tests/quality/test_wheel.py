@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Python package: what the wheel holds, and that it works in an environment of its own, without the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+import tomllib
+
+from tests.repository import BIN, ROOT, bullet_list, files, load_yaml, read, run
+
+INSIDE = "ansible_collections/rankzero/slurm/"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("wheel")
+    run("uv", "build", "--quiet", "--wheel", "--out-dir", target, ROOT)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def rankzero(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The installed command. ansible-core is that of these tests: nothing is downloaded."""
+    folder = tmp_path_factory.mktemp("venv")
+    run("uv", "venv", "--quiet", "--clear", "--python", BIN / "python", folder)
+    run("uv", "pip", "install", "--quiet", "--no-deps", "--offline", "--python", folder / "bin" / "python", wheel)
+    return folder / "bin" / "rankzero"
+
+
+def test_wheel_holds_the_collection_and_the_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    wanted = {f"{INSIDE}{path}" for folder in ("plugins/", "roles/", "playbooks/", "meta/") for path in files(folder)}
+    wanted |= {path.removeprefix("python/") for path in files("python/")} | {f"{INSIDE}galaxy.yml"}
+    assert not wanted - held, "missing:" + bullet_list(sorted(wanted - held))
+    others = {path for path in held - wanted if ".dist-info/" not in path and path != f"{INSIDE}COPYING"}
+    assert not others, "not wanted:" + bullet_list(sorted(others))
+
+
+def test_package_needs_what_a_checkout_needs() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    lines = [line for line in read("requirements.txt").splitlines() if line and not line.startswith("#")]
+    assert project["dependencies"] == lines
+
+
+def test_command_works_without_the_checkout_and_without_a_cluster(rankzero: Path, tmp_path: Path) -> None:
+    """A folder becomes a project whose job is planned by the collection inside the wheel."""
+    surroundings = {"ANSIBLE_COLLECTIONS_PATH": "", "PYTHONPATH": "", "HOME": str(tmp_path / "home")}
+    project = tmp_path / "tiny"
+    project.mkdir()
+    (project / "train.py").write_text("print('trained')\n", encoding="utf-8")
+
+    version = run(rankzero, "--version", cwd=project, env=surroundings).stdout
+    assert version.split() == ["rankzero", load_yaml("galaxy.yml")["version"]]
+    run(rankzero, "init", cwd=project, env=surroundings)
+    # A PATH without Slurm: the machine of these tests may have it.
+    path = f"{rankzero.parent}{os.pathsep}{BIN}{os.pathsep}/usr/bin{os.pathsep}/bin"
+    shown = run(
+        "sh", "-c", f"{rankzero} plan jobs/tiny.yml -n 4 --json 2>log", cwd=project, env={**surroundings, "PATH": path}
+    )
+    planned = json.loads(shown.stdout)
+    assert planned["schema"] == "rankzero/plan/1" and planned["exit_code"] == 0
+    (launch,) = planned["launches"]
+    assert launch["name"] == "tiny" and launch["world_size"] == 4
+    assert "#SBATCH --nodes=4" in launch["script"]
+    log = (project / "log").read_text(encoding="utf-8")
+    assert "TASK" in log

@@ -1,0 +1,214 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each verb is one line of ansible-playbook; wrong words are answered with the nearest right one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankzero import errors
+from rankzero.options import VERBS
+from rankzero.verbs import PLAYBOOKS
+from tests.repository import ROOT, files
+from tests.unit.command.conftest import Ansible
+
+#: What a person types -> playbook, extra variables, flags.
+LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "run jobs/train.yml": ("train", {"job": "jobs/train.yml"}, []),
+    "run jobs/train.yml -n 4 -d": ("train", {"job": "jobs/train.yml", "nodes": "4", "launch_wait": False}, []),
+    "run jobs/train.yml --rerun --check -c ux": (
+        "train",
+        {"job": "jobs/train.yml", "rerun": True, "cluster": "ux"},
+        ["--check", "--diff"],
+    ),
+    'run jobs/train.yml -s resources.time=02:00:00 -s env={"A":"1"} --wait': (
+        "train",
+        {
+            "job": "jobs/train.yml",
+            "launch_overrides": {"resources.time": "02:00:00", "env": {"A": "1"}},
+            "launch_wait": True,
+        },
+        [],
+    ),
+    "run jobs/train.yml -- --lr 1e-3": (
+        "train",
+        {"job": "jobs/train.yml", "launch_overrides": {"command": ["train.py", "--steps", "10", "--lr", "1e-3"]}},
+        [],
+    ),
+    "plan jobs/train.yml": ("plan", {"job": "jobs/train.yml"}, ["--diff"]),
+    "ls": ("status", {}, []),
+    "ls gpt --active --all": ("status", {"launch_name": "gpt", "all": True, "active": True}, []),
+    "attach 1234": ("attach", {"job_id": "1234"}, []),
+    "attach gpt --until started --timeout 60": (
+        "attach",
+        {"launch_name": "gpt", "wait_timeout": "60", "until": "started"},
+        [],
+    ),
+    "logs gpt/72ee2a70/2 -f": (
+        "logs",
+        {"launch_name": "gpt", "key": "72ee2a70", "generation": "2", "follow": True},
+        [],
+    ),
+    "why jobs/train.yml": ("diagnose", {"launch_name": "gpt"}, []),
+    "why --logs /scratch/old": ("diagnose", {"logs": "/scratch/old"}, []),
+    "why ~/state/runs/gpt/72ee2a70/1": ("diagnose", {"run_dir": "~/state/runs/gpt/72ee2a70/1"}, []),
+    "shell jobs/train.yml -n 1": ("shell", {"job": "jobs/train.yml", "nodes": "1", "run": True}, []),
+    "shell jobs/train.yml --show": ("shell", {"job": "jobs/train.yml"}, []),
+    "sweep jobs/train.yml --elements 0,3": ("sweep", {"job": "jobs/train.yml", "elements": ["0", "3"]}, []),
+    "reconcile jobs --check": ("reconcile", {"jobs": "jobs"}, ["--check", "--diff"]),
+    "lab down --name two": ("lab", {"state": "absent", "lab": "two"}, []),
+    "lab": ("lab", {"state": "present"}, []),
+    "ls -e forks=3": ("status", {"forks": "3"}, []),
+}
+
+
+def variables(argv: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for option, value in zip(argv, argv[1:]):
+        if option == "-e":
+            name, _, text = value.partition("=")
+            found.update(json.loads(value) if value.startswith("{") else {name: text})
+    return found
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_verb_is_a_line_of_ansible_playbook(line: str, rankzero: Callable[..., int], ansible: Ansible) -> None:
+    playbook, wanted, flags = LINES[line]
+    assert rankzero(*line.split()) == errors.OK
+    argv = ansible.argv()
+    assert argv[0] == f"rankzero.slurm.{playbook}"
+    assert variables(argv) == wanted
+    assert [word for word in argv if word.startswith("--")] == flags
+
+
+def test_every_verb_has_its_playbook() -> None:
+    assert set(PLAYBOOKS) == set(VERBS) - {"init", "completion"}
+    used = {line.split()[0] for line in LINES}
+    assert used == set(PLAYBOOKS) - NOT_YET
+    missing = [name for name, _, _ in LINES.values() if f"playbooks/{name}.yml" not in files("playbooks/")]
+    assert not missing
+
+
+NOT_YET: set[str] = {"cancel", "pull"}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("rnu jobs/train.yml", "did you mean run?"),
+        ("run jobs/train.yml --nodse 4", "did you mean --nodes?"),
+        ("run", "JOB"),
+        ("run jobs/train.yml nodes=4", "follow after --"),
+        ("run missing.yml -- --lr 1", "missing.yml"),
+        ("run jobs/train.yml -s nodes", "KEY=VALUE"),
+        ("run jobs/train.yml -s env={A", "JSON"),
+        ("ls gpt/xyz", "NAME/KEY"),
+        ("ls -- --lr", "takes no arguments"),
+        ("why", "--logs"),
+        ("attach gpt --until pattern", "invalid choice"),
+        ("lab sideways", "invalid choice"),
+        ("--verison", "--verison"),
+    ],
+)
+def test_wrong_words_are_refused_with_what_is_right(
+    line: str, told: str, rankzero: Callable[..., int], ansible: Ansible, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rankzero(*line.split()) == errors.USAGE
+    assert told in capsys.readouterr().err
+    assert not ansible.calls()
+
+
+def test_inventory_is_the_one_given_else_the_folder_else_the_users_own(
+    rankzero: Callable[..., int], ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named() -> list[str]:
+        argv = ansible.argv()
+        return [value for option, value in zip(argv, argv[1:]) if option == "-i"]
+
+    rankzero("ls")
+    assert named() == []
+    own = tmp_path / "config" / "rankzero" / "inventory"
+    own.mkdir(parents=True)
+    rankzero("ls")
+    assert named() == [str(own)]
+    Path("inventory").mkdir()
+    rankzero("ls")
+    assert named() == ["inventory"]
+    rankzero("ls", "-i", "a.yml", "-i", "b.yml")
+    assert named() == ["a.yml", "b.yml"]
+    Path("ansible.cfg").write_text("[defaults]\ninventory = elsewhere\n", encoding="utf-8")
+    rankzero("ls")
+    assert named() == []
+
+
+def test_settings_of_the_user_stay(
+    rankzero: Callable[..., int], ansible: Ansible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("ansible.cfg").write_text("[defaults]\ncallbacks_enabled = timer\n", encoding="utf-8")
+    rankzero("ls")
+    assert ansible.calls()[-1]["env"]["ANSIBLE_CALLBACKS_ENABLED"] == "timer,rankzero.slurm.records"
+    # In a checkout the collection is found by the environment of the checkout.
+    assert ansible.calls()[-1]["env"]["ANSIBLE_COLLECTIONS_PATH"] is None
+    Path("ansible.cfg").write_text("[defaults]\ncollections_path = mine:/usr/share/x\n", encoding="utf-8")
+    monkeypatch.setattr("rankzero.playbook.collection_root", lambda: "/site")
+    rankzero("ls")
+    assert ansible.calls()[-1]["env"]["ANSIBLE_COLLECTIONS_PATH"] == f"/site:{Path.cwd()}/mine:/usr/share/x"
+
+
+def test_verbose_shows_the_line(
+    rankzero: Callable[..., int], ansible: Ansible, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rankzero("run", "jobs/train.yml", "-n", "4", "-v")
+    line = "ansible-playbook rankzero.slurm.train -e job=jobs/train.yml -e nodes=4\n"
+    assert capsys.readouterr().err == line
+    assert "-v" not in ansible.argv()
+    rankzero("ls", "-vv")
+    assert ansible.argv()[-1] == "-v"
+
+
+@pytest.mark.parametrize(
+    ("rc", "records", "code"),
+    [
+        (0, [("job_report", "ok", {"verdict": "succeeded"})], errors.OK),
+        (2, [("job_report", "failed", {"verdict": "failed", "msg": "gpt failed"})], errors.FAILED),
+        (2, [("job_report", "failed", {"verdict": "waiting", "msg": "the job continues"})], errors.UNFINISHED),
+        (2, [("job", "failed", {"msg": "nodes: must be a number"})], errors.REFUSED),
+        (4, [("job", "unreachable", {"msg": "no route"})], errors.UNREACHABLE),
+        (99, [], errors.INTERRUPTED),
+        (1, [], errors.REFUSED),
+    ],
+)
+def test_exit_codes(rc: int, records: list[Any], code: int, rankzero: Callable[..., int], ansible: Ansible) -> None:
+    ansible.answer(rc, *records)
+    assert rankzero("run", "jobs/train.yml") == code
+
+
+def test_start_imports_little() -> None:
+    """The command starts before the playbook does: what it imports is paid on every call."""
+    program = "import sys, rankzero.command, rankzero.options; rankzero.options.parser(); print(*sorted(sys.modules))"
+    shown = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env={"PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    heavy = {
+        "ansible",
+        "asyncio",
+        "difflib",
+        "importlib.metadata",
+        "inspect",
+        "rankzero.api",
+        "rankzero.sbatch",
+        "yaml",
+    }
+    assert not heavy & set(shown)
