@@ -21,7 +21,6 @@ VERBS: dict[str, str] = {
     "why": "say why a launch failed, or why it waits",
     "cancel": "cancel the active job of a launch",
     "shell": "open a shell with the resources and the environment of a job",
-    "pull": "copy the artifact and named outputs of a launch to this machine",
     "sweep": "run a sweep, and compare its results",
     "reconcile": "make a cluster match a folder of job files",
     "lab": "boot or remove a Slurm cluster on this machine",
@@ -146,14 +145,6 @@ def _why(one: Parser) -> None:
 def _cancel(one: Parser) -> None:
     _launch(one)
     one.add_argument("--all", action="store_true", help="every active job of that name, if there are several")
-
-
-def _pull(one: Parser) -> None:
-    _launch(one)
-    one.add_argument(
-        "outputs", metavar="OUTPUT", nargs="*", help="further files or folders, relative to the work folder"
-    )
-    one.add_argument("--dest", metavar="FOLDER", help="where the files go; default runs")
 
 
 def _reconcile(one: Parser) -> None:

@@ -170,15 +170,9 @@ def _why(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
-    if given.launch.endswith(JOB_FILE):
-        return "cancel", {"job": given.launch, **_flag("all", given.all)}
+    if given.launch.endswith(JOB_FILE) and "jobs" in job_file(given.launch):
+        return "cancel", {"job": given.launch}
     return "cancel", {**selection(given.launch), **_flag("all", given.all)}
-
-
-def _pull(given: Namespace) -> tuple[str, dict[str, Any]]:
-    outputs = {"outputs": given.outputs} if given.outputs else {}
-    dest = {"dest": given.dest} if given.dest else {}
-    return "pull", {**selection(given.launch), **outputs, **dest}
 
 
 def _reconcile(given: Namespace) -> tuple[str, dict[str, Any]]:
@@ -198,7 +192,6 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "logs": _logs,
     "why": _why,
     "cancel": _cancel,
-    "pull": _pull,
     "shell": _shell,
     "sweep": _sweep,
     "reconcile": _reconcile,

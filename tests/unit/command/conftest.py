@@ -68,6 +68,7 @@ def ansible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ansible:
     project = tmp_path / "project"
     (project / "jobs").mkdir(parents=True)
     (project / "jobs" / "train.yml").write_text("name: gpt\ncommand: [train.py, --steps, '10']\n", encoding="utf-8")
+    (project / "jobs" / "both.yml").write_text("jobs: [train.yml]\n", encoding="utf-8")
     monkeypatch.chdir(project)
     for name in [name for name in os.environ if name.startswith("ANSIBLE_")]:
         monkeypatch.delenv(name)

@@ -60,6 +60,9 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "why jobs/train.yml": ("diagnose", {"launch_name": "gpt"}, []),
     "why --logs /scratch/old": ("diagnose", {"logs": "/scratch/old"}, []),
     "why ~/state/runs/gpt/72ee2a70/1": ("diagnose", {"run_dir": "~/state/runs/gpt/72ee2a70/1"}, []),
+    "cancel gpt/72ee2a70": ("cancel", {"launch_name": "gpt", "key": "72ee2a70"}, []),
+    "cancel jobs/train.yml --all": ("cancel", {"launch_name": "gpt", "all": True}, []),
+    "cancel jobs/both.yml": ("cancel", {"job": "jobs/both.yml"}, []),
     "shell jobs/train.yml -n 1": ("shell", {"job": "jobs/train.yml", "nodes": "1", "run": True}, []),
     "shell jobs/train.yml --show": ("shell", {"job": "jobs/train.yml"}, []),
     "sweep jobs/train.yml --elements 0,3": ("sweep", {"job": "jobs/train.yml", "elements": ["0", "3"]}, []),
@@ -92,12 +95,9 @@ def test_verb_is_a_line_of_ansible_playbook(line: str, rankzero: Callable[..., i
 def test_every_verb_has_its_playbook() -> None:
     assert set(PLAYBOOKS) == set(VERBS) - {"init", "completion"}
     used = {line.split()[0] for line in LINES}
-    assert used == set(PLAYBOOKS) - NOT_YET
+    assert used == set(PLAYBOOKS)
     missing = [name for name, _, _ in LINES.values() if f"playbooks/{name}.yml" not in files("playbooks/")]
     assert not missing
-
-
-NOT_YET: set[str] = {"cancel", "pull"}
 
 
 @pytest.mark.parametrize(

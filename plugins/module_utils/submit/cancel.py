@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cancel recorded launches, named as a person names them: the job file is not needed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, one_run, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import ACTIVE, LaunchStatus
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import CANCEL_SECONDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
+
+
+def cancel(
+    slurm: Slurm,
+    options: Parameters,
+    *,
+    check_mode: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
+) -> ModuleResult:
+    """End the active jobs of the launches that the options name. The result of module `job_cancel`."""
+    selected = _selected(options)
+    for root in {os.path.normpath(os.path.join(run.path, *[os.pardir] * 4)) for run in selected}:
+        state_files.own(root)
+    policy = submitting(slurm, check_mode, sleep, clock)
+    found = [status.decided() for status in statuses(slurm, selected, policy)]
+    active = [status for status in found if status.state == ACTIVE and status.job_id is not None]
+    _refuse_several(active, bool(options.get("all")))
+    if not check_mode:
+        _end(slurm, active, clock)
+    ended = {status.run.path for status in active}
+    others = [status for status in found if status.run.path not in ended]
+    return {
+        "changed": bool(active),
+        "cancelled": [_row(status) for status in active],
+        "unchanged": [_row(status) for status in others],
+        "lines": [
+            *(f"{_words(status)}: job {status.job_id} cancelled" for status in active),
+            *(f"{_words(status)}: {status.standing}, nothing to cancel" for status in others),
+        ],
+        "slurm_commands": slurm.commands,
+    }
+
+
+def _selected(options: Parameters) -> list[RunDirectory]:
+    """The newest generation of every key that is named, or the generation that is."""
+    if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
+        raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
+    found = select_runs(options)
+    if not found:
+        one_run(options)  # says what is recorded instead
+    newest = {os.path.dirname(run.path): run for run in found}
+    return found if options.get("generation") else list(newest.values())
+
+
+def _refuse_several(active: list[LaunchStatus], everything: bool) -> None:
+    """A name may stand for launches of different specs. The elements of one sweep are one job."""
+    jobs = {base_id(steps.job_of(str(status.job_id))) for status in active}
+    if len(jobs) > 1 and not everything:
+        known = ", ".join(f"{_words(status)} (job {status.job_id})" for status in active[:8])
+        raise RankzeroError(
+            f"{len(active)} active launches are meant: {known}. Give key or job_id for one of them, or "
+            "all: true for all of them."
+        )
+
+
+def _end(slurm: Slurm, active: list[LaunchStatus], clock: Callable[[], float]) -> None:
+    jobs = [status for status in active if not steps.is_step(status.job_id)]
+    if jobs:
+        slurm.call("scancel", *dict.fromkeys(str(status.job_id) for status in jobs))
+    for status in active:
+        if status in jobs:
+            status.run.forget_secrets()  # no script may run any more that would do it
+        else:
+            asked = [event["time"] for event in status.run.events() if event["event"] == "cancelled"]
+            hard = bool(asked) and clock() - asked[0] > CANCEL_SECONDS
+            name = identity(status.run.path).job_name
+            steps.cancel(slurm, steps.job_of(str(status.job_id)), name, hard=hard)
+        try:
+            status.run.record("cancelled", job_id=status.job_id)
+        except OSError as error:
+            slurm.note(f"{status.run.path}: the cancellation cannot be noted there ({error.strerror})")
+
+
+def _row(status: LaunchStatus) -> dict[str, object]:
+    who = identity(status.run.path)
+    return {
+        "name": who.name,
+        "key": who.key,
+        "generation": who.generation,
+        "job_id": status.job_id,
+        "run_dir": status.run.path,
+        "standing": status.standing,
+    }
+
+
+def _words(status: LaunchStatus) -> str:
+    who = identity(status.run.path)
+    return f"{who.name}/{who.key}/{who.generation}"
