@@ -107,6 +107,8 @@ RECONCILE = ("jobs", "cluster", "set", "removed", "changed", "relaunch", "max_fa
 #: Playbook -> its own variables, beside EVERYWHERE and `ansible_...`.
 PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "train": ROLE_LAUNCH,
+    "plan": (*JOB, "rerun"),
+    "cancel": (*SELECTION, "job", "all"),
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
     "shell": (*JOB, "run"),
@@ -122,7 +124,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "checkoff": ("students", "pick", "evidence", *CHECKOFF, *COURSE, "course_state"),
 }
 #: Playbooks that take the short names of the job spec (`-e nodes=8`).
-LAUNCHING = ("train", "sweep", "pipeline", "shell", "fabric")
+LAUNCHING = ("train", "plan", "cancel", "sweep", "pipeline", "shell", "fabric")
 #: Names that a person tries, and what they meant, where no name is similar enough.
 MEANT = {
     "state": "to cancel a job, use the playbook rankzero.slurm.cancel",
