@@ -20,9 +20,12 @@ RANK_VARIABLES = names(
 SECRET = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY|CREDENTIALS)$")
 #: Commands that only print, or that a job has no use for.
 HARMLESS = names("echo printf date hostname pwd env nvidia-smi set trap scontrol squeue sinfo true : wait exit")
+#: Commands that look at the logs at the end.
+READS = frozenset(["grep", "tail", "head", "cat", "ls"])
 #: Shell lines that change the surroundings of the ranks: they stay shell lines.
 SITE = names("ulimit source . umask eval spack conda mamba micromamba")
 ACTIVATE = re.compile(r"(?:source|\.)\s+(?P<venv>\S+)/bin/activate$")
+AWAITS = re.compile(r"!\s+-[efs]\s+[\"']?([^\s\"';\]]+)")
 LAUNCHES = names("torchrun accelerate deepspeed apptainer singularity srun")
 
 
@@ -72,6 +75,10 @@ class Body:
             self._build(command, given)
         elif head == "cd" and len(given) > 1:
             self.job.covered(command.line, text, "the ranks run in the run directory; their code is `code.src`")
+        elif head == "scancel":
+            self.job.covered(command.line, text, "the job ends itself, see `then: end` of the section `artifact`")
+        elif head in READS and ">" not in text:
+            self.job.covered(command.line, text, "the result card shows the last losses")
         elif head in SITE:
             self.commands.append(filled(text, self.job.variables))
         elif head not in HARMLESS and not (head == "mkdir" and "log" in text):
@@ -100,6 +107,8 @@ class Body:
 
     def _dynamic(self, command: Command, name: str, value: str) -> None:
         """A value that only the node knows. What the ranks are started with is rankzero's own business."""
+        if value == "$!":
+            return  # the process of a helper
         if name.upper() in RANK_VARIABLES or re.search(r"scontrol|SLURM_|shuf|RANDOM|\bss\b|\bip\b|\bhost", value):
             self.job.covered(command.line, f"{name}={value}", "addresses, ports and ranks are set on the nodes")
         else:
@@ -178,16 +187,18 @@ class Body:
             self.job.covered(command.line, "a debug mode", "run it with --set debug=true")
         elif "sbcast" in text:
             self.job.covered(command.line, "copies for nodes without the project", "preflight.stage does it")
-        elif "scancel" in text and re.search(r"-[efs]\s", text):
-            self.job.covered(command.line, "a loop that waits for a file", "the section `artifact` with `then: end`")
-            self.job.unknown(command.line, text, "write the file and its requirements into `artifact`")
+        elif (awaited := AWAITS.search(text)) and "sleep" in text:
+            self.job.awaited = filled(awaited[1], self.job.variables)
+            self.job.covered(command.line, f"a loop that waits for {self.job.awaited}", "the section `artifact`")
         else:
             self.job.unknown(command.line, text)
 
 
 def _without_itself(name: str, value: str) -> str:
     """`/opt/src:$PYTHONPATH` without its end: a job begins without the variables of your shell."""
-    return re.sub(rf":?\$(?:\{{{name}(?::-)?\}}|{name}\b):?", "", value) if name == "PYTHONPATH" else value
+    if name != "PYTHONPATH":
+        return value
+    return re.sub(rf"\$(?:\{{{name}(?::-)?\}}|{name}\b)", "", value).strip(":")
 
 
 def _pairs(text: str) -> list[tuple[str, str | None]]:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 from rankzero.errors import RankzeroError
 from rankzero.sbatch import step as steps
@@ -115,35 +117,46 @@ def _inside(job: Job, step: Step) -> None:
     """`srun bash -c "export A=1; python train.py"`: the line is read like the script, where it is that simple."""
     if not step.shell:
         return
-    body = Body(job)
+    attempt = copy.deepcopy(job)
+    body = Body(attempt)
     for command in commands(step.shell):
         body.take(Command(step.line, command.text, command.block))
     starts = [one for _, one in body.steps if _is_ranks(one)]
-    if len(starts) == 1 and not body.commands and not body.modules:
+    understood = attempt.not_understood == job.not_understood and not body.commands and not body.modules
+    if len(starts) == 1 and understood:
+        job.__dict__.update(attempt.__dict__)
         inner = starts[0]
         step.by, step.launcher, step.program, step.shell = inner.by, inner.launcher, inner.program, inner.shell
         step.image = step.image or inner.image
 
 
 def _text(job: Job, script: str) -> str:
-    import yaml
-
     spec = {key: job.spec[key] for key in ORDER if key in job.spec}
     spec.update({key: value for key, value in job.spec.items() if key not in spec})
     parts = [f"# Read from {script}. Every key is described in docs/job-spec.md. Paths are relative to this file."]
     for key, value in spec.items():
-        flat = not isinstance(value, dict) or not any(isinstance(one, dict) for one in value.values())
-        text = yaml.safe_dump({key: value}, sort_keys=False, width=110, default_flow_style=None if flat else False)
-        parts.append(text.rstrip("\n"))
+        line = f"{key}: {_flow(value)}"
+        if isinstance(value, dict) and len(line) > 90:
+            parts += [f"{key}:", *(f"  {name}: {_flow(one)}" for name, one in value.items())]
+        else:
+            parts.append(line)
     if not job.spec.get("artifact"):
         parts += _comment(
-            "", ["artifact: {path: result.json, require: {loss: {lt: 4.0}}}   # the file that proves success"]
+            "", [f"artifact: {{path: {job.awaited or 'result.json'}, then: end}}   # the file that proves success"]
         )
     if job.left_out:
         parts += _comment("\n# Not needed any more:", job.left_out)
     if job.not_understood:
         parts += _comment("\n# Not understood, and not part of this job:", job.not_understood)
     return "\n".join(parts) + "\n"
+
+
+def _flow(value: Any) -> str:
+    """A value in YAML, in one line."""
+    import yaml
+
+    text: str = yaml.safe_dump(value, sort_keys=False, width=10_000, default_flow_style=True)
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _comment(title: str, lines: list[str]) -> list[str]:

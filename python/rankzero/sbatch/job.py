@@ -75,6 +75,7 @@ class Job:
     tasks_per_node: int | None = None
     cpus_per_task: int | None = None
     output: str = ""
+    awaited: str = ""
 
     def put(self, section: str, key: str, value: Any) -> None:
         """Set a key of a section."""

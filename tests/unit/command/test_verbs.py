@@ -206,7 +206,6 @@ def test_start_imports_little() -> None:
         "asyncio",
         "difflib",
         "importlib.metadata",
-        "inspect",
         "rankzero.api",
         "rankzero.sbatch",
         "yaml",
