@@ -14,6 +14,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.ex
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import head, launched
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
 
 
 class ActionModule(LaunchAction):
@@ -37,8 +39,14 @@ class ActionModule(LaunchAction):
         completed = self.completed(result, prepared, job, prepared.lines)
         if not completed.get("failed"):
             completed["variables"] = prepared.variables
+            artifact = prepared.plan.spec.artifact
+            completed["proof"] = {"path": artifact.path, "require": artifact.require} if artifact else None
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
+        if display.draws and not self._task.check_mode:
+            for row in _rows(host, completed, prepared):
+                display.row(row)
+            return completed
         for line in _told(completed, prepared):
             display.display(f"{host}: {line}")
         return completed
@@ -50,6 +58,32 @@ def _asked(value: Any) -> bool:
         return value is not None and bool(BOOLEAN.parse(value))
     except Invalid as error:
         raise RankzeroError(f"explain: {error}") from None
+
+
+def _rows(host: str, result: dict[str, Any], prepared: Prepared) -> list[Row]:
+    """The same for a callback that draws rows: the launch in one line, what is there already, its job."""
+    state = result.get("launch_state")
+    if result.get("failed") or state is None:
+        return []
+    facts = {ref.kind: ref.key[:12] for ref in prepared.plan.refs}
+    count = len(prepared.snapshot.files)
+    facts["code"] = f"{count} file{'' if count == 1 else 's'}"
+    lines = [line for line in prepared.lines if line.startswith("warning: ")] if state == "submitted" else []
+    rows = [Row(host, WARNING, text=line.removeprefix("warning: ")) for line in lines]
+    notes = [] if state in ("missing", "absent") else [*_left_out(result), *_why(result)]
+    rows += [Row(host, NOTE, text=line.strip()) for line in notes]
+    return [head(host, prepared.plan), *rows, *launched(host, result, facts)]
+
+
+def _left_out(result: dict[str, Any]) -> list[str]:
+    return [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]
+
+
+def _why(result: dict[str, Any]) -> list[str]:
+    """The variables of the ranks, where that was asked."""
+    if not result.get("explain") or result.get("launch_state") == "missing":
+        return []
+    return ["  the variables of every rank, and why:", *(f"    {line}" for line in result["explain"])]
 
 
 def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
@@ -73,8 +107,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
         return []
     checks = result.get("checks") or {}
     seen = [f"  looked at: {fact}" for fact in checks.get("facts", [])]
-    why = ["  the variables of every rank, and why:", *(f"    {line}" for line in result.get("explain", []))]
-    why = why if result.get("explain") and state != "missing" else []
+    why = _why(result)
     plan += [
         f"  {one['kind']} {one['key'][:12]} from the store {one['store']}"
         for one in result.get("sources", [])
@@ -82,5 +115,4 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     ]
     if state in ("missing", "absent", "unchanged"):
         return [first, *why, f"  {sentences[state]}"]
-    left_out = [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]
-    return [*plan, *seen, *left_out, *why, f"  {sentences[state]}"]
+    return [*plan, *seen, *_left_out(result), *why, f"  {sentences[state]}"]

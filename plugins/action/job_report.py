@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words, verdict
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 
 
 class ActionModule(Action):
@@ -24,27 +25,31 @@ class ActionModule(Action):
             }
         )
         launch, result, logs, why = (plain(arguments[name]) for name in ("launch", "result", "logs", "diagnosis"))
+        host = (task_vars or {}).get("inventory_hostname", "localhost")
         lines = card(launch, result, logs)
         if result.get("completed") and not result.get("success") and why.get("lines"):
             lines += [f"  {line}" for line in why["lines"]]
         elif result.get("completed") and not result.get("success") and logs.get("dest"):
             lines += [f"  {line}" for line in last_words(logs["dest"])]
-        host = (task_vars or {}).get("inventory_hostname", "localhost")
-        for line in lines:
-            display.display(f"{host}: {line}", color="green" if result.get("success") else None)
+        if display.draws:
+            for row in report(host, launch, result, logs, why):
+                display.row(row)
+        else:
+            for line in lines:
+                display.display(f"{host}: {line}", color="green" if result.get("success") else None)
         outcome = verdict(result)
-        report = {"changed": False, "verdict": outcome, "card": lines}
+        told = {"changed": False, "verdict": outcome, "card": lines}
         if outcome == "succeeded":
             lost = logs.get("connection_lost") or logs.get("unreachable")
             # A lost connection says nothing about the launch; whatever else kept the logs away has to be looked at.
             if logs.get("msg") and not logs.get("dest") and not lost:
-                return {**report, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
-            return report
+                return {**told, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
+            return told
         if outcome == "failed":
             message = f"{launch.get('name')} failed: {result.get('message') or result.get('msg') or 'see the card'}"
-            return {**report, "failed": True, "msg": message}
+            return {**told, "failed": True, "msg": message}
         message = (
             f"{launch.get('name')}: the wait ended before job {launch.get('job_id')}; the job continues. "
             f"{result.get('msg') or ''} Run the same command again to re-attach."
         )
-        return {**report, "failed": True, "msg": message}
+        return {**told, "failed": True, "msg": message}

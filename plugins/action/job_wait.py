@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import p
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance, interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
 # Slurm needs a moment to close a job whose outcome is there already.
@@ -34,6 +35,7 @@ AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
 
 Record = dict[str, Any]
+Screens = list[Progress | Waiting]
 
 
 class ActionModule(Action):
@@ -77,7 +79,7 @@ class ActionModule(Action):
         if self._task.check_mode or not open_:
             return _together(first, records) if many else first
         waits = Waits([self._watch(records[index], pattern, proofs[index]) for index in open_])
-        screens = [self._screen(records[index]["job_id"], len(open_)) for index in open_]
+        screens = [self._screen(records[index], len(open_)) for index in open_]
         timeout = options["wait_timeout"]
         self._report(screens, many)
         try:
@@ -97,7 +99,10 @@ class ActionModule(Action):
         ends = last["launches"] if many else [last]
         for index, watch, screen in zip(open_, waits.watches, screens):
             _completed(ends[index], watch, timeout)
-            screen.say(_ending(ends[index], watch))
+            if isinstance(screen, Waiting):
+                screen.end(bool(ends[index]["success"]), _ending(ends[index], watch))
+            else:
+                screen.say(_ending(ends[index], watch))
         for record in ends:
             record.pop("_proof", None)
         return _together(last, ends) if many else last
@@ -148,7 +153,11 @@ class ActionModule(Action):
             artifact=artifact,
         )
 
-    def _screen(self, job_id: str, count: int) -> Progress:
+    def _screen(self, record: Record, count: int) -> Progress | Waiting:
+        if count == 1 and display.draws:
+            return Waiting(
+                display.row, self._host, record["job_id"], time.monotonic, attached=bool(record["started_at"])
+            )
         alone = count == 1 and AT_TERMINAL and len(self._task_vars.get("ansible_play_hosts_all") or [self._host]) == 1
         made = Progress(
             display.display,
@@ -158,10 +167,13 @@ class ActionModule(Action):
             bar=display.progress if alone else None,
             width=WIDTH,
         )
-        made.job_id = job_id
+        made.job_id = record["job_id"]
         return made
 
-    def _report(self, screens: list[Progress], many: bool) -> None:
+    def _report(self, screens: Screens, many: bool) -> None:
+        if isinstance(screens[0], Waiting):
+            screens[0].begin()
+            return
         text = "waiting; Ctrl-C leaves the job alone, and the same command attaches to it again"
         if many:
             text = "Ctrl-C leaves the jobs alone, and the same command attaches again"
@@ -169,7 +181,7 @@ class ActionModule(Action):
         else:
             screens[0].say(text)
 
-    def _poll(self, waits: Waits, screens: list[Progress], deadline: float | None) -> tuple[int, int, int]:
+    def _poll(self, waits: Waits, screens: Screens, deadline: float | None) -> tuple[int, int, int]:
         """Poll until every watch is done or the deadline has come. Returns how many polls and squeues it took, and how
         many of these in the last minute.
         """
@@ -205,7 +217,10 @@ class ActionModule(Action):
                 screens[index].events([event])
                 screens[index].job_id = waits.watches[index].job_id
             for screen in screens if len(screens) == 1 else ():
-                screen.events([])
+                if isinstance(screen, Waiting):
+                    screen.look(waits.watches[0])
+                else:
+                    screen.events([])
             if len(screens) > 1 and now - told >= SUMMARY_SECONDS and waits.summary() != summary:
                 told, summary = now, waits.summary()
                 display.display(f"{self._host}: {summary}")
@@ -215,7 +230,8 @@ class ActionModule(Action):
             delay = waits.delay(round_trip)
             time.sleep(delay if left is None else min(delay, left))
         for screen in screens:
-            screen.flush()
+            if isinstance(screen, Progress):
+                screen.flush()
         return polls, asked, sum(moment > time.monotonic() - 60 for moment in moments)
 
 

@@ -161,6 +161,17 @@ plan:
   returned: always
   type: list
   elements: str
+proof:
+  description: What proves the launch; null if the job declares no artifact.
+  returned: always
+  type: dict
+  contains:
+    path:
+      description: The path of the artifact in the working directory.
+      type: str
+    require:
+      description: The conditions on its values.
+      type: dict
 variables:
   description:
     - The environment variables of every rank. A value known only on the node is shown as C((on the node)), a secret

@@ -26,7 +26,7 @@ def test_mypy_strict() -> None:
     """The library, what only the controller has, modules, and the package `rankzero`. Absolute imports need the
     collections path, not the checkout.
     """
-    packages = ("module_utils", "plugin_utils", "action", "modules")
+    packages = ("module_utils", "plugin_utils", "action", "modules", "callback")
     names = [*(f"{COLLECTION}.plugins.{name}" for name in packages), "rankzero"]
     run("mypy", *(argument for name in names for argument in ("-p", name)))
 

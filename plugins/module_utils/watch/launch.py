@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, moment, short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Target, View
 
 # A pending reason that never clears must be seen this long (seconds) before waiting is given up.
@@ -46,8 +47,6 @@ SPENT = 5.0
 LINE_WIDTH = 200
 # A new expectation of the start is told when it moved by this much (seconds), or by a quarter of the time left.
 MOVED = 300.0
-# How long (seconds) steps are watched before their pace says anything about the end.
-PACE_SECONDS = 10.0
 # The milestones that a wait may end at before the launch does.
 UNTIL = ("started", "artifact", "pattern", "finished")
 
@@ -55,13 +54,14 @@ UNTIL = ("started", "artifact", "pattern", "finished")
 @dataclass(frozen=True)
 class Event:
     """Something that a person would want to hear. `kind`: pending, stuck, queued, started, metrics (the text is rank
-    0's own line, and when it should be done), matched, proven, requeued, followed, silent, answered. `fraction`: of
-    metrics, how much is done, 0 to 1, where the line says so.
+    0's own line, and when it should be done), matched, proven, requeued, followed, silent, answered, stalled.
+    `fraction`: of metrics, how much is done, 0 to 1, where the line says so. `nodes`: of queued and started.
     """
 
     kind: str
     text: str
     fraction: float | None = None
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -89,6 +89,9 @@ class Watch:
     hopeless: reasons.Reason | None = None
     record: JobRecord | None = None
     metrics: Metrics | None = None
+    fraction: float | None = None
+    pace: Pace = field(default_factory=Pace)
+    stands: str = ""
     _attempt: int | None = None
     _log_attempt: int | None = None
     _offset: int = 0
@@ -96,7 +99,6 @@ class Watch:
     _pending_reason: str = ""
     _expected: float | None = None
     _view: View = View()
-    _first_step: tuple[int, float] | None = None
     _hopeless_since: float | None = None
     _silent: bool = False
     _ended_since: float | None = None
@@ -135,8 +137,9 @@ class Watch:
             return []
         view = poll.views[index] if index is not None else replace(self._view, log=None)
         self._view = view
-        events = self._follow(view) + self._queue(poll, view, now, time.time() if wall is None else wall)
-        events += self._files(view) + self._log(view, now)
+        clock = time.time() if wall is None else wall
+        events = self._follow(view) + self._queue(poll, view, now, clock)
+        events += self._files(view, now) + self._log(view, now) + self._still(now, clock)
         if view.proven and not self.proven:
             self.proven = True
             events.append(Event("proven", "the artifact is there and valid"))
@@ -184,7 +187,7 @@ class Watch:
             self._hopeless_since, self._pending_reason, self._expected = None, "", None
             begun = self._attempt is not None or view.started is not None
             if record.running and not begun and (before is None or not before.running):
-                events.append(Event("queued", _setting_up(record)))
+                events.append(Event("queued", _setting_up(record), nodes=(record.node_list,)))
         return events
 
     def _pending(self, record: JobRecord, before: JobRecord | None, now: float, wall: float) -> list[Event]:
@@ -217,7 +220,7 @@ class Watch:
         self._expected = expected
         return f"; Slurm expects it to start at {moment(expected, wall)}, in {about(expected - wall)}"
 
-    def _files(self, view: View) -> list[Event]:
+    def _files(self, view: View, now: float) -> list[Event]:
         """The job's own word that an attempt has begun."""
         if view.started is None:
             return []
@@ -225,11 +228,22 @@ class Watch:
         if self._attempt is not None and attempt <= self._attempt:
             return []
         self._attempt = attempt
+        self.pace.begin(now)
         nodes = [str(node) for node in view.started.get("nodes") or []]
         again = f"attempt {attempt + 1} " if attempt else ""
         ranks = view.started.get("world_size")
         text = f"{again}started on {len(nodes)} node{'' if len(nodes) == 1 else 's'} ({short_list(nodes)})"
-        return [Event("started", f"{text}, {ranks} ranks" if ranks else text)]
+        return [Event("started", f"{text}, {ranks} ranks" if ranks else text, nodes=tuple(nodes))]
+
+    def _still(self, now: float, wall: float) -> list[Event]:
+        """That it stands still, which nobody sees in a log that has no new lines."""
+        self.stands = self.pace.stands(now) if self._attempt is not None and self._outcome_since is None else ""
+        news = self.pace.news(now) if self.stands else ""
+        if not news:
+            return []
+        end = self.record.end if self.record is not None else None
+        limit = f"; its time limit ends it in {duration(end - wall)}" if end is not None and end > wall else ""
+        return [Event("stalled", f"{news}: it stands still{limit}")]
 
     def _log(self, view: View, now: float) -> list[Event]:
         """The newest line with progress in the log's new bytes, and the first one that matches the pattern."""
@@ -237,6 +251,8 @@ class Watch:
         if chunk is None:
             return []
         continues = chunk.attempt == self._log_attempt and chunk.start == self._offset
+        if chunk.text:
+            self.pace.heard = now
         # Progress bars overwrite their line with a carriage return.
         pieces = re.split(r"[\r\n]", (self._torn if continues else "") + chunk.text)
         if not continues and chunk.start > 0:
@@ -267,20 +283,13 @@ class Watch:
     def _progress(self, metrics: Metrics, now: float) -> tuple[str, float | None]:
         """(" (about 3 min left)" where the pace of the steps so far tells it, the part that is done)."""
         step, total = metrics.step, metrics.total
+        self.fraction = None
         if step is None:
             return "", None
-        if self._first_step is None or step < self._first_step[0]:
-            self._first_step = (step, now)
-        if not total:
-            return "", None
-        first, since = self._first_step
-        done, took = step - first, now - since
-        left = (
-            f" ({about(took / done * (total - step))} left)"
-            if took >= PACE_SECONDS and done > 0 and step < total
-            else ""
-        )
-        return left, min(1.0, step / total)
+        left = self.pace.step(step, total, now)
+        if total:
+            self.fraction = min(1.0, step / total)
+        return (f" ({about(left)} left)" if left is not None else ""), self.fraction
 
     def _decide(self, view: View, poll: Poll, now: float) -> None:
         """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""

@@ -9,6 +9,7 @@ A repository test sees to it that nobody else has Ansible's own display, and tha
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +21,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
     printable_lines,
     printable_result,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import channel
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
+
+# Ansible leaves the end of each line to a buffer: whoever reads a pipe or a file would see nothing before the end. The
+# process that has the screen imports this file, too.
+if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+    sys.stdout.reconfigure(line_buffering=True)
 
 # What stands before a further line of one message: it cannot be taken for a line of ours, which begin with a host.
 _FURTHER = "\n    "
+# Ansible's colours as states of rows.
+STATES = {"green": GOOD, "yellow": WARNING, "red": BAD}
 
 
 class Screen:
@@ -31,8 +41,24 @@ class Screen:
     def __init__(self, ansible: Display) -> None:
         self._ansible = ansible
 
+    @property
+    def draws(self) -> bool:
+        """Whether a callback of ours draws rows: `row` is seen. Else lines of text are."""
+        return channel() is not None
+
+    def row(self, row: Row) -> None:
+        """A row for the callback of this collection; nothing where another one has the screen."""
+        there = channel()
+        if there is not None:
+            there.send(row)
+
     def display(self, text: str, color: str | None = None) -> None:
         """A line, or a message of some."""
+        there = channel()
+        if there is not None:
+            for line in printable_lines(text).split("\n"):
+                there.send(Row("", STATES.get(color or "", NOTE), text=line, news=True))
+            return
         self._ansible.display(printable_lines(text).replace("\n", _FURTHER), color=color)
 
     def warning(self, text: str) -> None:

@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prints what matters of a launch, one row a step, live; Ansible's own output with -v."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: screen
+type: stdout
+short_description: One row a step of a launch, live at a terminal, plain lines in a pipe
+version_added: 0.1.0
+description:
+  - Prints what matters of a launch. Each step (code, environment, job, preflight, training) is one row with its
+    duration. Steps that run are shown live with their progress. The end is the proven result, or why it failed.
+  - In a pipe or a file, with the environment variable E(CI) set, or with E(TERM) being V(dumb), every line is printed
+    once, when it happens.
+  - Colours are Ansible's setting (E(NO_COLOR), E(ANSIBLE_NOCOLOR), E(ANSIBLE_FORCE_COLOR)). Without a terminal
+    there are none, unless they are forced.
+  - With C(-v) the output is that of P(ansible.builtin.default#callback).
+  - Tasks of other collections are shown where they change something, take longer than five seconds, or fail.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - Set it as stdout callback, C(stdout_callback = rankzero.slurm.screen) in section C([defaults]) of C(ansible.cfg).
+author:
+  - The rankzero.slurm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+# ansible.cfg
+# [defaults]
+# stdout_callback = rankzero.slurm.screen
+"""
+
+import atexit
+import os
+from typing import Any
+
+from ansible import constants as C
+from ansible.plugins.callback.default import CallbackModule as Default
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
+
+# What is said of a step that ran when the command was ended.
+LEFT = "no longer watched"
+
+
+class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no types
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "rankzero.slurm.screen"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: Session | None = None
+        if self._display.verbosity == 0:
+            forced = True if C.ANSIBLE_FORCE_COLOR else False if C.ANSIBLE_NOCOLOR else None
+            self._session = Session(os.environ, forced, self._kept)
+            atexit.register(self._session.close, LEFT)
+
+    def _kept(self, line: str) -> None:
+        """A line that was printed, for the log file of Ansible where there is one."""
+        self._display.display(line, log_only=True)
+
+    def _show(self, rows: list[Row]) -> None:
+        assert self._session
+        for row in rows:
+            self._session.take(row)
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        if self._session is None:
+            super().v2_playbook_on_play_start(play)
+            return
+        self._play = play
+        variables = play.get_variable_manager().get_vars(play=play, include_hostvars=False)
+        self._session.of_hosts([str(host) for host in variables.get("ansible_play_hosts_all") or []])
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        if self._session is None:
+            super().v2_playbook_on_task_start(task, is_conditional)
+
+    def v2_playbook_on_cleanup_task_start(self, task: Any) -> None:
+        if self._session is None:
+            super().v2_playbook_on_cleanup_task_start(task)
+
+    def v2_playbook_on_handler_task_start(self, task: Any) -> None:
+        if self._session is None:
+            super().v2_playbook_on_handler_task_start(task)
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        if self._session is None:
+            super().v2_runner_on_start(host, task)
+            return
+        self._session.painter.begin_task(results.running(host.get_name(), task.action, task.get_name()))
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_on_ok(result)
+            return
+        seconds = self._ended(result)
+        # The items of a loop have been shown one by one.
+        if "results" not in result._result or not result._task.loop:
+            self._done(result, seconds)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_item_on_ok(result)
+            return
+        self._done(result, None)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if self._session is None:
+            super().v2_runner_on_failed(result, ignore_errors)
+            return
+        self._ended(result)
+        if "results" not in result._result or not result._task.loop:
+            self._failed(result, ignore_errors)
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_item_on_failed(result)
+            return
+        self._failed(result, bool(result._task.ignore_errors))
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_on_unreachable(result)
+            return
+        self._ended(result)
+        host = result._host.get_name()
+        self._show(results.failed(host, "", "not reached", result._result))
+        self._session.painter.board.drop(host)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_on_skipped(result)
+            return
+        self._ended(result)
+
+    def v2_runner_item_on_skipped(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_item_on_skipped(result)
+
+    def v2_runner_retry(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_runner_retry(result)
+
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        if self._session is None:
+            super().v2_playbook_on_include(included_file)
+
+    def v2_on_file_diff(self, result: Any) -> None:
+        if self._session is None:
+            super().v2_on_file_diff(result)
+            return
+        parts = result._result.get("results") or [result._result] if result._task.loop else [result._result]
+        for part in parts:
+            shown = self._get_diff(part["diff"]) if part.get("diff") and part.get("changed") else ""
+            self._show([Row(result._host.get_name(), NOTE, text=line) for line in shown.splitlines()])
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if self._session is None:
+            super().v2_playbook_on_stats(stats)
+            return
+        self._session.close()
+
+    def _ended(self, result: Any) -> float | None:
+        """What the task has sent is shown before its result. How long it took."""
+        assert self._session
+        self._session.drain()
+        return self._session.painter.end_task(result._host.get_name())
+
+    def _done(self, result: Any, seconds: float | None) -> None:
+        host, task = result._host.get_name(), result._task
+        self._warned(host, result._result)
+        self._show(results.done(host, task.action, task.get_name(), result._result, seconds))
+
+    def _failed(self, result: Any, ignored: bool) -> None:
+        assert self._session
+        host, task = result._host.get_name(), result._task
+        self._warned(host, result._result)
+        rows = results.failed(host, task.action, task.get_name(), result._result)
+        if ignored:
+            rows = [Row(host, WARNING, text=f"{row.text} (ignored)") for row in rows[:1]]
+        self._session.painter.board.drop(host)
+        self._show(rows)
+
+    def _warned(self, host: str, result: Any) -> None:
+        self._show([Row(host, WARNING, text=str(warning)) for warning in result.get("warnings") or []])

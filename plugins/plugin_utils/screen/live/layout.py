@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows as lines of text, for any width, with and without colours. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
+    BAD,
+    FAILED,
+    GOOD,
+    HEAD,
+    OK,
+    RUNNING,
+    WARNING,
+    Row,
+)
+
+MARKS = {RUNNING: ">  ", OK: "ok ", FAILED: "!! ", WARNING: "!  "}
+COLOURS = {RUNNING: "36", OK: "32", FAILED: "31", WARNING: "33", GOOD: "32", BAD: "31", HEAD: "1"}
+STANDS = "33"
+FAINT = "2"
+# Columns of a step's name, and the column at which the right edge ends on a wide terminal.
+NAME = 9
+EDGE = 100
+# Where there is no terminal, lines are of any length, and the right edge is here.
+PLAIN_EDGE = 79
+BAR = 10
+# No line is shorter than this, however narrow the terminal says it is.
+NARROWEST = 20
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of a text that fits into so many columns."""
+    if columns(text) <= width:
+        return text
+    shown, taken = "", 3
+    for character in text:
+        taken += _columns(character)
+        if taken > width:
+            break
+        shown += character
+    return shown + "..."
+
+
+def clock(seconds: float) -> str:
+    """A time that goes on: `0:14`, `1:02:05`."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def span(seconds: float) -> str:
+    """A time that is over or to come: `0.8 s`, `14 s`, `3 min 05 s`, `2 h 07 min`."""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    if seconds < 60:
+        return f"{round(seconds)} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
+    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02d} min"
+
+
+def whole(seconds: float) -> str:
+    """The same without tenths."""
+    return f"{int(seconds)} s" if seconds < 10 else span(seconds)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows become lines. `width`: of the terminal; None where there is none. `hosts`: the longest name of the hosts
+    where there are several, whose rows then begin with it."""
+
+    width: int | None = None
+    colour: bool = False
+    hosts: int = 0
+
+    def lines(self, row: Row) -> list[str]:
+        """A row that stays. A terminal's lines are broken between words, a pipe's are as long as they are."""
+        mark, body, indent = self._parts(row, [row.text, row.detail])
+        right = row.right or (span(row.seconds) if row.seconds is not None and row.name and row.timed else "")
+        right = printable(right)
+        edge = PLAIN_EDGE if self.width is None else min(self._room, EDGE)
+        gap = edge - columns(mark + body) - columns(right)
+        if right and gap >= 2:
+            return [self._painted(row, mark, body, " " * gap + right)]
+        room = None if self.width is None else self._room
+        right = f"  {right}" if right else ""
+        if room is None or columns(mark + body + right) <= room:
+            return [self._painted(row, mark, body, right)]
+        pieces = textwrap.wrap(
+            body + right,
+            max(NARROWEST, room - columns(mark)),
+            subsequent_indent=" " * (indent - columns(mark)),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        first, *rest = pieces or [""]
+        return [
+            self._painted(row, mark, first, ""),
+            *(self._painted(row, " " * columns(mark), line, "") for line in rest),
+        ]
+
+    def running(self, row: Row, elapsed: float, now: float) -> str:
+        """A row that runs, as one line; of what does not fit the least important goes first."""
+        detail = "  ".join(part for part in (row.detail, row.stands) if part)
+        left = "" if row.ends is None or row.ends <= now or row.stands else f"about {whole(row.ends - now)} left"
+        heard = (
+            ""
+            if row.heard is None
+            else f"last {'step' if row.stands else 'line'} {whole(max(0.0, now - row.heard))} ago"
+        )
+        times = [clock(elapsed) if elapsed >= 1 else "", left, heard]
+        bar = "" if row.fraction is None else _bar(row.fraction)
+        tries = (
+            [_joined(row.text, bar), detail, _listed(times)],
+            [row.text, detail, _listed(times)],
+            [row.text, detail, _listed(times[:2])],
+            [row.text, detail, _listed(times[:1])],
+            [row.text, row.stands, _listed(times[:1])],
+            [row.text, _listed(times[:1])],
+        )
+        for parts in tries:
+            mark, body, _indent = self._parts(row, parts)
+            if self.width is None or columns(mark + body) <= self._room:
+                return self._painted(row, mark, body, "")
+        return self._painted(row, mark, cut(body, self._room - columns(mark)), "")
+
+    @property
+    def _room(self) -> int:
+        # The last column stays free: a terminal that has written it may have gone on to the next line.
+        return max(NARROWEST, (self.width or PLAIN_EDGE) - 1)
+
+    def _parts(self, row: Row, parts: list[str]) -> tuple[str, str, int]:
+        """(what stands before the row's text, the text, the column where the text of a step begins)."""
+        mark = MARKS.get(row.state, "")
+        mark = f" {mark}" if mark else ""
+        mark = (printable(row.host).ljust(self.hosts) + "  " if self.hosts else "") + mark
+        name = printable(row.name, 40)
+        text = printable("  ".join(part for part in parts if part))
+        indent = columns(mark) + (NAME + 1 if name else 0)
+        return mark, f"{name.ljust(NAME)} {text}" if name else text, indent
+
+    def _painted(self, row: Row, mark: str, body: str, right: str) -> str:
+        line = (mark + body + right).rstrip()
+        if not self.colour:
+            return line
+        code = STANDS if row.stands else COLOURS.get(row.state)
+        if code is None:
+            return line
+        if mark.strip() and not row.stands and row.state in (OK, RUNNING):
+            return f"\x1b[{code}m{mark}\x1b[0m{body}" + (f"\x1b[{FAINT}m{right}\x1b[0m" if right.strip() else "")
+        return f"\x1b[{code}m{mark}{body}\x1b[0m{right}"
+
+
+def _bar(fraction: float) -> str:
+    filled = round(min(1.0, max(0.0, fraction)) * BAR)
+    return "#" * filled + "." * (BAR - filled)
+
+
+def _joined(text: str, bar: str) -> str:
+    return f"{text} {bar}".strip()
+
+
+def _listed(times: list[str]) -> str:
+    return ", ".join(part for part in times if part)

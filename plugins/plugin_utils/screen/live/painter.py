@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Draws rows: at a terminal those that run stay below the others and change in place, else each is printed once.
+
+The cursor is never hidden, and what is drawn in place is wiped before anything else is written: whatever ends the
+program leaves the terminal as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import Layout, columns
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import OK, WARNING, Board, Row
+
+
+@dataclass
+class Painter:
+    """`write`: puts text out at once. `size`: (columns, lines) of the terminal now. `live`: rows change in place."""
+
+    write: Callable[[str], None]
+    clock: Callable[[], float]
+    size: Callable[[], tuple[int, int]] = lambda: (80, 24)
+    live: bool = False
+    colour: bool = False
+    hosts: int = 0
+    board: Board = field(default_factory=Board)
+    kept: Callable[[str], None] = lambda line: None
+    _drawn: list[int] = field(default_factory=list)
+    _picture: str = ""
+    _held: bool = False
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        # A worker that is forked while the screen is drawn must not wait for a lock that nobody opens.
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self._lock = threading.RLock()
+        self.live, self._drawn, self._picture = False, [], ""
+
+    def take(self, row: Row) -> None:
+        """A row has come."""
+        with self._lock:
+            ended = self.board.take(row, self.clock())
+            if ended is not None:
+                self._print([ended])
+            self._draw()
+
+    def begin_task(self, row: Row) -> None:
+        """A task has begun on a host."""
+        with self._lock:
+            self.board.begin_task(row, self.clock())
+
+    def end_task(self, host: str) -> float | None:
+        """A task has ended on a host; how many seconds it took."""
+        with self._lock:
+            return self.board.end_task(host, self.clock())
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        with self._lock:
+            self._draw()
+
+    def above(self, text: str, write: Callable[[str], object]) -> None:
+        """Somebody else writes to the terminal: above the rows that run. They come back after a whole line."""
+        with self._lock:
+            self._wipe()
+            write(text)
+            self._held = not text.endswith("\n") if text else self._held
+
+    def close(self, mark: str) -> None:
+        """Nothing is drawn any more. The rows that still run are printed as they are, with what became of them."""
+        with self._lock:
+            rest = [row for row in self.board.rest() if row.name]
+            self._print([replace(row, state=WARNING, detail=mark) if mark else replace(row, state=OK) for row in rest])
+            self._wipe()
+            self.live = False
+
+    def _layout(self) -> Layout:
+        return Layout(self.size()[0] if self.live else None, self.colour, self.hosts)
+
+    def _print(self, rows: list[Row]) -> None:
+        layout = self._layout()
+        plain = replace(layout, width=None, colour=False)
+        lines = [line for row in rows for line in layout.lines(row)]
+        if lines:
+            # One write: no moment without the rows that run.
+            wiped = self._wiping()
+            self._drawn, self._picture = [], ""
+            self.write(wiped + "".join(f"{line}\n" for line in lines))
+            self._held = False
+        for row in rows:
+            for line in plain.lines(row):
+                self.kept(line)
+
+    def _draw(self) -> None:
+        now = self.clock()
+        layout = self._layout()
+        if not self.live:
+            for running in self.board.due(now):
+                line = layout.running(running.row, now - running.began, now)
+                self.write(f"{line}\n")
+            return
+        if self._held:
+            return
+        height = self.size()[1]
+        rows = self.board.running(now)
+        most = max(1, height - 2)
+        more = [f"    and {len(rows) - most + 1} more"] if len(rows) > most else []
+        rows = rows[: most - 1] if more else rows
+        drawn, plain = (
+            [kind.running(one.row, now - one.began, now) for one in rows] + more
+            for kind in (layout, replace(layout, colour=False))
+        )
+        picture = "\n".join(drawn)
+        if picture == self._picture:
+            return
+        self.write(self._wiping() + picture)
+        self._drawn, self._picture = [columns(line) for line in plain], picture
+
+    def _wipe(self) -> None:
+        text = self._wiping()
+        self._drawn, self._picture = [], ""
+        if text:
+            self.write(text)
+
+    def _wiping(self) -> str:
+        """What takes the drawn rows away. A terminal that became narrower has broken them into more lines."""
+        if not self._drawn:
+            return ""
+        width = max(1, self.size()[0])
+        lines = sum(max(1, -(-length // width)) for length in self._drawn)
+        return "\r" + (f"\x1b[{lines - 1}A" if lines > 1 else "") + "\x1b[J"

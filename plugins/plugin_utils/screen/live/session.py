@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The screen of one run of ansible-playbook: takes rows from the tasks' processes, and draws them while time passes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TextIO
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import close_channel, open_channel
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row, settings
+
+#: Seconds between two looks at the clock.
+TICK = 0.5
+
+
+class _Above:
+    """Stands in for sys.stdout or sys.stderr while rows are drawn: what anybody writes appears above them."""
+
+    def __init__(self, stream: TextIO, painter: Painter) -> None:
+        self._stream = stream
+        self._painter = painter
+
+    def write(self, text: str) -> int:
+        """As the stream's own, above the rows."""
+
+        def through(shown: str) -> None:
+            self._stream.write(shown)
+            self._stream.flush()
+
+        self._painter.above(text, through)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Session:
+    """Made in Ansible's own process, before the first task. `colour`: None where Ansible neither forces nor forbids."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        colour: bool | None = None,
+        kept: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        terminal = sys.stdout is not None and sys.stdout.isatty()
+        live, able = settings(environment, terminal)
+        self.painter = Painter(
+            _written,
+            time.monotonic,
+            _size,
+            live=live,
+            colour=able if colour is None else colour,
+            kept=kept,
+        )
+        self._channel = open_channel()
+        self._reading = threading.Lock()
+        self._over = threading.Event()
+        self._streams: tuple[TextIO, TextIO] | None = None
+        self._process = os.getpid()
+        self._hosts: Sequence[str] = ()
+        if live:
+            self._streams = sys.stdout, sys.stderr
+            sys.stdout = _Above(sys.stdout, self.painter)
+            if sys.stderr.isatty():
+                sys.stderr = _Above(sys.stderr, self.painter)
+        else:
+            _by_lines(sys.stdout)
+        self._thread = threading.Thread(target=self._loop, name="rankzero-screen", daemon=True)
+        self._thread.start()
+
+    def of_hosts(self, names: Sequence[str]) -> None:
+        """The hosts of the play that begins. The rows of several begin with their names."""
+        self._hosts = names
+        self.painter.hosts = max(map(len, names)) if len(names) > 1 else 0
+
+    def take(self, row: Row) -> None:
+        """Show a row of this process, after all that the tasks have sent."""
+        self.drain()
+        self.painter.take(row)
+
+    def drain(self) -> None:
+        """Show what the tasks have sent."""
+        with self._reading:
+            for row in self._channel.receive():
+                self.painter.take(self._with_host(row))
+
+    def _with_host(self, row: Row) -> Row:
+        """A line of text names its host itself."""
+        host, colon, text = row.text.partition(": ")
+        if row.host or not colon or host not in self._hosts:
+            return row
+        return replace(row, host=host, text=text)
+
+    def close(self, mark: str = "") -> None:
+        """The end. `mark`: what is said of rows that still run."""
+        if self._over.is_set() or os.getpid() != self._process:
+            return
+        self.drain()
+        self._over.set()
+        self._thread.join(2 * TICK)
+        self.painter.close(mark)
+        if self._streams:
+            sys.stdout, sys.stderr = self._streams
+        with self._reading:
+            close_channel()
+
+    def _loop(self) -> None:
+        while not self._over.is_set():
+            with contextlib.suppress(OSError, ValueError):
+                ready, _none, _nothing = select.select([self._channel.source], [], [], TICK)
+                if self._over.is_set():
+                    return
+                if ready:
+                    self.drain()
+                self.painter.tick()
+
+
+def _by_lines(stream: TextIO | None) -> None:
+    """A pipe or a file gets each line when it is written, not when there are many."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(line_buffering=True)
+
+
+def _size() -> tuple[int, int]:
+    try:
+        size = os.get_terminal_size(1)
+        return (size.columns, size.lines) if size.columns > 0 else (80, 24)
+    except OSError:
+        size = shutil.get_terminal_size()
+        return size.columns, size.lines
+
+
+def _written(text: str) -> None:
+    """Straight to standard output: no buffer keeps it, and no lock of one is held while Ansible forks a worker."""
+    left = text.encode("utf-8", "replace")
+    while left:
+        try:
+            left = left[os.write(1, left) :]
+        except InterruptedError:
+            continue
+        except BlockingIOError:
+            select.select([], [1], [])
+        except OSError:
+            # Whoever read has gone, as with `| head`.
+            return

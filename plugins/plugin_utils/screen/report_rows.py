@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of a launch on the screen: the proven values, or what it failed of, once. Pure but for reading logs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import last_words, shown_value, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import whole
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
+
+VALUES_SHOWN = 6
+SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "!="}
+# Of a traceback so many lines are shown, and so much of the log before its end is looked at.
+TRACEBACK_LINES = 8
+READ_BYTES = 32768
+LONGEST = 400
+TITLE = 8
+
+
+def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
+    """The last rows of a launch. `why`: the diagnosis, where there is one."""
+    became = verdict(result)
+    if became == "succeeded":
+        rows = [_proven(host, launch, result)]
+    elif became == "failed":
+        rows = _failed(host, launch, result, logs, why)
+    else:
+        text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} goes on. {_said(result)}".rstrip()
+        rows = [Row(host, WARNING, text=text)]
+    rows += [Row(host, WARNING, text=f"{node} is not fit: {reason}") for node, reason in _unfit(result).items()]
+    rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
+    end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""
+    if became == "not finished":
+        end = "   ".join(part for part in (end, hints(launch)) if part)
+    return rows + ([Row(host, NOTE, text=end)] if end else [])
+
+
+def hints(launch: Parameters) -> str:
+    """How to come back to a launch that goes on, and how to stop it."""
+    which = f"-e run_dir={shlex.quote(str(launch.get('run_dir')))}"
+    return f"again: ansible-playbook rankzero.slurm.attach {which}"
+
+
+def _proven(host: str, launch: Parameters, result: Parameters) -> Row:
+    artifact = result.get("artifact") or {}
+    values = artifact.get("values") or {}
+    require = (launch.get("proof") or {}).get("require") or {}
+    order = [*(name for name in require if name in values), *(name for name in values if name not in require)]
+    shown = [f"{printable(name, 40)} {shown_value(values[name])}{_wanted(require.get(name))}" for name in order]
+    took = result.get("wall_time")
+    text = f"{'Proven' if artifact else 'Succeeded'}{'' if took is None else f' in {whole(float(took))}'}"
+    text += f": {', '.join(shown[:VALUES_SHOWN])}" if shown else ""
+    text += f" and {len(shown) - VALUES_SHOWN} more" if len(shown) > VALUES_SHOWN else ""
+    path = artifact.get("path")
+    right = os.path.relpath(str(path), str(launch.get("run_dir"))) if path else ""
+    return Row(host, GOOD, text=text, right=right)
+
+
+def _wanted(conditions: object) -> str:
+    if not isinstance(conditions, Mapping) or not conditions:
+        return ""
+    said = [f"{SIGNS.get(str(name), name)} {shown_value(value)}" for name, value in conditions.items()]
+    return f" ({', '.join(said)})"
+
+
+def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
+    took = result.get("wall_time")
+    after = "" if took is None else f" after {whole(float(took))}"
+    root = why.get("root") or {}
+    cause = str(why.get("what") or "") if root else ""
+    lines: list[tuple[str, str]] = []
+    local = _local(root, logs)
+    if root:
+        lines += [("", line) for line in _traceback(local, root)]
+        place = " ".join(part for part in (_rank(root.get("rank")), _on(root.get("node"))) if part)
+        lines.append(("where", place or ", ".join(map(str, why.get("nodes") or []))))
+        lines.append(("log", f"{_here(local)}:{root.get('line')}" if local else ""))
+        lines.append(("advice", str(why.get("remedy") or "")))
+    elif logs.get("dest"):
+        lines += [("", line) for line in last_words(str(logs["dest"]))]
+    head = f"{launch.get('name')} failed{after}: {cause or _said(result)}"
+    shown = [f"    {title.ljust(TITLE)}{text}" if title else f"    {text}" for title, text in lines if text]
+    return [Row(host, BAD, text=head), *(Row(host, NOTE, text=line) for line in shown)]
+
+
+def _said(result: Parameters) -> str:
+    return str(result.get("message") or result.get("msg") or "no verdict")
+
+
+def _unfit(result: Parameters) -> Parameters:
+    return (result.get("outcome") or {}).get("unfit_nodes") or {}
+
+
+def _rank(rank: object) -> str:
+    return "" if rank is None else f"rank {rank}"
+
+
+def _on(node: object) -> str:
+    return "" if node is None else f"on {node}"
+
+
+def _here(path: object) -> str:
+    """A path as it can be typed here: relative where it lies below."""
+    relative = os.path.relpath(str(path))
+    return str(path) if relative.startswith("..") else relative
+
+
+def _local(root: Parameters, logs: Parameters) -> str:
+    """The fetched log with the root line; empty where it is not here. A diagnosis names it from the run directory."""
+    name = str(root.get("file") or "")
+    if not name.startswith("logs/") or not logs.get("dest"):
+        return ""
+    path = os.path.normpath(os.path.join(os.path.dirname(str(logs["dest"])), name))
+    inside = path.startswith(str(logs["dest"]).rstrip("/") + "/")
+    return path if inside and os.path.isfile(path) else ""
+
+
+def _traceback(path: str, root: Parameters) -> list[str]:
+    """The lines of the log that end with the root line, from the beginning of its traceback; else the root line."""
+    number, text = int(root.get("line") or 0), str(root.get("text") or "")
+    lines = _lines(path, number) if path and number else []
+    end = next((index for index in range(len(lines) - 1, -1, -1) if text and text[:40] in lines[index]), None)
+    if end is None:
+        return [printable(text, LONGEST)] if text else []
+    begin = max(0, end - TRACEBACK_LINES + 1)
+    opened = [index for index in range(end) if "Traceback (most recent call last)" in lines[index]]
+    # Of a traceback the last frames count; lines before it are another matter.
+    begin = max(begin, opened[-1] + 1) if opened else end
+    return [printable(line, LONGEST) for line in lines[begin : end + 1] if line.strip()]
+
+
+def _lines(path: str, number: int) -> list[str]:
+    """The lines up to that number, as far as they are in the last bytes before it."""
+    kept: list[bytes] = []
+    size = 0
+    try:
+        with open(path, "rb") as stream:
+            for count, line in enumerate(iter(lambda: stream.readline(READ_BYTES), b""), 1):
+                kept.append(line)
+                size += len(line)
+                while size > READ_BYTES and len(kept) > 1:
+                    size -= len(kept.pop(0))
+                if count >= number:
+                    break
+    except OSError:
+        return []
+    return [line.decode("utf-8", "replace").rstrip("\r\n") for line in kept]

@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a task's result says in one row: the steps of this collection by their names, failures of any task. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import FAILED, NOTE, OK, RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
+
+COLLECTION = "rankzero.slurm."
+#: Actions of this collection -> the name of their step.
+STEPS = {
+    "code_snapshot": "code",
+    "uv_environment": "env",
+    "uv_cache": "packages",
+    "image": "image",
+    "dataset": "dataset",
+    "hub_cache": "hub",
+    "job_logs": "logs",
+    "job_diagnosis": "diagnosis",
+}
+# What a step is called while it says nothing itself.
+DOING = {
+    "code": "publishing",
+    "env": "building",
+    "packages": "collecting",
+    "image": "building",
+    "dataset": "staging",
+    "hub": "fetching",
+    "logs": "fetching",
+    "diagnosis": "reading the logs",
+}
+#: These show all that matters themselves.
+OWN = frozenset(
+    {"job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"}
+)
+# A task of somebody else that changed nothing is worth a line where it took this long (seconds).
+LONG = 5.0
+# The packages that say what an environment is for, in this order.
+TELLING = ("torch", "jax", "tensorflow", "transformers", "numpy")
+LAST_LINES = 8
+
+
+def own_action(action: str) -> str:
+    """The short name of an action of this collection; empty for any other."""
+    return action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
+
+
+def running(host: str, action: str, task: str) -> Row:
+    """The row of a task that has begun."""
+    name = STEPS.get(own_action(action), "")
+    return Row(host, RUNNING, name, DOING[name]) if name else Row(host, RUNNING, text=task)
+
+
+def done(host: str, action: str, task: str, result: Parameters, seconds: float | None) -> list[Row]:
+    """The rows of a task that went well; often none."""
+    short = own_action(action)
+    name = STEPS.get(short, "")
+    if short in OWN:
+        return []
+    if name:
+        text = _of_step(name, result)
+        return [Row(host, OK, name, text, seconds=seconds)] if text else []
+    if action in ("debug", "ansible.builtin.debug"):
+        return [Row(host, NOTE, text=line) for line in _message(result).splitlines()]
+    if result.get("changed") or (seconds is not None and seconds >= LONG):
+        return [Row(host, OK, text=task, right="" if seconds is None else f"{seconds:.1f} s")]
+    return []
+
+
+def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:
+    """The rows of a task that failed: what failed, and its message as it is, once."""
+    if own_action(action) == "job_report" and result.get("verdict"):
+        # The card has said it.
+        return []
+    first, *rest = _message(result).splitlines() or ["failed without a message"]
+    name = STEPS.get(own_action(action), "")
+    rows = [Row(host, FAILED, name, first if name or own_action(action) else f"{task}: {first}")]
+    return rows + [Row(host, NOTE, text=f"    {line}") for line in rest]
+
+
+def _message(result: Parameters) -> str:
+    """What a result says, from the key that says most. A program's own last words belong to it."""
+    text = result.get("msg")
+    lines = text if isinstance(text, list) else [text] if text not in (None, "") else []
+    said = "\n".join(str(line) for line in lines)
+    if not said or "module_stderr" in result:
+        said = "\n".join(part for part in (said, _last(result.get("module_stderr") or result.get("stderr"))) if part)
+    elif result.get("rc") and result.get("stderr"):
+        said = f"{said}\n{_last(result['stderr'])}"
+    if said:
+        return said
+    shown = [
+        f"{key}: {value}"
+        for key, value in result.items()
+        if not key.startswith("_") and key not in ("changed", "failed")
+    ]
+    return "\n".join(shown)
+
+
+def _last(text: object) -> str:
+    return "\n".join(str(text or "").strip().splitlines()[-LAST_LINES:])
+
+
+def _of_step(name: str, result: Parameters) -> str:
+    """What became of a step, in a few words; empty where that is not worth a line."""
+    reference = result.get("ref") or {}
+    key = str(reference.get("key") or "")[:12]
+    if name == "env":
+        return _environment(result.get("environment") or {}, key)
+    if name == "packages":
+        return _listed(len(result.get("packages") or []), "package") or key
+    if name == "code":
+        sent = result.get("sent")
+        return f"{key}  {amount(sent)} sent" if sent else key
+    if name == "logs":
+        taken = int(result.get("bytes") or 0)
+        return f"{amount(taken)} in {_listed(len(result.get('files') or []), 'file')}" if taken > 1_000_000 else ""
+    if name == "diagnosis":
+        return ""
+    moved = result.get("moved")
+    return f"{key}  {amount(moved)} moved" if isinstance(moved, int) and moved else key
+
+
+def _environment(environment: Mapping[str, object], key: str) -> str:
+    packages = environment.get("packages")
+    if not isinstance(packages, Mapping) or not packages:
+        return key
+    telling = [f"{name} {packages[name]}" for name in TELLING if name in packages][:2]
+    return ", ".join([*telling, _listed(len(packages), "package")])
+
+
+def _listed(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}" if count else ""

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way of a row from a task's process to the screen, and what results of tasks say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
+
+LAUNCH = {
+    "name": "gpt",
+    "job_id": "7",
+    "run_dir": "/s/runs/gpt/0123456789abcdef/2",
+    "proof": {"path": "result.json", "require": {"loss": {"lt": 3}}},
+}
+PROVEN = {
+    "completed": True,
+    "success": True,
+    "wall_time": 29.3,
+    "artifact": {
+        "path": "/s/runs/gpt/0123456789abcdef/2/work/result.json",
+        "valid": True,
+        "values": {"world_size": 4, "loss": 0.24853},
+    },
+}
+FAILED = {"completed": True, "success": False, "wall_time": 12.0, "message": "the program ended with exit code 1"}
+DIAGNOSIS = {
+    "what": "a size does not fit",
+    "root": {"file": "logs/0/rank-0003.log", "line": 9, "text": "ValueError: batch size", "rank": 3, "node": "node02"},
+    "remedy": "Choose a batch size that the number of ranks divides.",
+}
+
+
+def test_rows_of_several_processes_arrive_whole() -> None:
+    channel = Channel()
+    rows = [Row(f"host{number}", RUNNING, "step", text="x" * 3000, fraction=0.5) for number in range(8)]
+    children = []
+    for row in rows:
+        child = os.fork()
+        if child == 0:
+            for _time in range(5):
+                channel.send(row)
+            os._exit(0)
+        children.append(child)
+    seen: list[Row] = []
+    while children:
+        seen += channel.receive()
+        done, _status = os.waitpid(-1, os.WNOHANG)
+        children = [child for child in children if child != done]
+    seen += channel.receive()
+    assert sorted(seen, key=lambda row: row.host) == [row for row in rows for _time in range(5)]
+    os.write(channel._sink, b'{"host": "torn\n[1]\n{"host": "a"}\n')
+    channel.send(rows[0])
+    assert list(channel.receive()) == [rows[0]]
+    os.close(channel.source)
+    channel.send(rows[0])
+
+
+@pytest.mark.parametrize(
+    ("action", "result", "seconds", "expected"),
+    [
+        ("rankzero.slurm.uv_environment", {"environment": {"packages": {"a": "1", "torch": "2.13"}}}, 40.0,
+         [Row("h", OK, "env", "torch 2.13, 2 packages", seconds=40.0)]),
+        ("rankzero.slurm.job_logs", {"bytes": 5_000_000, "files": [1, 2]}, 3.0,
+         [Row("h", OK, "logs", "5 MB in 2 files", seconds=3.0)]),
+        ("rankzero.slurm.job_logs", {"bytes": 500, "files": [1, 2]}, 3.0, []),
+        ("rankzero.slurm.job", {"changed": True}, 9.0, []),
+        ("ansible.builtin.debug", {"msg": ["one", "two"]}, 0.1,
+         [Row("h", NOTE, text="one"), Row("h", NOTE, text="two")]),
+        ("ansible.builtin.copy", {"changed": True}, 0.25, [Row("h", OK, text="A task", right="0.2 s")]),
+        ("ansible.builtin.copy", {"changed": False}, 0.25, []),
+        ("ansible.builtin.command", {"changed": False}, 6.0, [Row("h", OK, text="A task", right="6.0 s")]),
+    ],
+)  # fmt: skip
+def test_what_a_task_that_went_well_shows(
+    action: str, result: dict[str, Any], seconds: float, expected: list[Row]
+) -> None:
+    assert results.done("h", action, "A task", result, seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "result", "expected"),
+    [
+        ("rankzero.slurm.job", {"msg": "one\ntwo"}, ["one", "    two"]),
+        ("ansible.builtin.command", {"msg": "non-zero return code", "rc": 3, "stderr": "oops"},
+         ["A task: non-zero return code", "    oops"]),
+        ("x.y.z", {"msg": "MODULE FAILURE", "module_stderr": "a\nb"}, ["A task: MODULE FAILURE", "    a", "    b"]),
+        ("x.y.z", {"failed": True}, ["A task: failed without a message"]),
+        ("rankzero.slurm.job_report", {"msg": "gpt failed", "verdict": "failed", "card": ["long"]}, []),
+    ],
+)  # fmt: skip
+def test_what_a_task_that_failed_shows(action: str, result: dict[str, Any], expected: list[str]) -> None:
+    assert [row.text for row in results.failed("h", action, "A task", result)] == expected
+
+
+def test_the_end_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, last = report("h", LAUNCH, PROVEN, {"dest": str(tmp_path / "runs" / "logs")}, {})
+    assert (first.text, first.right) == ("Proven in 29 s: loss 0.2485 (< 3), world_size 4", "work/result.json")
+    assert last.text == "logs runs/logs"
+
+
+def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traceback, rank and node, the log here, one line of advice."""
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "runs" / "logs" / "0" / "rank-0003.log"
+    log.parent.mkdir(parents=True)
+    frames = "".join(f'  File "x.py", line {number}\n    f()\n' for number in range(3))
+    log.write_text(f"step 1\nTraceback (most recent call last):\n{frames}ValueError: batch size 3\nmore\n")
+    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, DIAGNOSIS)
+    assert [row.state for row in rows] == [BAD, *[NOTE] * (len(rows) - 1)]
+    assert [row.text for row in rows] == [
+        "gpt failed after 12 s: a size does not fit",
+        '      File "x.py", line 0',
+        "        f()",
+        '      File "x.py", line 1',
+        "        f()",
+        '      File "x.py", line 2',
+        "        f()",
+        "    ValueError: batch size 3",
+        "    where   rank 3 on node02",
+        "    log     runs/logs/0/rank-0003.log:9",
+        "    advice  Choose a batch size that the number of ranks divides.",
+        "logs runs/logs",
+    ]
+
+
+def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("ValueError: batch size secret\n")
+    root = {**DIAGNOSIS["root"], "file": "logs/../secret", "line": 1}  # type: ignore[dict-item]
+    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "logs")}, {**DIAGNOSIS, "root": root})
+    assert not any("secret" in row.text for row in rows)
+
+
+def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
+    rows = report("h", LAUNCH, {"completed": False}, {}, {})
+    assert "job 7 goes on" in rows[0].text
+    assert "rankzero.slurm.attach -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How fast the steps of a run go, and when it stands still."""
+
+from __future__ import annotations
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
+
+
+def paced(steps: int, seconds: float) -> Pace:
+    """Steps 1 to `steps` of 100, one each so many seconds from 0 on."""
+    pace = Pace()
+    pace.begin(0.0)
+    for step in range(1, steps + 1):
+        pace.heard = step * seconds
+        pace.step(step, 100, step * seconds)
+    return pace
+
+
+def test_the_end_is_known_after_some_seconds_of_steps() -> None:
+    assert paced(5, 1.0).ends is None
+    assert paced(21, 1.0).ends == 21.0 + 79.0
+    assert paced(100, 1.0).ends is None, "nothing is left"
+
+
+def test_no_step_for_ten_usual_ones_and_a_minute_stands_still() -> None:
+    quick, slow = paced(10, 0.5), paced(10, 30.0)
+    assert (
+        quick.stands(5.0 + 59.0) == "" and quick.stands(5.0 + 61.0) == "no step for 1 min 01 s, where a step took 0.5 s"
+    )
+    assert slow.stands(300.0 + 200.0) == "" and slow.stands(300.0 + 301.0) != ""
+
+
+def test_a_step_that_is_printed_again_is_none() -> None:
+    pace = paced(10, 1.0)
+    for second in range(11, 80):
+        pace.heard = float(second)
+        pace.step(10, 100, float(second))
+    assert pace.stands(79.0) == "no step for 1 min 09 s, where a step took 1 s"
+
+
+def test_it_is_news_when_it_begins_and_when_it_has_lasted_twice_as_long() -> None:
+    pace = paced(10, 1.0)
+    told = [second for second in range(10, 400) if pace.news(float(second))]
+    assert told == [70, 130, 250]
+    pace.step(11, 100, 400.0)
+    assert pace.stands(401.0) == ""
+    assert [second for second in range(401, 500) if pace.news(float(second))] == [460]
+
+
+def test_a_run_without_steps_stands_still_when_its_log_is_silent() -> None:
+    pace = Pace()
+    pace.begin(0.0)
+    assert pace.stands(299.0) == "" and pace.stands(301.0) == "no line in its log for 5 min 01 s"
+    pace.heard = 301.0
+    assert pace.stands(302.0) == ""
