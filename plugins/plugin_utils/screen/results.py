@@ -74,7 +74,7 @@ def done(host: str, action: str, task: str, result: Parameters, seconds: float |
 
 def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:
     """The rows of a task that failed: what failed, and its message as it is, once."""
-    if own_action(action) == "job_report" and result.get("verdict"):
+    if own_action(action) == "job_report" and result.get("verdict") in ("failed", "not finished"):
         # The card has said it.
         return []
     first, *rest = _message(result).splitlines() or ["failed without a message"]
