@@ -12,7 +12,6 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput, read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
 
@@ -39,8 +38,7 @@ class ActionModule(Producer):
         return result
 
     def _send(self, context: Snapshot) -> str:
-        host = self._variables.get("inventory_hostname", "host")
-        display.display(f"{host}: sending the context, {len(context.files)} files, {context.size / 1e6:.1f} MB")
+        self.say(f"sending the context, {len(context.files)} files, {context.size / 1e6:.1f} MB")
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "context.tar.gz")
             try:

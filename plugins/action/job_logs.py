@@ -30,7 +30,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import Tail, merge
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
 
 # Following: seconds between two fetches, growing while nothing comes; and how often Slurm is asked whether it is over.
 FOLLOW_MIN, FOLLOW_MAX = 1.0, 10.0
@@ -155,9 +157,18 @@ class ActionModule(Action):
                 result["rounds"] += 1
                 mark(dest, found["origin"])
                 result["bytes"] += self._carry(found["archive"], parts, dest)
+                self._moved(result, found["more"])
             if not found["more"]:
                 break
         return None
+
+    def _moved(self, result: dict[str, Any], more: bool) -> None:
+        """How far the fetch is, where there is more to come."""
+        if more and display.draws:
+            host = str(self._task_vars.get("inventory_hostname", "localhost"))
+            rate = result["bytes"] / max(0.1, time.monotonic() - self._began)
+            text = f"{amount(result['bytes'])} in {len(result['files'])} files"
+            display.row(Row(host, RUNNING, "logs", text, detail=f"{amount(rate)}/s"))
 
     def _becomes(self) -> bool:
         return bool(self._play_context.become)

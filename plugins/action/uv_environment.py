@@ -15,7 +15,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import collect, own_sources, uv_place
 
@@ -51,10 +50,7 @@ class ActionModule(Producer):
         result = self.call(**options, _request=request)
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            display.display(
-                f"{self.host()}: environment {wanted.key[:12]}: the host reaches no package source; "
-                "fetching the wheels here"
-            )
+            self.say(f"environment {wanted.key[:12]}: the host reaches no package source; fetching the wheels here")
             brought = collect(wanted, needs)
             result = self.call(**options, _request={**request, "brought": brought})
             lacking = result.pop("needs", None)
@@ -89,7 +85,7 @@ class ActionModule(Producer):
         result = self.call(**options, _request={"conda": asdict(made)})
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            display.display(f"{self.host()}: sending {made.path}, {made.size / 1e6:.0f} MB")
+            self.say(f"sending {made.path}, {made.size / 1e6:.0f} MB")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
             result = self.call(**options, _request={"conda": asdict(made), "sent": sent})
             if result.pop("needs", None):
@@ -101,5 +97,5 @@ class ActionModule(Producer):
         wheels = [*brought["wheels"], *([brought["tool"]] if brought["tool"] else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
-        display.display(f"{self.host()}: sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
+        self.say(f"sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
         return self.send(wheel["path"] for wheel in wheels)

@@ -5,7 +5,7 @@
 
 No program that lies on the cluster is executed: the artifact is judged by the checker of this release
 (runtime/artifact/outcome.py), whose source travels as well. Prints, each after the marker: `run I`; `file I NAME` and
-the text; `proven I`; `log I ATTEMPT START SIZE` and the bytes; `untrusted I` and why.
+the text; `proven I`; `preflight I NODES`; `log I ATTEMPT START SIZE` and the bytes; `untrusted I` and why.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 FILES = ("claim", "started.json", "no-python", "outcome.json")
 # An artifact that is read whole has at most so many bytes, and judging it may take so long (seconds of a CPU).
 MOST_BYTES = 64 << 20
+# What the preflight writes besides a file for each node.
+NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
 JUDGE_SECONDS = 60
 
 
@@ -81,9 +83,19 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
         # Only what the listing names is asked for: a network file system remembers that a name was missing.
         if name in there:
             answer.say("file", place.text(name), f" {name}")
+    if "started.json" not in there and "preflight" in there:
+        answer.say("preflight", words=f" {_looked_at(place)}")
     if target["artifact"] and checker is not None and is_proven(place, checker):
         answer.say("proven")
     _log(place, answer, target, request)
+
+
+def _looked_at(place: _Place) -> int:
+    """How many nodes the newest preflight has heard of."""
+    attempts = [name for name in place.shown.names("preflight") if name.isascii() and name.isdigit() and len(name) < 10]
+    newest = max(attempts, key=int, default="")
+    names = place.shown.names(f"preflight/{newest}") if newest else []
+    return sum(name.endswith(".json") and name not in NOT_OF_NODES for name in names)
 
 
 def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Mapping[str, Any]) -> None:

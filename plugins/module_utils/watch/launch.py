@@ -92,6 +92,7 @@ class Watch:
     fraction: float | None = None
     pace: Pace = field(default_factory=Pace)
     stands: str = ""
+    preflight: int | None = None
     _attempt: int | None = None
     _log_attempt: int | None = None
     _offset: int = 0
@@ -137,6 +138,7 @@ class Watch:
             return []
         view = poll.views[index] if index is not None else replace(self._view, log=None)
         self._view = view
+        self.preflight = view.preflight
         clock = time.time() if wall is None else wall
         events = self._follow(view) + self._queue(poll, view, now, clock)
         events += self._files(view, now) + self._log(view, now) + self._still(now, clock)

@@ -68,7 +68,9 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class View:
-    """What one poll saw of one target. `untrusted`: why nothing in its run directory is believed."""
+    """What one poll saw of one target. `untrusted`: why nothing in its run directory is believed. `preflight`: before
+    the ranks start, how many nodes have been looked at.
+    """
 
     exists: bool = False
     claim: Claim | None = None
@@ -77,6 +79,7 @@ class View:
     log: LogChunk | None = None
     proven: bool = False
     untrusted: str = ""
+    preflight: int | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,8 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             views[int(words[1])]["untrusted"] = body
         elif words[:1] == ["proven"]:
             views[int(words[1])]["proven"] = True
+        elif words[:1] == ["preflight"]:
+            views[int(words[1])]["preflight"] = int(words[2])
         elif words[:1] in (["queue"], ["steps"]):
             asked = True
             unanswered, rows, complaints = _parse_queue(int(words[1]), body, steps=words[0] == "steps")

@@ -14,7 +14,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import make_elsewhere, wanted_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import own_uv
 
@@ -39,8 +38,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             f"({needs['reason'].splitlines()[0]}). Install uv beside Ansible, or carry a set to the host (source)."
         )
     wanted = wanted_of(given, request)
-    _say(
-        producer,
+    producer.say(
         f"{wanted.kind} {wanted.key[:12]}: the host has no access to a package index; downloading the packages here",
     )
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -51,13 +49,9 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             archive = os.path.join(folder, f"{wanted.key}.tar")
             with tarfile.open(archive, "w") as packed:
                 packed.add(offer["folder"], arcname=wanted.key)
-            _say(producer, f"sending {os.path.getsize(archive) / 1e6:.0f} MB")
+            producer.say(f"sending {os.path.getsize(archive) / 1e6:.0f} MB")
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
         result = producer.call(**given, _request={**request, "sent": sent})
         if result.pop("needs", None):
             raise RankzeroError("uv_cache: the set was damaged during the transfer; run again.")
     return result
-
-
-def _say(producer: Producer, text: str) -> None:
-    display.display(f"{producer.host()}: {text}")

@@ -17,7 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     TaskVariables,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.results import STEPS, own_action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 
 
@@ -62,6 +64,14 @@ class Producer(Action):
         )
         result.pop("invocation", None)  # it repeats whole files
         return result
+
+    def say(self, text: str) -> None:
+        """Show what the step does now: on its row, or as a line."""
+        name = STEPS.get(own_action(self.MODULE), "")
+        if name and display.draws:
+            display.row(Row(self.host(), RUNNING, name, text, news=True))
+        else:
+            display.display(f"{self.host()}: {text}")
 
     def host(self) -> str:
         """The host of the task, as the inventory calls it."""

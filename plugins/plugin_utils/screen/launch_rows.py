@@ -147,8 +147,11 @@ class Waiting:
         self._show(self._step)
 
     def look(self, watch: Watch) -> None:
-        """What the watch knows now, on the row of its steps."""
+        """What the watch knows now, on the row of its preflight or of its steps."""
         if self._step is None:
+            nodes = watch.record.nodes if watch.record is not None else None
+            if self._setup and watch.preflight is not None and nodes:
+                self._show(Row(self._host, RUNNING, "preflight", f"{min(watch.preflight, nodes)} of {nodes} nodes"))
             return
         known = watch.metrics
         pace = watch.pace

@@ -8,10 +8,12 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
 
 #: Seconds between two lines.
@@ -21,8 +23,30 @@ AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
 
 
-def screen(host: str, subject: str, alone: bool) -> Progress:
+class Moving:
+    """The row of a transfer, where a callback draws rows. `subject`: the step, and what it is about."""
+
+    def __init__(self, host: str, subject: str) -> None:
+        self._host = host
+        self._name, _blank, self._what = subject.partition(" ")
+
+    def say(self, text: str) -> None:
+        """A line by itself."""
+        display.row(Row(self._host, NOTE, text=f"{self._name} {self._what}: {text}", news=True))
+
+    def events(self, events: Iterable[Event]) -> None:
+        """Show how far it is."""
+        for one in events:
+            display.row(Row(self._host, RUNNING, self._name, self._what, detail=one.text, fraction=one.fraction))
+
+    def flush(self) -> None:
+        """Nothing is held back: the task's result ends the row."""
+
+
+def screen(host: str, subject: str, alone: bool) -> Progress | Moving:
     """`alone`: no other host writes lines between."""
+    if display.draws:
+        return Moving(host, subject)
     made = Progress(
         display.display,
         host,

@@ -92,6 +92,7 @@ class Board:
         self._running: dict[tuple[str, str], Running] = {}
         self._tasks: dict[str, Task] = {}
         self._heads: dict[str, Row] = {}
+        self._heard: dict[str, float] = {}
         self._shown: dict[str, set[str]] = {}
 
     def begin_task(self, row: Row, now: float) -> None:
@@ -113,6 +114,7 @@ class Board:
             else:
                 before.row = row
             return None
+        self._heard[row.host] = now
         if row.name and before is not None:
             del self._running[place]
             if row.seconds is None:
@@ -152,14 +154,15 @@ class Board:
         found = []
         busy = {host for host, _name in self._running}
         for host, task in self._tasks.items():
-            if host not in busy and now - task.began >= NEXT_LINE:
+            if host not in busy and now - max(task.began, self._heard.get(host, 0.0)) >= NEXT_LINE:
                 place = host, task.row.name
                 self._running[place] = Running(task.row, task.began, task.began)
         for running in self._running.values():
             shown = f"{running.row.text} {running.row.detail} {running.row.stands}"
             changed = shown != running.shown
             silent = now - running.printed
-            wanted = (running.row.news and changed) or silent >= SILENCE
+            nothing = now - max(running.printed, self._heard.get(running.row.host, 0.0))
+            wanted = (running.row.news and changed) or nothing >= SILENCE
             if wanted or (changed and silent >= (NEXT_LINE if running.shown else FIRST_LINE)):
                 running.printed, running.shown = now, shown
                 found.append(running)
