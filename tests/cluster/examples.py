@@ -17,6 +17,8 @@ from tests.cluster.conftest import LabCluster
 from tests.repository import BIN, ROOT
 
 EXAMPLES = ROOT / "examples"
+#: Ansible's own output, which has every line of a launch. The screen of the examples is tested in test_screen.py.
+ALL_LINES = {"ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
 
 
 class Example:
@@ -51,7 +53,7 @@ class Example:
         return subprocess.run(
             [str(BIN / "ansible-playbook"), "-i", "inventory/lab.yml", playbook, "-e", extra, *arguments],
             cwd=self.folder,
-            env={**os.environ, "RANKZERO_LAB": str(self.lab.dir), **(env or {})},
+            env={**os.environ, **ALL_LINES, "RANKZERO_LAB": str(self.lab.dir), **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import LabCluster
+from tests.cluster.examples import ALL_LINES
 from tests.repository import BIN, ROOT
 
 ANSIBLE_PLAYBOOK = str(BIN / "ansible-playbook")
@@ -36,7 +37,7 @@ def example(tmp_path: Path) -> Path:
 def start(lab: LabCluster, example: Path, *arguments: str) -> subprocess.Popen[str]:
     roots = {name: f"{lab.shared_inside}/example/{name}" for name in ("state_root", "store_root")}
     command = [ANSIBLE_PLAYBOOK, "train.yml", "-e", json.dumps({"launch_cluster": roots}), *arguments]
-    environment = {**os.environ, "RANKZERO_LAB": str(lab.dir)}
+    environment = {**os.environ, **ALL_LINES, "RANKZERO_LAB": str(lab.dir)}
     return subprocess.Popen(
         command, cwd=example, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import LabCluster
+from tests.cluster.examples import ALL_LINES
 from tests.cluster.launching import JOB_SECONDS
 from tests.repository import BIN, ROOT
 
@@ -49,7 +50,12 @@ class Clone:
         self.git("commit", "--quiet", "--message", "jobs")
 
     def sh(self, command: str, **environment: str) -> str:
-        variables = {"PATH": f"{BIN}:{os.environ['PATH']}", "CI": "true", "RANKZERO_LAB": str(self.lab.dir)}
+        variables = {
+            **ALL_LINES,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "CI": "true",
+            "RANKZERO_LAB": str(self.lab.dir),
+        }
         done = subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=self.folder,
