@@ -95,7 +95,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         if self._session is None:
             super().v2_runner_on_start(host, task)
             return
-        self._session.painter.begin_task(results.running(host.get_name(), task.action, task.get_name()))
+        self._session.painter.begin_task(results.running(host.get_name(), task.action, _title(task)))
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if self._session is None:
@@ -177,13 +177,13 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
     def _done(self, result: Any, seconds: float | None) -> None:
         host, task = result._host.get_name(), result._task
         self._warned(host, result._result)
-        self._show(results.done(host, task.action, task.get_name(), result._result, seconds))
+        self._show(results.done(host, task.action, _title(task), result._result, seconds))
 
     def _failed(self, result: Any, ignored: bool) -> None:
         assert self._session
         host, task = result._host.get_name(), result._task
         self._warned(host, result._result)
-        rows = results.failed(host, task.action, task.get_name(), result._result)
+        rows = results.failed(host, task.action, _title(task), result._result)
         if ignored:
             rows = [Row(host, WARNING, text=f"{row.text} (ignored)") for row in rows[:1]]
         self._session.painter.board.drop(host)
@@ -191,3 +191,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
 
     def _warned(self, host: str, result: Any) -> None:
         self._show([Row(host, WARNING, text=str(warning)) for warning in result.get("warnings") or []])
+
+
+def _title(task: Any) -> str:
+    """A task's name without that of its role."""
+    return str(task.name or task.action)

@@ -140,9 +140,11 @@ class Waiting:
         self._show(Row(self._host, RUNNING, "preflight", "setting up"))
 
     def _started(self, event: Event) -> None:
+        # Where it was over before the first look, nobody knows how long it took.
+        seen = self._setup
         self._granted(named(event.nodes) or event.text)
         if self._step is None:
-            self._show(Row(self._host, OK, "preflight", f"{len(event.nodes)} of {len(event.nodes)} nodes"))
+            self._show(Row(self._host, OK, "preflight", looked_at(len(event.nodes), len(event.nodes)), timed=seen))
         self._step = Row(self._host, RUNNING, "step", "waiting for the first step")
         self._show(self._step)
 
@@ -151,7 +153,7 @@ class Waiting:
         if self._step is None:
             nodes = watch.record.nodes if watch.record is not None else None
             if self._setup and watch.preflight is not None and nodes:
-                self._show(Row(self._host, RUNNING, "preflight", f"{min(watch.preflight, nodes)} of {nodes} nodes"))
+                self._show(Row(self._host, RUNNING, "preflight", looked_at(min(watch.preflight, nodes), nodes)))
             return
         known = watch.metrics
         pace = watch.pace
@@ -174,6 +176,11 @@ class Waiting:
             self._show(Row(self._host, state, "preflight", text))
         else:
             self._show(Row(self._host, state, job_name(self.job_id), text, timed=False))
+
+
+def looked_at(done: int, nodes: int) -> str:
+    """How far the preflight is."""
+    return f"{done} of {nodes} node{'' if nodes == 1 else 's'}"
 
 
 def steps(known: Metrics) -> str:
