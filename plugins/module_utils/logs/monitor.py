@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the monitors wrote of each node: load, memory, CPUs, GPUs; and what nvidia-smi complained of.
 
-Written by the job runtime (sampler.sh): <node>.host.csv with a header, <node>.gpu.csv in the CSV of
+Written by the job runtime (rank/sampler.py): <node>.host.csv with a header, <node>.gpu.csv in the CSV of
 `nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of a file
 is read: samples of weeks on hundreds of nodes stay cheap.
 """

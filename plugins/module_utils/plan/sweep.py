@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The elements of a sweep as one job array: one script for all, and a line of bash for what each has of its own.
 
-The line of an element is read by the task that runs it (runtime/start/array.sh), from a file that is written once and
+The line of an element is read by the task that runs it (runtime/start/job.sh), from a file that is written once and
 never changed. Its key, generation and run directory are put before it on the cluster. Pure; no I/O.
 """
 

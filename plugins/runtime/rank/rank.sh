@@ -78,22 +78,17 @@ fi
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
     "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$rankzero_host" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
     "${rankzero_chosen:-unset}"
-# The sampler of this node, unless the run directory is gone. Not as a child of the rank ($$): a program that waits for all
-# its children would wait for it, and it for the program.
+# The sampler of this node, where there is a Python. Not as a child of the rank ($$): a program that waits for all its
+# children would wait for it. Signals that end the ranks leave it alone: the time until they have saved themselves counts.
 if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ]; then
-    rankzero_series="$RANKZERO_RUN_DIR/monitor/$RANKZERO_ATTEMPT"
-    mkdir "$RANKZERO_RUN_DIR/monitor" 2> /dev/null
-    mkdir "$rankzero_series" 2> /dev/null
-    rankzero_series="$rankzero_series/${SLURMD_NODENAME:-$(uname -n)}"
-    if [ "${RANKZERO_MONITOR_HOST:-0}" = 0 ] \
-        || { printf 'time,load1,mem_used_mb,cpu_percent,mem_total_mb\n' > "$rankzero_series.host.csv"; } 2> /dev/null; then
-        # What ends the ranks by a signal must not end their sampler too: the time until they have saved themselves is
-        # worth seeing.
+    for rankzero_interpreter in "$(command -v python3)" "$(command -v "$RANKZERO_PYTHON")"; do
+        [ -x "$rankzero_interpreter" ] || continue
         (
             trap '' TERM INT HUP USR1 USR2
-            /bin/bash "$RANKZERO_RUNTIME/rank/sampler.sh" "$$" "$rankzero_series" < /dev/null > /dev/null 2>&1 &
+            "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" < /dev/null > /dev/null 2>&1 &
         )
-    fi
+        break
+    done
 fi
 cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
 exec "$@"

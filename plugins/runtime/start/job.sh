@@ -12,6 +12,40 @@
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
+# Makes a task of a job array the element of the sweep that it runs. $1: the array's folder. Line N+1 of its file
+# `elements`, which was written before the array was submitted, is task N's. It sets what differs between the elements and
+# defines rankzero_element_variables and rankzero_element_program.
+rankzero_element() {
+    local rankzero_line
+    if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
+        rankzero_say "this script runs the elements of a sweep: submit it as the array that it is"
+        exit 64
+    fi
+    rankzero_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1)){p;q}" "$1/elements")
+    if [ -z "$rankzero_line" ]; then
+        rankzero_say "$1/elements has no line for task $SLURM_ARRAY_TASK_ID: nothing is run"
+        exit 66
+    fi
+    rankzero_array=$1
+    eval "$rankzero_line"
+}
+
+# Where the container stands in the job's header: checks that this script runs on the node, outside the image, and drops
+# what the user's login would set (Slurm reads it for a job whose --export is NONE).
+rankzero_container_outside() {
+    local name
+    if ! command -v srun > /dev/null || ! command -v scontrol > /dev/null; then
+        rankzero_say "the batch script itself is in the image, where Slurm's commands are not: set container.level to step"
+        exit 78
+    fi
+    for name in $(compgen -e); do
+        case $name in
+            SLURM*|RANKZERO_*|CUDA_*|NVIDIA_*|ROCR_*|HIP_*|GPU_*|ZE_*|HOME|USER|PATH|TMPDIR|HOSTNAME|PWD|SHLVL|_) ;;
+            *) unset "$name" 2> /dev/null ;;
+        esac
+    done
+}
+
 rankzero_begin() {
     local python
     if [ -n "${RANKZERO_CONDUCTOR:-}" ]; then
@@ -22,7 +56,7 @@ rankzero_begin() {
     fi
     # Bash names a file that it may not execute rather than none.
     for python in "$(command -v "$RANKZERO_PYTHON")" "$(command -v python3)"; do
-        [ ! -x "$python" ] || exec "$python" -I -S "$RANKZERO_RUNTIME/job/conduct.py" "${RANKZERO_ARRAY_DIR:-}" "$0" "$@"
+        [ ! -x "$python" ] || exec "$python" -I -S "$RANKZERO_RUNTIME/job/conduct.py" "${rankzero_array:-}" "$0" "$@"
     done
     exec /bin/bash "$RANKZERO_RUNTIME/start/no_python.sh" "no python3" "$@"
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -285,7 +286,7 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
     lines = array.lines(found)
     assert not any("\n" in line or "\r" in line for line in lines)
     (tmp_path / "elements").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    script = f""". {RUNTIME}/start/array.sh
+    script = f"""RANKZERO_RUNTIME={RUNTIME}; . {RUNTIME}/start/job.sh
     RANKZERO_PYTHON=python3
     for ((SLURM_ARRAY_TASK_ID = 0; SLURM_ARRAY_TASK_ID < {len(values)}; SLURM_ARRAY_TASK_ID++)); do
         rankzero_element {tmp_path}; rankzero_element_variables; rankzero_element_program
@@ -305,8 +306,9 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
 )
 def test_a_task_without_an_element_runs_nothing(tmp_path: Path, task: str, code: int, said: str) -> None:
     (tmp_path / "elements").write_text("export A=1\n")
-    script = f"SLURM_ARRAY_TASK_ID={task}; . {RUNTIME}/start/array.sh; rankzero_element {tmp_path}; echo ran"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    script = f"SLURM_ARRAY_TASK_ID={task}; . {RUNTIME}/start/job.sh; rankzero_element {tmp_path}; echo ran"
+    env = {**os.environ, "RANKZERO_RUNTIME": RUNTIME}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == code and said in done.stdout and "ran\n" not in done.stdout
 
 

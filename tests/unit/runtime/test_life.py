@@ -227,7 +227,7 @@ def sampling(entry: Path) -> bool:
     """Whether a process is one of the step of this test, a rank or a sampler."""
     try:
         words = (entry / "cmdline").read_bytes()
-        return b"rank.sh" in words or b"sampler.sh" in words
+        return b"rank.sh" in words or b"sampler.py" in words
     except OSError:
         return False
 

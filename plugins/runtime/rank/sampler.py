@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Samples a node until a process ends: the node's first rank. Started by rank.sh, beside the rank.
+
+    sampler.py PID     appends to RUN_DIR/monitor/ATTEMPT/<node>.host.csv and .gpu.csv
+
+A sampler that outlived its rank would keep the allocation, and its bill. Standard library only; any Python 3 that a
+node or an image may have.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from artifact.guard import state_of  # noqa: E402
+
+HOST_COLUMNS = "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
+GPU_COLUMNS = "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu"
+ASK_SECONDS = 10
+
+
+def cpu_time():
+    """(busy, total) CPU time of the node since boot, in clock ticks."""
+    with open("/proc/stat", encoding="ascii") as stream:
+        user, nice, system, idle, iowait, irq, softirq = (int(ticks) for ticks in stream.readline().split()[1:8])
+    busy = user + nice + system + irq + softirq
+    return busy, busy + idle + iowait
+
+
+def memory():
+    """(total, available) memory of the node in MB."""
+    with open("/proc/meminfo", encoding="ascii") as stream:
+        sizes = dict(line.split()[:2] for line in stream)
+    return int(sizes["MemTotal:"]) // 1024, int(sizes["MemAvailable:"]) // 1024
+
+
+def append(path, header, line=""):
+    """Append a line to a file that begins with the names of its columns."""
+    with open(path, "a", encoding="ascii") as stream:
+        if not stream.tell():
+            stream.write(header + "\n")
+        stream.write(line)
+
+
+def sample_host(path, before):
+    """Append load, used memory, CPUs and memory in all; the CPU time now, for the next sample."""
+    now = cpu_time()
+    busy, total = now[0] - before[0], max(1, now[1] - before[1])
+    all_of_it, available = memory()
+    values = (time.strftime("%Y-%m-%dT%H:%M:%S%z"), f"{os.getloadavg()[0]:.2f}", all_of_it - available)
+    append(path, HOST_COLUMNS, ",".join(str(value) for value in (*values, 100 * busy // total, all_of_it)) + "\n")
+    return now
+
+
+def sample_gpus(path):
+    """Append a line for each GPU; whether to ask again. nvidia-smi is started each time: one that runs on (--loop)
+    could outlive this process, and one that hangs on a broken GPU would keep the file open.
+    """
+    append(path, GPU_COLUMNS)
+    words = ["nvidia-smi", "--query-gpu=" + GPU_COLUMNS, "--format=csv,noheader"]
+    try:
+        with open(path, "a", encoding="ascii") as stream:
+            asked = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+    except OSError:
+        return False
+    for seconds in (ASK_SECONDS, 1):
+        try:
+            asked.wait(seconds)
+        except subprocess.TimeoutExpired:
+            asked.kill()
+        else:
+            return True
+    return False
+
+
+def main():
+    rank, environ = int(sys.argv[1]), os.environ
+    every = {kind: int(environ.get("RANKZERO_MONITOR_" + kind.upper()) or 0) for kind in ("host", "gpu")}
+    folder = os.path.join(environ["RANKZERO_RUN_DIR"], "monitor", environ["RANKZERO_ATTEMPT"])
+    series = os.path.join(folder, environ.get("SLURMD_NODENAME") or os.uname().nodename)
+    # The run directory may be gone: it is not made again.
+    for path in (os.path.dirname(folder), folder):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+    if every["host"]:
+        append(series + ".host.csv", HOST_COLUMNS)
+    state, before, start = state_of(rank), cpu_time(), time.monotonic()
+    due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
+    while due and state is not None:
+        time.sleep(1)
+        # A process with the same number that began at another moment is not the rank.
+        if (state_of(rank) or ("", ""))[1] != state[1]:
+            return
+        now = time.monotonic()
+        for kind in [kind for kind in due if now >= due[kind]]:
+            due[kind] = now + every[kind]
+            if kind == "host":
+                before = sample_host(series + ".host.csv", before)
+            elif not sample_gpus(series + ".gpu.csv"):
+                del due["gpu"]
+
+
+if __name__ == "__main__":
+    main()
