@@ -58,7 +58,8 @@ def test_an_image_and_a_mount_that_a_node_lacks_are_named_and_no_rank_starts(sit
     outcome = site.outcome(launch)
     assert not outcome["success"]
     assert re.match(
-        r"preflight: \w+: the image /nowhere/torch.sif is not here; \w+: to be mounted, but not here: /nowhere/data$",
+        r"preflight: \w+: the image /nowhere/torch.sif is not here; "
+        r"\w+: mount sources missing on this node: /nowhere/data$",
         outcome["message"],
     )
     assert rank_logs(site.run_dir(launch)) == {}

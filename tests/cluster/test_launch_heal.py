@@ -137,6 +137,6 @@ def test_where_a_site_forbids_requeues_another_job_goes_on(site: Site) -> None:
     text = "".join(rank_logs(run, attempt)["rank-0000.log"] for attempt in range(3))
     assert re.findall(r"^step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
     verdict = read_json(run / "outcome.before-attempt-1.json")
-    assert verdict["message"].endswith(f"; job {jobs[1]} goes on: attempt 2 of at most 6 follows"), verdict
+    assert verdict["message"].endswith(f"; job {jobs[1]} takes over: attempt 2 of at most 6 follows"), verdict
     assert len(site.jobs()) == 3
     nothing_left(site, launch)

@@ -159,8 +159,8 @@ def test_a_damaged_copy_is_named_and_no_rank_starts(site: Site) -> None:
     finally:
         site.lab.faults.unhide("node04", store)
     assert re.match(
-        r"preflight: node04: staging the code: damaged on the way: \w{16} was sent, and \w{16} arrived \(sha256\); "
-        r"node04: staging the environment: damaged on the way: ",
+        r"preflight: node04: staging the code: damaged in transfer: \w{16} was sent, and \w{16} arrived \(sha256\); "
+        r"node04: staging the environment: damaged in transfer: ",
         outcome["message"],
     ), outcome
     assert not rank_logs(run)

@@ -37,7 +37,7 @@ def read(path):
         raise ValueError(f"it has more than {LIMIT} characters")
     document = json.loads(text)
     if not isinstance(document, dict):
-        raise ValueError("it holds no object")
+        raise ValueError("it does not contain an object")
     return document
 
 

@@ -61,7 +61,7 @@ def of_yaml(content):
     text = content.decode("utf-8")
     # A map that was cut off is often a map as well: the last line at least is whole.
     if not text.endswith("\n"):
-        raise ValueError("is not whole: its last line has no end")
+        raise ValueError("is incomplete: its last line does not end")
     try:
         import yaml
     except ImportError:
@@ -111,20 +111,20 @@ def checked_numbers(document):
         if isinstance(value, dict):
             waiting.extend(value.values())
         elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"holds {value}, which is no number to go by")
+            raise ValueError(f"contains {value}, which is not a finite number")
     return document
 
 
 def of_csv(content):
     text = content.decode("utf-8-sig")
     if not text.endswith(("\n", "\r")):
-        raise ValueError("is not whole: its last line has no end")
+        raise ValueError("is incomplete: its last line does not end")
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     if len(rows) < 2:
         raise ValueError("has no row below its header")
     header, last = [name.strip() for name in rows[0]], rows[-1]
     if len(last) != len(header):
-        raise ValueError(f"is not whole: its last row has {len(last)} values, and its header {len(header)}")
+        raise ValueError(f"is incomplete: its last row has {len(last)} values, and its header {len(header)}")
     document = {"rows": len(rows) - 1}
     document.update(zip(header, (scalar(value.strip()) for value in last)))
     return checked_numbers(document)
@@ -136,7 +136,7 @@ def of_safetensors(path):
         start = stream.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else HEADER_BYTES + 1
         if length > min(HEADER_BYTES, size - 8):
-            raise ValueError("is not whole: its header is not there")
+            raise ValueError("is incomplete: its header is missing")
         try:
             header = json.loads(stream.read(length).decode("utf-8"))
             metadata = header.pop("__metadata__", {})
@@ -144,9 +144,9 @@ def of_safetensors(path):
             end = max([tensor["data_offsets"][1] for tensor in header.values()], default=0)
             known = {key: scalar(value) for key, value in metadata.items()}
         except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-            raise ValueError(f"is no safetensors file: {error}") from None
+            raise ValueError(f"is not a safetensors file: {error}") from None
     if size != 8 + length + end:
-        raise ValueError(f"is not whole: it has {size} bytes, and its header asks for {8 + length + end}")
+        raise ValueError(f"is incomplete: it has {size} bytes, and its header asks for {8 + length + end}")
     return {**shapes, "tensors": len(shapes), **known}
 
 

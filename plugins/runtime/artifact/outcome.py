@@ -75,7 +75,7 @@ def violations(document, require):
 
 
 def compare(name, value, operand):
-    """One comparison. To Python true is 1: here a truth value is no number, and a loss of `true` is below nothing."""
+    """One comparison. To Python true is 1: here a truth value is not a number, and a loss of `true` is not below 4."""
     if isinstance(value, bool) != isinstance(operand, bool):
         return name == "ne"
     try:
@@ -156,7 +156,7 @@ def inspect(run_dir, artifact, path=None):
     report = {"path": whole, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
     before = look(path)
     if form.folder and before is None and os.path.isdir(whole):
-        report["errors"].append(f"is not complete: it holds no {artifact['complete']}")
+        report["errors"].append(f"is incomplete: it does not contain {artifact['complete']}")
         return report
     try:
         # Opening a pipe would wait for a writer, and a folder has no content to prove anything.

@@ -46,7 +46,7 @@ def proven(job: Job) -> bool:
     if not job.get("RANKZERO_ARTIFACT_PATH"):
         return False
     words = [job.python, "-I", os.path.join(job.runtime, "artifact", "outcome.py"), "proven", job.run_dir]
-    return processes.within(PROOF_SECONDS, words, job.env) == 0
+    return processes.run(PROOF_SECONDS, words, job.env) == 0
 
 
 def refuse(job: Job, exit_code: int, message: str, ended_by: str = SETUP) -> NoReturn:

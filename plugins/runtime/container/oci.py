@@ -97,7 +97,7 @@ def isolate(uid, gid):
                     stream.write(text)
     except OSError as error:
         raise Failure(
-            f"an ordinary user may make no namespaces on this node ({error.strerror}): its administrators have to "
+            f"an ordinary user cannot create namespaces on this node ({error.strerror}): its administrators have to "
             "allow user namespaces (sysctl user.max_user_namespaces), or use another container.runtime"
         ) from error
     mount("none", "/", None, MS_REC | MS_SLAVE)
@@ -153,8 +153,8 @@ def prepare(options, served=None):
         overlay(merged, layers + upper_layer)
     except OSError as error:
         raise Failure(
-            f"this node's kernel lays no overlay over {root} ({error.strerror}); users may from Linux 5.11 on: use "
-            "another container.runtime"
+            f"this node's kernel cannot mount an overlay over {root} ({error.strerror}); users may from Linux 5.11 on: "
+            "use another container.runtime"
         ) from error
     with open(os.path.join(bundle, "config.json"), "w", encoding="utf-8") as stream:
         json.dump(configuration(options, merged, mounts), stream)

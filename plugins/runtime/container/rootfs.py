@@ -48,7 +48,7 @@ def image_of(folder):
             listed = document.get("process", {}).get("env", [])
             variables = dict(line.split("=", 1) for line in listed if "=" in line)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Failure(f"{config} is no configuration of an OCI bundle: {error!r}") from error
+            raise Failure(f"{config} is not the configuration of an OCI bundle: {error!r}") from error
     if not os.path.isdir(root):
         raise Failure(f"the image {folder} has no root folder {root}")
     if not os.path.lexists(os.path.join(root, "bin")) and not os.path.lexists(os.path.join(root, "usr")):
@@ -88,7 +88,7 @@ def bind(text):
     source, target, *flags = text.split(":")
     options = flags[0].split("+") if flags else []
     if not os.path.exists(source):
-        raise Failure(f"to be mounted, but not here: {source}")
+        raise Failure(f"mount source missing on this node: {source}")
     spread = {"private", "rprivate", "slave", "rslave"}
     return {
         "source": source,
@@ -137,7 +137,7 @@ def inside(root, path):
         if os.path.islink(here):
             links += 1
             if links > MOST_LINKS:
-                raise Failure(f"{path} goes round in links of the image {root}")
+                raise Failure(f"{path} is in a loop of links of the image {root}")
             target = os.readlink(here)
             found = [] if target.startswith("/") else found
             left = [one for one in target.split("/") if one] + left

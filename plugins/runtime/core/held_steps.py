@@ -38,8 +38,8 @@ def untie(job: Job, one: Held) -> None:
     """Tell a step that the job is over, and wait: until the moment that all of them share, or two minutes."""
     os.close(one.pipe)
     job.held.remove(one)
-    left = RELEASE_SECONDS if job.untied_by is None else job.untied_by - time.monotonic()
-    processes.dismiss(one.process, max(1.0, left))
+    left = RELEASE_SECONDS if job.release_deadline is None else job.release_deadline - time.monotonic()
+    processes.wait_or_kill(one.process, max(1.0, left))
 
 
 def release(job: Job) -> None:
@@ -48,10 +48,10 @@ def release(job: Job) -> None:
     """
     if not job.held:
         return
-    job.untied_by = processes.after(RELEASE_SECONDS)
+    job.release_deadline = processes.after(RELEASE_SECONDS)
     for undo in reversed(job.before_release):
         undo(job)
     job.before_release.clear()
     for one in reversed(list(job.held)):
         untie(job, one)
-    job.untied_by = None
+    job.release_deadline = None

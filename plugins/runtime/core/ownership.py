@@ -68,7 +68,7 @@ def opened(path):
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM):
             raise
         status = os.lstat(path)
-        kind = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(stat.S_IFMT(status.st_mode), "no folder")
+        kind = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(stat.S_IFMT(status.st_mode), "not a folder")
         raise Foreign(f"{path} is {kind} of {name_of(status.st_uid)}") from error
     status = os.fstat(folder)
     if status.st_uid != os.getuid():

@@ -95,12 +95,12 @@ def adopt(number: int) -> None:
     _children[number] = Adopted(number)
 
 
-def known(number: int) -> bool:
+def is_child(number: int) -> bool:
     """Whether a child of ours has not been collected yet."""
     return number in _children
 
 
-def lives(number: int) -> bool:
+def runs(number: int) -> bool:
     return number in _children and _children[number].poll() is None
 
 
@@ -112,7 +112,7 @@ def code_of(number: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def tell(number: int, what: int = signal.SIGTERM) -> None:
+def send_signal(number: int, what: int = signal.SIGTERM) -> None:
     if number and number in _children:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             _children[number].send_signal(what)
@@ -123,31 +123,31 @@ def kill(number: int) -> None:
     with contextlib.suppress(OSError):
         if os.getpgid(number) == number:
             os.killpg(number, signal.SIGKILL)
-    tell(number, signal.SIGKILL)
+    send_signal(number, signal.SIGKILL)
 
 
-def ended(number: int, seconds: float) -> bool:
+def wait(number: int, seconds: float) -> bool:
     """Wait so long for the end of a child; whether it came."""
     until = after(seconds)
-    while lives(number):
+    while runs(number):
         if due(until):
             return False
         pause(min(0.1, max(0.005, until - time.monotonic())))
     return True
 
 
-def dismiss(number: int, seconds: float) -> None:
+def wait_or_kill(number: int, seconds: float) -> None:
     """Give a child so long to end, then TERM, then 10 s later KILL. Returns at most 15 s after its time."""
-    if ended(number, seconds):
+    if wait(number, seconds):
         return
-    tell(number)
-    if ended(number, 10):
+    send_signal(number)
+    if wait(number, 10):
         return
     kill(number)
-    ended(number, 2)
+    wait(number, 2)
 
 
-def said_by(seconds: float, words: Sequence[str], env: Mapping[str, str], both: bool = False) -> tuple[int, str]:
+def output_of(seconds: float, words: Sequence[str], env: Mapping[str, str], both: bool = False) -> tuple[int, str]:
     """(exit code, output) of a program that may take so long; 124 where it takes longer. `both`: its errors, too."""
     reader, writer = os.pipe()
     try:
@@ -158,10 +158,10 @@ def said_by(seconds: float, words: Sequence[str], env: Mapping[str, str], both: 
     until = after(seconds)
     try:
         open_end = True
-        while open_end or lives(child):
+        while open_end or runs(child):
             if due(until):
                 kill(child)
-                ended(child, 2)
+                wait(child, 2)
                 return 124, _text(chunks)
             left = until - time.monotonic()
             if open_end and reader in pause(min(0.1, left), reader):
@@ -170,7 +170,7 @@ def said_by(seconds: float, words: Sequence[str], env: Mapping[str, str], both: 
                 open_end = bool(chunk)
             elif not open_end:
                 pause(min(0.02, left))
-            elif not lives(child):
+            elif not runs(child):
                 # What it has started may hold the pipe open: what is there now is all.
                 os.set_blocking(reader, False)
                 with contextlib.suppress(BlockingIOError):
@@ -185,11 +185,11 @@ def _text(chunks: Sequence[bytes]) -> str:
     return os.fsdecode(b"".join(chunks)).rstrip("\n")
 
 
-def within(seconds: float, words: Sequence[str], env: Mapping[str, str]) -> int:
+def run(seconds: float, words: Sequence[str], env: Mapping[str, str]) -> int:
     """The exit code of a program that may take so long; 124 where it takes longer."""
     child = start(words, env)
-    if not ended(child, seconds):
+    if not wait(child, seconds):
         kill(child)
-        ended(child, 2)
+        wait(child, 2)
         return 124
     return code_of(child)

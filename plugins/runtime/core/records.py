@@ -15,7 +15,7 @@ else:
     NoReturn = None
 
     class field:
-        """A default that is made anew for each object."""
+        """A default that is made for each object."""
 
         def __init__(self, *, default_factory):
             self.default_factory = default_factory

@@ -14,19 +14,19 @@ from core.state import Job
 SECONDS = 60
 
 
-def said(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -> tuple[int, str]:
-    return processes.said_by(seconds, words, job.env, both)
+def ask(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -> tuple[int, str]:
+    return processes.output_of(seconds, words, job.env, both)
 
 
 def host_names(job: Job, names: str) -> list[str]:
     """The nodes of a node list; empty where scontrol cannot expand it."""
-    code, text = said(job, "scontrol", "show", "hostnames", names)
+    code, text = ask(job, "scontrol", "show", "hostnames", names)
     return text.split() if code == 0 else []
 
 
 def show_job(job: Job) -> str:
     """One line about this job; empty where Slurm does not answer."""
-    code, text = said(job, "scontrol", "show", "job", "--oneliner", job.slurm_job)
+    code, text = ask(job, "scontrol", "show", "job", "--oneliner", job.slurm_job)
     return text if code == 0 else ""
 
 
@@ -39,7 +39,7 @@ def field(text: str, name: str) -> str:
 def temporary_folder(job: Job) -> str:
     """Slurm's own idea of where a node has room (TmpFS); asked once."""
     if job.slurm_tmp is None:
-        text = said(job, "scontrol", "show", "config")[1]
+        text = ask(job, "scontrol", "show", "config")[1]
         match = re.search(r"^TmpFS *= *(.*)$", text, re.MULTILINE)
         job.slurm_tmp = match[1].strip() if match else ""
     return job.slurm_tmp
@@ -54,12 +54,12 @@ def nodes_left(job: Job, without: str) -> int:
     """How many nodes the partition has without those named; a large number where sinfo does not say."""
     partition = job.get("SLURM_JOB_PARTITION")
     words = ("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%N")
-    left = set(said(job, *words)[1].split()) - set(host_names(job, without))
+    left = set(ask(job, *words)[1].split()) - set(host_names(job, without))
     # None is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
     return len(left) or 999999
 
 
-def share(job: Job, one: str, other: str) -> bool:
+def have_common_node(job: Job, one: str, other: str) -> bool:
     """Whether two node lists have a node in common."""
     return bool(set(host_names(job, one)) & set(host_names(job, other)))
 
@@ -71,17 +71,17 @@ def preempted(job: Job) -> bool:
     if job.attached:
         return False
     env = {**job.env, "SLURM_TIME_FORMAT": "standard"}
-    code, job.shown = processes.said_by(SECONDS, ["scontrol", "--oneliner", "show", "job", job.slurm_job], env)
+    code, job.slurm_shown = processes.output_of(SECONDS, ["scontrol", "--oneliner", "show", "job", job.slurm_job], env)
     if code != 0:
         return False
     # An attempt before this one may have been the preempted one. Times are written so that text compares.
-    when = field(job.shown, "PreemptTime")
-    return when[:1].isdigit() and when >= field(job.shown, "StartTime")
+    when = field(job.slurm_shown, "PreemptTime")
+    return when[:1].isdigit() and when >= field(job.slurm_shown, "StartTime")
 
 
 def requeues_by_itself(job: Job) -> bool:
     """Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once
     more, after the next attempt's success, for a requeue of ours. Seen on 24.11 and 26.05; 22.05 does not do it.
     """
-    match = re.search(r" (\d+)\.0*(\d+)", said(job, "scontrol", "--version", seconds=20)[1])
+    match = re.search(r" (\d+)\.0*(\d+)", ask(job, "scontrol", "--version", seconds=20)[1])
     return match is not None and int(match[1]) * 100 + int(match[2]) >= 2411

@@ -17,7 +17,7 @@ NAMED_BY_SLURM = "srun"
 
 
 class Ended(Exception):
-    """The script ends here, with this exit code; all that has to be said of it is said."""
+    """The script ends here with this exit code. Its log and its verdict are written."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -26,11 +26,11 @@ class Ended(Exception):
 
 @dataclass
 class Signals:
-    """Which signals have come. Handlers only note them; step.heed acts on them."""
+    """Which signals have come. Handlers only record them; step.act_on_signals acts on them."""
 
     early: bool = False
     early_due: bool = False
-    told: bool = False
+    terminated: bool = False
     landed: bool = False
     cancelled: bool = False
 
@@ -113,16 +113,16 @@ class Job:
     held: list[Held] = field(default_factory=list)
     # What is taken back before the held steps end.
     before_release: list[Callable[[Job], None]] = field(default_factory=list)
-    untied_by: float | None = None
+    release_deadline: float | None = None
     # Nodes that have failed: all of them, and those of the attempt that has just ended.
-    gone: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    not_here: str = ""
+    failed_nodes: list[str] = field(default_factory=list)
+    lost_nodes: list[str] = field(default_factory=list)
+    no_restart_reason: str = ""
     # Whether the job is to be requeued, and the reason as the verdict gives it.
-    again: bool = False
-    why: str = ""
+    to_requeue: bool = False
+    requeue_reason: str = ""
     # What Slurm has shown of the job last, and of the site.
-    shown: str = ""
+    slurm_shown: str = ""
     slurm_tmp: str | None = None
 
     def get(self, name: str, default: str = "") -> str:

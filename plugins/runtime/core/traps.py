@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which signals the batch script hears, and when. A handler only notes what came. Standard library only."""
+"""Which signals the batch script handles, and when. A handler only records what came. Standard library only."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def from_the_start(job: Job) -> None:
 
 
 def during_the_step(job: Job) -> None:
-    """A signal to the batch script (scancel, the time limit, preemption) goes on to the ranks; the watcher's says that
-    the artifact is valid.
+    """A signal to the batch script (scancel, the time limit, preemption) is passed on to the ranks; the watcher's says
+    that the artifact is valid.
     """
 
-    def told(_number: int, _frame: FrameType | None) -> None:
-        job.signals.told = True
+    def terminated(_number: int, _frame: FrameType | None) -> None:
+        job.signals.terminated = True
 
     def landed(_number: int, _frame: FrameType | None) -> None:
         job.signals.landed = True
 
-    signal.signal(signal.SIGTERM, told)
-    signal.signal(signal.SIGINT, told)
+    signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGINT, terminated)
     signal.signal(signal.SIGUSR1, landed)
 
 
@@ -63,6 +63,6 @@ def no_artifact() -> None:
 
 
 def no_more() -> None:
-    """From here on Slurm may tell this script, and what it starts, to end: both have something to finish first."""
+    """From here on Slurm may end this script and what it starts by a signal: both have something to finish first."""
     for number in _ALL:
         signal.signal(number, signal.SIG_IGN)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where Slurm may not requeue the job (JobRequeue=0, and a site that takes --requeue away), another job goes on with
+"""Where Slurm may not requeue the job (JobRequeue=0, and a site that takes --requeue away), another job takes over
 the same generation: submitted by the first one before it ends, to run after it, and given the claim. The attempts count
 on. Standard library only.
 """
@@ -32,7 +32,7 @@ def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
     words = ["sbatch", "--parsable", f"--dependency=afterany:{job.get('SLURM_JOB_ID')},singleton"]
     words += [f"--exclude={excluded}"] if excluded else []
     words += [job.path("job.sbatch"), "--submission", f"chain:{job.id}"]
-    code, text = processes.said_by(180, words, clean, both=True)
+    code, text = processes.output_of(180, words, clean, both=True)
     if code != 0:
         return "", text
     numbers = re.findall(r"^(\d+)(?:;.*)?$", text, re.MULTILINE)
@@ -41,5 +41,5 @@ def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
     # From here on the launch is the next job's. Should this one die before, the next takes what it was promised.
     publish(job.path(".uncounted"), f"{job.attempt + 1}\n")
     publish(job.path("claim"), f"{job.generation} {job.cluster} {numbers[-1]}\n")
-    say(f"{why}; job {numbers[-1]} goes on")
+    say(f"{why}; job {numbers[-1]} takes over")
     return numbers[-1], ""

@@ -14,15 +14,15 @@ from end import restart
 
 def end(job: Job) -> NoReturn:
     """Verdict first; then everything that is still held, with bounded seconds; then the queue."""
-    job.again = False
+    job.to_requeue = False
     restart.after_early(job)
     restart.after_preemption(job)
-    if job.lost:
+    if job.lost_nodes:
         restart.after_node_failure(job)
     step = job.step
     code = verdict.write(job, step.ended_by, step.exit_code, step.message)
     held_steps.release(job)
-    if job.again:
+    if job.to_requeue:
         from end import requeue
 
         requeue.requeue(job)

@@ -21,11 +21,11 @@ def without_failed(job: Job) -> str:
     """What the next attempt leaves out: what this one did, and the nodes that have failed. Empty where none has, where
     the job asks for one of them by name, or where too few would be left.
     """
-    if not job.gone:
+    if not job.failed_nodes:
         return ""
-    shown, gone = slurm.show_job(job), ",".join(job.gone)
+    shown, gone = slurm.show_job(job), ",".join(job.failed_nodes)
     known, asked = slurm.field(shown, "ExcNodeList"), slurm.field(shown, "ReqNodeList")
-    if asked and slurm.share(job, asked, gone):
+    if asked and slurm.have_common_node(job, asked, gone):
         return ""
     known = f"{known},{gone}" if known else gone
     return known if slurm.nodes_left(job, known) >= job.number("SLURM_JOB_NUM_NODES") else ""
@@ -33,41 +33,42 @@ def without_failed(job: Job) -> str:
 
 def _exclude(job: Job, nodes: str) -> tuple[int, str]:
     """Only a job that waits can be told what to leave out."""
-    return slurm.said(job, "scontrol", "update", f"JobId={job.slurm_job}", f"ExcNodeList={nodes}", both=True)
+    return slurm.ask(job, "scontrol", "update", f"JobId={job.slurm_job}", f"ExcNodeList={nodes}", both=True)
 
 
 def requeue(job: Job) -> None:
     """After the verdict is written: Slurm ends this script as soon as it has requeued the job. Where it may not be
-    requeued, another job goes on; where Slurm does not answer, there is none: a job that is requeued later would be a
+    requeued, another job takes over. Where Slurm does not answer, none does: a job that is requeued later would be a
     second one.
     """
     step, excluded = job.step, without_failed(job)
-    code, text = slurm.said(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
+    code, text = slurm.ask(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
     if code == 0:
         # Slurm may take minutes to see that a node is dead, and would give it to the next attempt.
         if excluded:
             code, text = _exclude(job, excluded)
             if code != 0:
-                say(f"the next attempt may get {','.join(job.gone)} again: {text}")
+                say(f"the next attempt may get {','.join(job.failed_nodes)} again: {text}")
         return
-    job.again = False
+    job.to_requeue = False
     text = f"Slurm did not requeue the job: {text}"
     if slurm.field(slurm.show_job(job), "Requeue") == "0":
         from end import chain
 
-        number, unchained = chain.hand_on(job, f"{job.why}; {text}", without_failed(job))
+        number, unchained = chain.hand_on(job, f"{job.requeue_reason}; {text}", without_failed(job))
         if number:
-            said = f"{job.why}; job {number} goes on: {follows(job, job.number('RANKZERO_MAX_RESTARTS'))}"
-            verdict.write(job, step.ended_by, step.exit_code, said)
+            following = follows(job, job.number("RANKZERO_MAX_RESTARTS"))
+            message = f"{job.requeue_reason}; job {number} takes over: {following}"
+            verdict.write(job, step.ended_by, step.exit_code, message)
             return
-        text += f"; no other job goes on: {unchained}"
-    verdict.write(job, step.ended_by, step.exit_code, f"{job.why}; {text}")
+        text += f"; no other job takes over: {unchained}"
+    verdict.write(job, step.ended_by, step.exit_code, f"{job.requeue_reason}; {text}")
 
 
 def requeue_without(job: Job, nodes: Sequence[str], why: str) -> NoReturn:
     """Back into the queue without some nodes, before any rank ran."""
-    # From here on Slurm tells this script to end. A job cannot start anew while its last script runs, and only one that
-    # waits can be told what to leave out: so the nodes are excluded between the two.
+    # From here on Slurm tells this script to end. A job cannot start again while its last script runs, and only one
+    # that waits can be told what to leave out: so the nodes are excluded between the two.
     traps.no_more()
     names, restarts = ",".join(nodes), job.number("RANKZERO_PREFLIGHT_RESTARTS")
     shown = slurm.show_job(job)
@@ -80,14 +81,14 @@ def requeue_without(job: Job, nodes: Sequence[str], why: str) -> NoReturn:
     # Before the requeue: Slurm may end this script at any moment after it.
     verdict.write(job, REQUEUE, 69, f"{why}; requeued without {names}: {follows(job, restarts)}")
     held_steps.release(job)
-    code, text = slurm.said(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
+    code, text = slurm.ask(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
     if code != 0:
         verdict.refuse(job, 69, f"{why}; Slurm did not requeue the job: {text}")
     code, text = _exclude(job, known)
     if code != 0:
-        said = f"{why}; cancelled: Slurm requeued the job, but did not exclude {names}: {text}"
-        verdict.write(job, SETUP, 69, said)
-        processes.within(60, ["scancel", job.slurm_job], job.env)
+        message = f"{why}; cancelled: Slurm requeued the job, but did not exclude {names}: {text}"
+        verdict.write(job, SETUP, 69, message)
+        processes.run(60, ["scancel", job.slurm_job], job.env)
     raise Ended(69)
 
 
@@ -95,10 +96,10 @@ def _not_without(job: Job, names: str, known: str, asked: str, restarts: int) ->
     """Why the job is not requeued without some nodes; empty where it is."""
     if job.attempt >= restarts:
         return limit_reached(job, restarts)
-    if asked and slurm.share(job, asked, names):
+    if asked and slurm.have_common_node(job, asked, names):
         return f"the job asks for {asked} by name (resources.sbatch.nodelist)"
     left, wanted = slurm.nodes_left(job, known), job.number("SLURM_JOB_NUM_NODES")
     if left >= wanted:
         return ""
     partition = job.get("SLURM_JOB_PARTITION")
-    return f"without {known} partition {partition} has {left} nodes, and the job wants {wanted}"
+    return f"without {known} partition {partition} has {left} nodes, and the job needs {wanted}"

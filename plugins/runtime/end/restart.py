@@ -94,7 +94,7 @@ def after_early(job: Job) -> None:
             f"stopped by the signal before the time limit (checkpoint.signal_before_end); not requeued: {reason}"
         )
         return
-    job.again, job.why = True, "stopped by the signal before the time limit"
+    job.to_requeue, job.requeue_reason = True, "stopped by the signal before the time limit"
     step.message = f"requeued: {follows(job, job.number('RANKZERO_MAX_RESTARTS'))}"
 
 
@@ -104,34 +104,34 @@ def after_preemption(job: Job) -> None:
     job may be requeued at all.
     """
     step = job.step
-    if job.again or step.ended_by not in (PROGRAM, SIGNAL) or not slurm.preempted(job):
+    if job.to_requeue or step.ended_by not in (PROGRAM, SIGNAL) or not slurm.preempted(job):
         return
     if step.ended_by == PROGRAM and step.exit_code == 0 and verdict.proven(job):
         return
-    step.ended_by, job.why = SIGNAL, "preempted by a job of a higher priority"
-    if slurm.field(job.shown, "Requeue") == "1":
-        job.again = not slurm.requeues_by_itself(job)
-        said = f"requeued: attempt {job.attempt + 2} follows"
+    step.ended_by, job.requeue_reason = SIGNAL, "preempted by a job of a higher priority"
+    if slurm.field(job.slurm_shown, "Requeue") == "1":
+        job.to_requeue = not slurm.requeues_by_itself(job)
+        message = f"requeued: attempt {job.attempt + 2} follows"
     elif job.get("RANKZERO_MAX_RESTARTS"):
-        # Asked for, and the site has taken it away: another job goes on.
-        job.again, said = True, "not requeued: this site does not allow it"
+        # Asked for, and the site does not allow it: another job takes over.
+        job.to_requeue, message = True, "not requeued: this site does not allow it"
     else:
-        said = "not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)"
-    step.message = f"{job.why}; {said}"
+        message = "not requeued: this site does that for jobs that ask for it only (checkpoint.requeue)"
+    step.message = f"{job.requeue_reason}; {message}"
 
 
 def after_node_failure(job: Job) -> None:
     """A node failed and there was no way on inside the job: back into the queue, where that is asked for."""
     step = job.step
-    if not job.lost or job.again or step.ended_by != PROGRAM:
+    if not job.lost_nodes or job.to_requeue or step.ended_by != PROGRAM:
         return
-    step.ended_by, job.why = SIGNAL, f"{','.join(job.lost)} failed"
-    said = f"{job.why}; not restarted inside the job: {job.not_here}; "
-    if job.get("RANKZERO_MAX_RESTARTS") and job.not_here != NO_SPARE:
-        step.message = f"{said}not requeued for the same reason"
+    step.ended_by, job.requeue_reason = SIGNAL, f"{','.join(job.lost_nodes)} failed"
+    message = f"{job.requeue_reason}; not restarted inside the job: {job.no_restart_reason}; "
+    if job.get("RANKZERO_MAX_RESTARTS") and job.no_restart_reason != NO_SPARE:
+        step.message = f"{message}not requeued for the same reason"
         return
     reason = why_not(job)
-    job.again = not reason
-    step.message = said + (
+    job.to_requeue = not reason
+    step.message = message + (
         f"not requeued: {reason}" if reason else f"requeued: {follows(job, job.number('RANKZERO_MAX_RESTARTS'))}"
     )

@@ -17,7 +17,9 @@ from start import attempt
 
 
 def do(job: Job, words: list[str]) -> None:
-    """One step of the script. What only some jobs need is imported where it is needed: each file is compiled anew."""
+    """One step of the script. What only some jobs need is imported where it is needed: no byte code is kept,
+    so that every import compiles its file.
+    """
     name, given = words[0], words[1:]
     if name == "begin":
         attempt.begin(job)

@@ -20,7 +20,7 @@ def launch(job: Job, words: Sequence[str]) -> None:
     newer = claim.superseded(job)
     if newer:
         verdict.refuse(job, 75, newer)
-    step.heed(job)
+    step.act_on_signals(job)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
         step.run(job, words)

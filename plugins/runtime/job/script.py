@@ -44,14 +44,14 @@ def request(job: Job, script: Script) -> list[str] | None:
             job.env = parsed(entries)
             surroundings(script.process)
             return words
-        step.heed(job)
+        step.act_on_signals(job)
         if script.reader in processes.pause(0.25, script.reader):
             chunk = os.read(script.reader, 1 << 16)
             script.received += chunk
             if chunk:
                 continue
-            processes.ended(script.process, 5)
-        if not processes.lives(script.process):
+            processes.wait(script.process, 5)
+        if not processes.runs(script.process):
             with contextlib.suppress(BlockingIOError):
                 os.set_blocking(script.reader, False)
                 script.received += os.read(script.reader, 1 << 20)
@@ -103,9 +103,9 @@ def answer(job: Job, script: Script) -> None:
 
 def stop(script: Script) -> None:
     """Nothing is left for the script to do, if it has not ended."""
-    if not processes.known(script.process):
+    if not processes.is_child(script.process):
         return
     os.close(script.writer)
     os.close(script.reader)
     processes.kill(script.process)
-    processes.ended(script.process, 5)
+    processes.wait(script.process, 5)

@@ -30,7 +30,7 @@ def heal(job: Job) -> bool:
     """After the ranks have ended: whether a node of theirs has failed and they can start again without it; all is laid
     out for the next attempt then. Else the failed nodes, if any, are in `lost`, and why not in `not_here`.
     """
-    job.lost, job.not_here = [], ""
+    job.lost_nodes, job.no_restart_reason = [], ""
     ranks = job.step
     if ranks.ended_by != PROGRAM or ranks.exit_code == 0 or job.signals.early or slurm.preempted(job):
         return False
@@ -38,13 +38,13 @@ def heal(job: Job) -> bool:
     dead = _dead(job)
     if not dead:
         return False
-    job.lost = dead
-    job.gone += dead
+    job.lost_nodes = dead
+    job.failed_nodes += dead
     for node in dead:
         preflight_steps.remember(job, node, f"it failed while job {job.id} ran on it")
-    left = [name for name in slurm.host_names(job, job.get("SLURM_JOB_NODELIST")) if name not in job.gone]
-    job.not_here = _not_here(job, left)
-    if job.not_here:
+    left = [name for name in slurm.host_names(job, job.get("SLURM_JOB_NODELIST")) if name not in job.failed_nodes]
+    job.no_restart_reason = _not_here(job, left)
+    if job.no_restart_reason:
         return False
     following, lost = job.attempt + 1, ",".join(dead)
     say(f"{lost} failed: the ranks start again without it, on {' '.join(left)}")
@@ -57,7 +57,7 @@ def heal(job: Job) -> bool:
     )
     _lay_out(job, following, left)
     # A signal that came meanwhile is the ranks' end.
-    step.heed(job)
+    step.act_on_signals(job)
     return job.step.ended_by == PROGRAM
 
 
@@ -76,7 +76,7 @@ def _dead(job: Job) -> list[str]:
     dead: list[str] = []
     left: list[str] = []
     for node in job.nodes:
-        shown = slurm.said(job, "scontrol", "show", "node", "--oneliner", node)[1]
+        shown = slurm.ask(job, "scontrol", "show", "node", "--oneliner", node)[1]
         (dead if _GONE.search(slurm.field(shown, "State")) else left).append(node)
     folder = job.path("preflight", f"{job.attempt}.alive")
     if not left:
@@ -87,7 +87,7 @@ def _dead(job: Job) -> list[str]:
     words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"]
     words += ["--mem=0", "--gres=none", f"--nodelist={','.join(left)}", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]
     words += ["--export=ALL", "--output=none", "/bin/bash", "-c", ': > "$1/$SLURMD_NODENAME"', "alive", folder]
-    step.bounded(job, ANSWER_SECONDS, words, quiet=True)
+    step.run_bounded(job, ANSWER_SECONDS, words, quiet=True)
     answers = os.listdir(folder)
     # Of a step that nobody answered, the step is to blame.
     return dead + [node for node in left if answers and node not in answers]

@@ -74,7 +74,7 @@ class Stage:
 
 
 def plan(stage, arguments):
-    """Who sends what to whom. A node with another problem takes no part: the job ends, or goes on without it."""
+    """Who sends what to whom. A node with another problem takes no part: the job ends, or continues without it."""
     reports = {name: read(os.path.join(stage.folder, name + ".json")) for name in stage.names}
     reports = {
         name: report for name, report in reports.items() if report and len(report["problems"]) == len(report["lacks"])
@@ -95,7 +95,7 @@ def plan(stage, arguments):
                     kind,
                     f"no node of the job sees {path}"
                     + (
-                        f", and {archives} has it no longer: launch again"
+                        f", and {archives} no longer has it: launch again"
                         if archives
                         else "; where the nodes do not share the store, say so (launch_cluster.store_shared: false)"
                     ),
@@ -206,7 +206,7 @@ def send(stage, kind):
 def targets(stage, kind, holder, sender):
     """Wait until every node has its folders and every one that lacks this has looked for room."""
     transfer, ready = stage.hear("plan")[kind], []
-    offer = stage.wait(f"{kind}.offer", sender) or {"problem": f"no word from {transfer['source']}, which has it"}
+    offer = stage.wait(f"{kind}.offer", sender) or {"problem": f"no answer from {transfer['source']}, which has it"}
     for name in stage.names:
         answer = stage.wait(f"{name}.held", holder)
         if name in transfer["nodes"] and answer and not answer["problem"]:
@@ -251,7 +251,7 @@ def unpacked(stage, kind, offer):
             if not os.path.isdir(tree):
                 found = pack.file_sha256(archive)
                 if found != offer["sha256"]:
-                    return f"damaged on the way: {offer['sha256'][:16]} was sent, and {found[:16]} arrived (sha256)"
+                    return f"damaged in transfer: {offer['sha256'][:16]} was sent, and {found[:16]} arrived (sha256)"
                 pack.unpack(archive, tree + ".new")
                 readdress(tree + ".new", offer["path"], os.path.join(stage.view, kind))
                 os.rename(tree + ".new", tree)

@@ -29,10 +29,10 @@ def _step(job: Job, seconds: int, command: str, names: str, *options: str) -> li
 
 def _here(job: Job, seconds: float, *words: str) -> str:
     program = [job.python, "-I", f"{job.runtime}/node/copies.py", *words]
-    return processes.said_by(seconds, program, job.env)[1]
+    return processes.output_of(seconds, program, job.env)[1]
 
 
-def bring(job: Job) -> None:
+def copy_missing(job: Job) -> None:
     """After every node has reported and before their reports are judged: bring what is missing, and say so in the
     reports.
     """
@@ -51,11 +51,11 @@ def bring(job: Job) -> None:
         verdict.refuse(job, 73, f"cannot make a pipe on {os.uname().nodename}")
     for line in plan[2:]:
         kind, source = line.split(" ", 1)
-        _bring(job, kind, source, holders, max(1, int(deadline - time.monotonic())))
+        _copy(job, kind, source, holders, max(1, int(deadline - time.monotonic())))
         _look_through(job, kind)
 
 
-def _bring(job: Job, kind: str, source: str, holders: str, left: int) -> None:
+def _copy(job: Job, kind: str, source: str, holders: str, left: int) -> None:
     """Let one node send, and those that are to have it receive."""
     folder, holder = job.preflight.folder, job.copies.holder
     if holder is None:
@@ -69,13 +69,13 @@ def _bring(job: Job, kind: str, source: str, holders: str, left: int) -> None:
     if targets:
         imports = ["--imports", job.get("RANKZERO_PREFLIGHT_IMPORTS")]
         receiver = processes.start(_step(job, left, "receive", targets, *common, *imports), job.env)
-    processes.dismiss(sender, left + 10)
+    processes.wait_or_kill(sender, left + 10)
     # Else those who wait for it would do so until the budget is spent.
     mark = os.path.join(folder, "stage", f"{kind}.sent")
     if not os.path.exists(mark):
         publish_json(mark, {"problem": f"the step that sent it from {source} was ended"})
     if receiver:
-        processes.dismiss(receiver, left + 10)
+        processes.wait_or_kill(receiver, left + 10)
 
 
 def _look_through(job: Job, kind: str) -> None:
@@ -95,12 +95,12 @@ def _look_through(job: Job, kind: str) -> None:
             verdict.refuse(job, 66, f"cannot lay out {job.path('work')}")
         return
     copies.python, copies.virtual_env = job.get("RANKZERO_PYTHON"), job.get("VIRTUAL_ENV")
-    use(job, now)
+    use_environment(job, now)
     if copies.virtual_env == copies.python.partition("/bin/")[0]:
         job.export("VIRTUAL_ENV", now)
 
 
-def use(job: Job, environment: str) -> None:
+def use_environment(job: Job, environment: str) -> None:
     """The ranks' Python is in a folder on their own node. Not in the PATH of this script, whose steps reach nodes that
     have no such folder, or another user's (rank.sh).
     """

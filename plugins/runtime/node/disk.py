@@ -93,7 +93,7 @@ def room(path, limit):
     kind, free = file_system(path), os.statvfs(path)
     size, files = free.f_bavail * free.f_frsize, free.f_favail if free.f_files else -1
     if on_network(path):
-        return 0, files, f"{kind}, which is no disk of the node"
+        return 0, files, f"{kind}, which is not a local disk"
     if kind in MEMORY:
         return min(size, memory_room(limit)), files, f"{kind}: memory of the job, half of it at most"
     return size, files, kind

@@ -178,7 +178,7 @@ def taken(packages, manifest, name, target):
     try:
         shutil.copyfile(path, target)
     except FileNotFoundError:
-        raise Failed(f"{path} is missing: make the packages anew (uv_cache)") from None
+        raise Failed(f"{path} is missing: build the packages again (uv_cache)") from None
     return checked(packages, manifest, name, target)
 
 
@@ -188,11 +188,11 @@ def checked(packages, manifest, name, copy=""):
     try:
         found = pack.file_sha256(copy or path)
     except FileNotFoundError:
-        raise Failed(f"{path} is missing: make the packages anew (uv_cache)") from None
+        raise Failed(f"{path} is missing: build the packages again (uv_cache)") from None
     if found != wanted["sha256"]:
         raise Failed(
-            f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {found[:16]} lies there (sha256). Make "
-            "the packages anew (uv_cache)"
+            f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {found[:16]} lies there (sha256). Build "
+            "the packages again (uv_cache)"
         )
     return copy or path
 

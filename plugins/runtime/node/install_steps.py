@@ -40,7 +40,7 @@ def install(job: Job, seconds: int) -> None:
         verdict.refuse(job, 73, f"cannot make a pipe on {os.uname().nodename}")
     words = [job.python, "-IB", f"{job.runtime}/node/install.py", "wait", asked.folder, names]
     words += ["--seconds", str(seconds), "--holder", str(holder.process)]
-    text = processes.said_by(seconds + 60, words, job.env)[1]
+    text = processes.output_of(seconds + 60, words, job.env)[1]
     problems = []
     for line in text.splitlines():
         mark, _space, rest = line.partition(" ")
@@ -51,5 +51,5 @@ def install(job: Job, seconds: int) -> None:
     if problems and not job.get("RANKZERO_PREFLIGHT_POLICY"):
         verdict.refuse(job, 78, "; ".join(problems))
     environment = node_steps.view(job, "environment")
-    copy_steps.use(job, environment)
+    copy_steps.use_environment(job, environment)
     job.export("VIRTUAL_ENV", job.get("VIRTUAL_ENV") or environment)

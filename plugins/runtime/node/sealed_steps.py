@@ -39,7 +39,7 @@ class Mount:
     def here(self, job: Job, command: str, *options: str) -> str:
         words = ["python3", "-I", f"{job.runtime}/node/sealed.py", command, self.folder, self.nodes]
         limit = 2 * int(self.seconds) + 60
-        return processes.said_by(limit, [*words, "--seconds", self.seconds, *options], job.env)[1]
+        return processes.output_of(limit, [*words, "--seconds", self.seconds, *options], job.env)[1]
 
     def hold(self, job: Job, *options: str) -> Held:
         """Start the step that holds it as long as we hold its standard input open."""
@@ -85,7 +85,7 @@ def seal(job: Job, folder: str, sha256: str = "") -> None:
     if sent:
         made.here(job, "await", "--again", "--holder", str(holder.process))
     job.export("RANKZERO_SEALED", place)
-    copy_steps.use(job, place)
+    copy_steps.use_environment(job, place)
     if not job.get("RANKZERO_PREFLIGHT_POLICY"):
         problems = made.problems(job)
         if problems:
@@ -98,12 +98,12 @@ def _send(job: Job, made: Mount, file: str, source: str, names: str) -> None:
     receiver = processes.start(made.step(job, made.seconds, "receive", names), job.env, session=True)
     sender = processes.start(made.step(job, made.seconds, "send", source, "--file", file), job.env, session=True)
     patience = int(made.seconds) + 10
-    processes.dismiss(sender, patience)
+    processes.wait_or_kill(sender, patience)
     # Else those who wait for it would do so until the budget is spent.
     mark = os.path.join(made.folder, "sent")
     if not os.path.exists(mark):
         publish_json(mark, {"problem": f"the step that sent it from {source} was ended"})
-    processes.dismiss(receiver, patience)
+    processes.wait_or_kill(receiver, patience)
 
 
 def data(job: Job, name: str, folder: str) -> None:

@@ -57,7 +57,7 @@ def unbound():
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
-def said(folder):
+def output(folder):
     """Everything that the tasks of the preflight step said: a file a node."""
     texts = []
     for name in sorted(os.listdir(folder)):

@@ -174,7 +174,7 @@ def select(arguments):
     """Who measures with whom: the fit nodes, over the interface that they share, by torch where all of them have it."""
     names = arguments.nodes.split(",")
     reports = reports_of(arguments.folder, names)
-    short = binding.shortages(binding.layouts(binding.said(arguments.folder)), arguments)
+    short = binding.shortages(binding.layouts(binding.output(arguments.folder)), arguments)
     unfit = problems_of(arguments.folder, names, reports, arguments.budget, short)
     fit = [name for name in names if name not in unfit]
     lacking = without_fast_interface(fit, reports)
@@ -201,7 +201,7 @@ def select(arguments):
 def judge(arguments):
     folder, names = arguments.folder, arguments.nodes.split(",")
     reports = reports_of(folder, names)
-    bound = binding.layouts(binding.said(folder))
+    bound = binding.layouts(binding.output(folder))
     short = binding.shortages(bound, arguments)
     unfit = problems_of(folder, names, reports, arguments.budget, short)
     fit = [name for name in names if name not in unfit]

@@ -70,7 +70,7 @@ def read_judgement(path: str) -> Judgement:
 
 def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) -> None:
     """Every node reports before any rank starts, within the budget; of a node that is not fit, or says nothing, the
-    name is shown. By policy the job then ends, goes on without it, or goes back into the queue without it. All ranks
+    name is shown. By policy the job then ends, continues without it, or goes back into the queue without it. All ranks
     use the interface that every node reaches the first one by. `srun` with its options places and binds the tasks as
     the ranks will be.
     """
@@ -79,11 +79,11 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     asked.folder, asked.names = job.path("preflight", str(job.attempt)), job.get("RANKZERO_NODELIST")
     asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.tasks_are_ranks else 1
     node_steps.make_report_folder(job)
-    step.bounded(job, budget, [*srun, *_output(job), *_words(job)])
+    step.run_bounded(job, budget, [*srun, *_output(job), *_words(job)])
     if job.get("RANKZERO_STAGE"):
         from node import copy_steps
 
-        copy_steps.bring(job)
+        copy_steps.copy_missing(job)
     if job.get("RANKZERO_ALL_REDUCE"):
         _exchange(job)
     _judge(job)
@@ -132,13 +132,13 @@ def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:
     asked = job.preflight
     places = [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * asked.tasks}"]
     run = ["/bin/bash", "-c", _FIRST_TASK + _PYTHON, "preflight", *words]
-    return step.bounded(job, asked.budget, [*asked.srun, *places, *_output(job), *run])
+    return step.run_bounded(job, asked.budget, [*asked.srun, *places, *_output(job), *run])
 
 
 def _exchange(job: Job) -> None:
     """The bandwidth between the fit nodes, with the job's own Python."""
     asked, megabytes = job.preflight, job.get("RANKZERO_ALL_REDUCE")
-    nodes = processes.said_by(asked.budget + 60, _here(job, "select", "--megabytes", megabytes), job.env)[1]
+    nodes = processes.output_of(asked.budget + 60, _here(job, "select", "--megabytes", megabytes), job.env)[1]
     if not nodes:
         say("preflight.all_reduce: fewer than two fit nodes share an interface: not measured")
         return
@@ -149,7 +149,7 @@ def _exchange(job: Job) -> None:
 def _judge(job: Job) -> None:
     asked = job.preflight
     more = ["--policy", job.get("RANKZERO_PREFLIGHT_POLICY"), "--slow", job.get("RANKZERO_PREFLIGHT_SLOW")]
-    text = processes.said_by(asked.budget + 120, _here(job, "judge", *more), job.env)[1]
+    text = processes.output_of(asked.budget + 120, _here(job, "judge", *more), job.env)[1]
     with open(os.path.join(asked.folder, "table"), "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(f"{text}\n" if text else "")
     for line in text.splitlines():
@@ -171,7 +171,7 @@ def _conclude(job: Job, judged: Judgement) -> None:
         remember(job, node, reason)
     if judged.action == "run":
         if judged.chosen != job.nodes:
-            _go_on(job, judged)
+            _use_chosen(job, judged)
     elif judged.action == "requeue":
         requeue.requeue_without(job, list(judged.blamed), f"preflight: {judged.message}")
     else:
@@ -179,7 +179,7 @@ def _conclude(job: Job, judged: Judgement) -> None:
         verdict.refuse(job, 69, f"preflight: {why}")
 
 
-def _go_on(job: Job, judged: Judgement) -> None:
+def _use_chosen(job: Job, judged: Judgement) -> None:
     """The ranks run on some of the nodes only."""
     first = job.nodes[0]
     attempt.choose(job, judged.chosen)
@@ -208,4 +208,4 @@ def remember(job: Job, node: str, reason: str) -> None:
         os.makedirs(place, exist_ok=True)
         publish_json(os.path.join(place, f"{node}.json"), document)
     except OSError:
-        say(f"cannot remember in {place} that {node} is not fit")
+        say(f"cannot write to {place} that {node} is not fit")

@@ -81,7 +81,7 @@ def image_trouble(path, runtime):
     if kinds and "sif" not in kinds and not folder:
         try:
             with open(path, "rb") as stream:
-                return None if stream.read(4) == b"hsqs" else f"is no squashfs, which {runtime} needs"
+                return None if stream.read(4) == b"hsqs" else f"is not a squashfs file, which {runtime} needs"
         except OSError as error:
             return f"cannot be read here: {error.strerror}"
     return None
@@ -157,7 +157,7 @@ def lacking(arguments):
 
 def unsealed(folder, name):
     """Why this node does not have the sealed environment (sealed.py), or None."""
-    word = read(os.path.join(folder, name + ".json")) or {"problem": "no word from this node"}
+    word = read(os.path.join(folder, name + ".json")) or {"problem": "no answer from this node"}
     return None if word.get("how") else word.get("problem") or "the file is not on this node"
 
 
@@ -216,7 +216,7 @@ def examine_software(report, arguments, lacks, memory):
         report.check("image", trouble is None, f"the image {arguments.image} {trouble}")
     if arguments.mounts:
         absent = [source for source in arguments.mounts.split(":") if not os.path.exists(source)]
-        report.check("mounts", not absent, f"to be mounted, but not here: {', '.join(absent)}")
+        report.check("mounts", not absent, f"mount sources missing on this node: {', '.join(absent)}")
     if arguments.enter and not report.problems:
         inside, troubles = contained(arguments.enter, arguments.imports.split())
         report.check(arguments.runtime, not troubles, "; ".join(troubles))

@@ -20,24 +20,24 @@ AFTER_ARTIFACT, AFTER_CANCEL, AFTER_TERM = 5, 30, 60
 POLL_SECONDS = 0.25
 
 
-def heed(job: Job) -> None:
+def act_on_signals(job: Job) -> None:
     """Do what the signals that came ask for. An artifact that has landed is never taken back."""
     signals, step = job.signals, job.step
     if signals.cancelled and not step.ended_by:
-        processes.tell(step.process)
+        processes.send_signal(step.process)
         verdict.refuse(job, 143, "cancelled before its ranks started", SIGNAL)
     # A step that has ended by itself meanwhile keeps its own exit code.
-    if signals.landed and step.ended_by == PROGRAM and processes.lives(step.process):
-        processes.tell(step.process)
+    if signals.landed and step.ended_by == PROGRAM and processes.runs(step.process):
+        processes.send_signal(step.process)
         step.ended_by = ARTIFACT
         say("the artifact has landed: ending the step")
         # Once srun is gone and this script ends, Slurm itself clears the nodes.
         step.kill_at = processes.after(AFTER_ARTIFACT)
-    if signals.told:
-        signals.told = False
+    if signals.terminated:
+        signals.terminated = False
         if step.ended_by != ARTIFACT:
             step.ended_by = SIGNAL
-        processes.tell(step.process)
+        processes.send_signal(step.process)
     if signals.cancelled and step.ended_by == PROGRAM:
         step.ended_by, step.message = SIGNAL, "cancelled"
         step.term_at = processes.after(AFTER_CANCEL)
@@ -47,48 +47,48 @@ def heed(job: Job) -> None:
 
 
 def _tell_early(job: Job) -> None:
-    """The early signal goes on to the ranks. srun takes TERM for an order to abort the step, which leaves the ranks
+    """Pass the early signal on to the ranks. srun takes TERM for an order to abort the step, which leaves the ranks
     KillWait seconds whatever the job asked for; scancel only delivers it, to every process of the step.
     """
     words = ["scancel", f"--signal={job.get('RANKZERO_EARLY_SIGNAL')}", job.slurm_job]
-    if processes.within(60, words, job.env) != 0:
-        processes.tell(job.step.process)
+    if processes.run(60, words, job.env) != 0:
+        processes.send_signal(job.step.process)
 
 
-def attend(job: Job, every: float = 0.0) -> int:
+def wait_for_end(job: Job, every: float = 0.0) -> int:
     """Wait for the end of the step, and heed what comes meanwhile; its exit code. A step that outlives its kill is left
     to Slurm, which clears the nodes after this script. `every`: the time of day into the log after so many seconds.
     """
     step, tick_at = job.step, processes.after(every) if every else None
-    while processes.lives(step.process):
-        heed(job)
+    while processes.runs(step.process):
+        act_on_signals(job)
         task_ends.count(job)
         if processes.due(tick_at):
             os.write(1, f"[rankzero] {time_of_day()}\n".encode())
             tick_at = processes.after(every)
         if processes.due(step.term_at):
-            processes.tell(step.process)
+            processes.send_signal(step.process)
             step.term_at = None
             step.kill_at = step.kill_at or processes.after(AFTER_TERM)
         if processes.due(step.kill_at):
             processes.kill(step.process)
-            if not processes.ended(step.process, 10):
+            if not processes.wait(step.process, 10):
                 return 137
-        if processes.lives(step.process):
+        if processes.runs(step.process):
             processes.pause(POLL_SECONDS)
     return processes.code_of(step.process)
 
 
-def bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = False) -> int:
+def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = False) -> int:
     """The exit code of a step that may take so long, waited for in the place of the ranks' step."""
-    heed(job)
+    act_on_signals(job)
     job.ends.folder = ""
     output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) if quiet else None
     job.step.process = processes.start(words, job.env, stdout=output, stderr=output)
     if output is not None:
         os.close(output)
     job.step.kill_at = processes.after(seconds)
-    code = attend(job)
+    code = wait_for_end(job)
     job.step.kill_at, job.step.process = None, 0
     return code
 
@@ -105,20 +105,20 @@ def run(job: Job, words: Sequence[str]) -> None:
     step.process = processes.start([words[0], *mark, *words[1:]], job.env)
     # An early signal that came before there was a step to tell.
     if signals.early:
-        processes.tell(step.process)
+        processes.send_signal(step.process)
     watcher = 0
     if job.get("RANKZERO_ARTIFACT_THEN") == "end":
         program = os.path.join(job.runtime, "artifact", "outcome.py")
         watcher = processes.start(
             [job.python, "-I", program, "watch", job.run_dir, "--signal-to", str(os.getpid())], job.env
         )
-    step.exit_code = attend(job, job.number("RANKZERO_TIMESTAMPS"))
+    step.exit_code = wait_for_end(job, job.number("RANKZERO_TIMESTAMPS"))
     # Ranks that take their end for a success have not come to theirs.
     if job.ends.cut_off and step.ended_by == PROGRAM and step.exit_code == 0:
         step.exit_code = 124
     traps.no_artifact()
     signals.landed = False
-    heed(job)
+    act_on_signals(job)
     if not job.get("RANKZERO_SPARES") or step.ended_by != PROGRAM or step.exit_code == 0:
         traps.no_more()
-    processes.tell(watcher)
+    processes.send_signal(watcher)

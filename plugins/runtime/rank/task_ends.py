@@ -78,7 +78,7 @@ def count(job: Job) -> None:
     ends.cut_off = True
     if verdict.proven(job):
         step.ended_by = ARTIFACT
-    processes.tell(step.process)
+    processes.send_signal(step.process)
     step.kill_at = processes.after(AFTER_TERM)
     ends.look_at = None
 

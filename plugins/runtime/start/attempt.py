@@ -26,7 +26,7 @@ def begin(job: Job) -> None:
         raise Ended(66)
     own(job)
     claim.count_attempts(job)
-    # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself goes on.
+    # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself continues.
     job.drop("SLURM_NO_KILL")
     if job.array_dir:
         _element_log(job)
@@ -43,7 +43,7 @@ def begin(job: Job) -> None:
         verdict.refuse(
             job,
             78,
-            f"the secrets ({names}) of this run were removed at its end: launch it anew to bring them again",
+            f"the secrets ({names}) of this run were removed at its end: launch it again to provide them",
         )
     if not work(job):
         verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {job.get('RANKZERO_CODE') or 'nothing'}")
@@ -155,7 +155,7 @@ def own_checkpoint(job: Job) -> None:
     if not folder:
         return
     words = [job.python, "-I", os.path.join(job.runtime, "owner.py"), "take", folder]
-    code, text = processes.said_by(600, words, job.env, both=True)
+    code, text = processes.output_of(600, words, job.env, both=True)
     if code != 0:
         verdict.refuse(job, code, f"checkpoint.dir: {text.splitlines()[-1] if text else f'exit code {code}'}")
     say(f"checkpoint.dir: {text}")

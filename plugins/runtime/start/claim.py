@@ -55,7 +55,7 @@ def _disown(path: str, kind: str) -> None:
         status = os.lstat(path)
         found = f"{_kind(status.st_mode)} of {_user(status.st_uid)} (uid {status.st_uid})"
     except OSError as error:
-        found = f"not to be looked at ({error.strerror})"
+        found = f"file that cannot be examined ({error.strerror})"
     own = os.geteuid()
     say(f"{path} is a {found}, and not a {kind} of {_user(own)} (uid {own}) or root: nothing is run")
     raise Ended(77)
@@ -95,7 +95,7 @@ def end_if_proven(job: Job) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError, RecursionError) as error:
-        say(f"whether this launch is proven already cannot be said: {path} cannot be read ({error}); nothing is run")
+        say(f"{path} cannot be read ({error}), so this launch may be proven already: nothing is run")
         raise Ended(final.UNREADABLE) from None
     text = final.proof(outcome, job.get("RANKZERO_KEY"), str(job.generation))
     if text:
@@ -247,7 +247,7 @@ def end_if_left_behind(job: Job) -> None:
     if slurm.field(text, "JobState") == "RUNNING" and restarts == count and here:
         return
     say(
-        f"Slurm has started job {job.id} anew (restarts {restarts}, on {host or 'no node yet'}); this is start {count}"
+        f"Slurm has started job {job.id} again (restarts {restarts}, on {host or 'no node yet'}); this is start {count}"
         f", on {job.node}: nothing is run"
     )
     raise Ended(75)
@@ -264,5 +264,5 @@ def inherit(job: Job) -> bool:
     begun = first_line(job.path(".attempt"))
     publish(job.path(".uncounted"), f"{int(begun or 0) + 1}\n")
     publish(job.path("claim"), f"{job.claim_line}\n")
-    say(f"goes on for job {giver}")
+    say(f"takes over from job {giver}")
     return True

@@ -77,7 +77,7 @@ if [ "${RANKZERO_EXCLUDE_FOR:-0}" != 0 ] && [ -z "${RANKZERO_ATTACHED:-}" ]; the
     place="${PWD%/*/*/*/*}/clusters/$cluster/nodes"
     mkdir -p "$place"
     { printf '%s\n' "$now $((now + RANKZERO_EXCLUDE_FOR)) $job $1" > "$place/.$node.$$" && mv -f "$place/.$node.$$" "$place/$node.txt"; } \
-        || say "cannot remember in $place that $node is not fit"
+        || say "cannot write to $place that $node is not fit"
 fi
 [ "${RANKZERO_PREFLIGHT_POLICY:-}" = requeue ] || refuse 78 "$message"
 shown=$(within 60 scontrol show job --oneliner "$slurm_job")
@@ -91,14 +91,14 @@ if [ "$attempt" -ge "$restarts" ]; then
 elif [ -n "$asked" ] && within 60 scontrol show hostnames "$asked" | grep -qxF "$node"; then
     why="the job asks for $asked by name (resources.sbatch.nodelist)"
 elif [ "$left" != 0 ] && [ "$left" -lt "$SLURM_JOB_NUM_NODES" ]; then
-    why="without $known partition $SLURM_JOB_PARTITION has $left nodes, and the job wants $SLURM_JOB_NUM_NODES"
+    why="without $known partition $SLURM_JOB_PARTITION has $left nodes, and the job needs $SLURM_JOB_NUM_NODES"
 fi
 [ -z "$why" ] || refuse 69 "$message; not requeued: $why"
 say "$message; requeued without $node"
 # Before the requeue: Slurm may end this script at any moment after it.
 verdict requeue 69 "$message; requeued without $node: attempt $((attempt + 2)) of at most $((restarts + 1)) follows"
 said=$(within 120 scontrol requeue "$slurm_job") || refuse 69 "$message; Slurm did not requeue the job: $said"
-# A job cannot start anew while its last script runs, and only one that waits can be told what to leave out.
+# A job cannot start again while its last script runs, and only one that waits can be told what to leave out.
 if ! said=$(within 60 scontrol update "JobId=$slurm_job" "ExcNodeList=$known"); then
     verdict setup 69 "$message; cancelled: Slurm requeued the job, but did not exclude $node: $said"
     within 60 scancel "$slurm_job"

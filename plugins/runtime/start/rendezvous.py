@@ -16,7 +16,7 @@ FIRST_PORT, PORTS = 15000, 5000
 
 
 def _ipv4(job: Job, name: str) -> str:
-    text = slurm.said(job, "getent", "ahostsv4", name, seconds=30)[1]
+    text = slurm.ask(job, "getent", "ahostsv4", name, seconds=30)[1]
     return text.split()[0] if text.split() else ""
 
 
@@ -25,10 +25,10 @@ def master_address(job: Job, nodes: Sequence[str]) -> str:
     loop-back address (Debian's /etc/hosts) that the other nodes would look for on themselves. Empty: it has none.
     """
     first = nodes[0]
-    if slurm.said(job, "getent", "hosts", first, seconds=30)[0] != 0:
-        return slurm.field(slurm.said(job, "scontrol", "show", "node", first)[1], "NodeAddr")
+    if slurm.ask(job, "getent", "hosts", first, seconds=30)[0] != 0:
+        return slurm.field(slurm.ask(job, "scontrol", "show", "node", first)[1], "NodeAddr")
     if len(nodes) > 1 and _ipv4(job, first).startswith("127."):
-        text = slurm.said(job, "ip", "-o", "-4", "route", "get", _ipv4(job, nodes[1]), seconds=30)[1]
+        text = slurm.ask(job, "ip", "-o", "-4", "route", "get", _ipv4(job, nodes[1]), seconds=30)[1]
         found = re.search(r" src (\S+)", text)
         if found:
             return found[1]

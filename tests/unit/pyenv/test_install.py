@@ -67,7 +67,7 @@ def test_a_wheel_beside_a_cache_of_a_lock(
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        ("cache", "cache.tar", r"cache\.tar is not what it was: .* Make the packages anew"),
+        ("cache", "cache.tar", r"cache\.tar is not what it was: .* Build the packages again"),
         ("cache", "uv", r"/uv is not what it was"),
         ("wheelhouse", "requirements.txt", r"requirements\.txt is not what it was"),
         ("wheelhouse", "wheels/beta-2.0-py3-none-any.whl", r"uv pip: .*beta==2\.0.*(Hash mismatch|Bad CRC)"),

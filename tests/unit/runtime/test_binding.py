@@ -53,7 +53,7 @@ def test_nodes_that_are_alike_share_a_line(binding: ModuleType, tmp_path: Path) 
     )
     (tmp_path / "host2.log").write_text(said(3, "n2", "2-3", "0,1") + "\n" + said(2, "n2", "0,1", "0,1"))
     (tmp_path / "n3.json").write_text(said(4, "n3", "0"))
-    nodes = binding.layouts(binding.said(tmp_path))
+    nodes = binding.layouts(binding.output(tmp_path))
     assert binding.bound(nodes, 2) == ["bound n1,n2 0:cpus=0-1,gpus=0-1 1:cpus=2-3,gpus=0-1"]
     assert binding.bound({"n2": nodes["n2"]}, 0) == ["bound n2 0:cpus=0-1 1:cpus=2-3"]
 

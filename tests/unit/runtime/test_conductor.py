@@ -151,15 +151,15 @@ def test_two_steps_of_one_job_begin_at_different_ports(job: SimpleNamespace, mad
 def test_an_artifact_that_has_landed_is_not_taken_back_by_a_signal(job: SimpleNamespace, made: Any) -> None:
     made.step.process = job.processes.start(["sleep", "60"], os.environ)
     made.step.ended_by = "program"
-    made.signals.landed = made.signals.told = True
-    job.step.heed(made)
+    made.signals.landed = made.signals.terminated = True
+    job.step.act_on_signals(made)
     assert made.step.ended_by == "artifact"
-    assert job.step.attend(made) == 143
+    assert job.step.wait_for_end(made) == 143
 
 
 def test_a_step_that_does_not_heed_term_is_killed(job: SimpleNamespace, made: Any) -> None:
     words = ["/bin/bash", "-c", "trap '' TERM; while :; do sleep 0.1; done"]
-    assert job.step.bounded(made, 0.3, words) == 137
+    assert job.step.run_bounded(made, 0.3, words) == 137
 
 
 def test_a_step_that_ends_by_itself_keeps_its_code_although_the_artifact_has_landed(
@@ -167,20 +167,20 @@ def test_a_step_that_ends_by_itself_keeps_its_code_although_the_artifact_has_lan
 ) -> None:
     made.step.process = job.processes.start(["/bin/bash", "-c", "exit 5"], os.environ)
     made.step.ended_by = "program"
-    assert job.processes.ended(made.step.process, 30)
+    assert job.processes.wait(made.step.process, 30)
     made.signals.landed = True
-    job.step.heed(made)
-    assert (made.step.ended_by, job.step.attend(made)) == ("program", 5)
+    job.step.act_on_signals(made)
+    assert (made.step.ended_by, job.step.wait_for_end(made)) == ("program", 5)
 
 
 def test_a_program_has_its_seconds(job: SimpleNamespace) -> None:
-    within, env = job.processes.within, os.environ
+    within, env = job.processes.run, os.environ
     assert within(30, ["/bin/bash", "-c", "exit 7"], env) == 7
     assert within(0, ["sleep", "600"], env) == 124
     assert within(30, ["/no/such/program"], env) == 127
-    assert job.processes.said_by(0.2, ["/bin/bash", "-c", "echo said; exec sleep 600"], env) == (124, "said")
+    assert job.processes.output_of(0.2, ["/bin/bash", "-c", "echo said; exec sleep 600"], env) == (124, "said")
     # What a program leaves behind may hold its output open, and is not waited for.
-    assert job.processes.said_by(30, ["/bin/bash", "-c", "echo said; sleep 600 & exit 3"], env) == (3, "said")
+    assert job.processes.output_of(30, ["/bin/bash", "-c", "echo said; sleep 600 & exit 3"], env) == (3, "said")
 
 
 @pytest.mark.parametrize("program", ["cat", "sleep 600", "trap '' TERM; while :; do sleep 1; done", "exit 1"])
@@ -190,7 +190,7 @@ def test_what_is_held_is_let_go_of_in_its_time(
     monkeypatch.setattr(job.held_steps, "RELEASE_SECONDS", 0 if program != "cat" else 60)
     one = job.held_steps.tie(made, ["/bin/bash", "-c", program])
     job.held_steps.release(made)
-    assert not job.processes.lives(one.process)
+    assert not job.processes.runs(one.process)
     assert not made.held
 
 
@@ -201,7 +201,7 @@ def test_times_of_a_preemption_before_this_attempt_say_nothing(
     job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: dict[str, str] = {}
-    monkeypatch.setattr(job.processes, "said_by", lambda *_: (0, said["text"]))
+    monkeypatch.setattr(job.processes, "output_of", lambda *_: (0, said["text"]))
     for preempted, expected in (("None", False), ("2026-01-01T10:00:00", False), ("2026-01-01T12:00:00", True)):
         said["text"] = f"JobId=7 PreemptTime={preempted} StartTime=2026-01-01T11:00:00 Requeue=1"
         assert job.slurm.preempted(made) is expected
@@ -213,7 +213,7 @@ def test_times_of_a_preemption_before_this_attempt_say_nothing(
 def test_which_releases_requeue_by_themselves(
     job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, version: str, expected: bool
 ) -> None:
-    monkeypatch.setattr(job.slurm, "said", lambda *_words, **_how: (0, version))
+    monkeypatch.setattr(job.slurm, "ask", lambda *_words, **_how: (0, version))
     assert job.slurm.requeues_by_itself(made) is expected
 
 
@@ -247,10 +247,10 @@ def failed_node(
         told.append(line)
         return (0, "77;lab") if words[0] == "sbatch" else (requeue if "requeue" in words else 0, "")
 
-    monkeypatch.setattr(job.processes, "said_by", said_by)
+    monkeypatch.setattr(job.processes, "output_of", said_by)
     monkeypatch.setattr(job.verdict, "write", lambda *_: 143)
     made.env |= {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_NUM_NODES": str(nodes), "RANKZERO_MAX_RESTARTS": "2"}
-    made.gone, made.again, made.why = ["node03"], True, "node03 failed"
+    made.failed_nodes, made.to_requeue, made.requeue_reason = ["node03"], True, "node03 failed"
     return told
 
 

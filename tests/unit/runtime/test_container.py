@@ -229,7 +229,7 @@ def test_singularity_will_do(site: Site) -> None:
 def test_the_preflight_names_what_a_node_lacks(site: Site) -> None:
     made = job(site, {"preflight": {}}, {"mounts": ["/nowhere/x:/x"]})
     assert made.finish() == 69
-    assert "to be mounted, but not here: /nowhere/x" in made.outcome()["message"]
+    assert "mount sources missing on this node: /nowhere/x" in made.outcome()["message"]
     (site.root / "torch.sif").unlink()
     made = job(site, {"preflight": {}})
     assert made.finish(job_id=2) == 69

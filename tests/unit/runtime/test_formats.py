@@ -93,7 +93,7 @@ def test_a_table_counts_its_rows_and_reads_the_last(run: Path) -> None:
     report = judged(run, "csv", b"\xef\xbb\xbfstep, loss\r\n1,9\r\n\r\n2,1e-1\r\n", {"rows": {"ge": 2}})
     assert report["valid"] and report["values"] == {"rows": 2, "step": 2, "loss": 0.1}
     assert judged(run, "csv", b"a,b\n")["errors"] == ["has no row below its header"]
-    assert judged(run, "csv", b"a,b\n1\n")["errors"] == ["is not whole: its last row has 1 values, and its header 2"]
+    assert judged(run, "csv", b"a,b\n1\n")["errors"] == ["is incomplete: its last row has 1 values, and its header 2"]
 
 
 @pytest.mark.parametrize("content", [b"loss: .nan\n", b"loss: .inf\n", b"- 1\n- 2\n", b"loss: [1\n", b"\xff\n"])
@@ -119,7 +119,7 @@ def test_a_directory_is_complete_with_the_file_that_is_written_last(run: Path) -
     assert outcome.inspect(run, artifact)["errors"] == ["cannot be read: No such file or directory"]
     place.mkdir()
     (place / "shard-0").write_bytes(b"x" * 100)
-    assert outcome.inspect(run, artifact)["errors"] == ["is not complete: it holds no meta.json"]
+    assert outcome.inspect(run, artifact)["errors"] == ["is incomplete: it does not contain meta.json"]
     (place / "meta.json").write_text('{"step": 3}')
     assert outcome.inspect(run, artifact)["errors"] == ["step: 3 is not ge 10"]
     (place / "meta.json").write_text('{"step": 12}')

@@ -363,7 +363,7 @@ def test_another_job_goes_on_where_none_may_be_requeued(forbidding: Site) -> Non
     assert said(forbidding)[-1] == (
         f"sbatch --parsable --dependency=afterany:1,singleton --exclude=node09 {script} --submission chain:1 as nobody"
     )
-    goes_on = "stopped by the signal before the time limit; job 77 goes on: attempt 2 of at most 3 follows"
+    goes_on = "stopped by the signal before the time limit; job 77 takes over: attempt 2 of at most 3 follows"
     assert outcome["message"] == goes_on
     assert (job.run / "claim").read_text(encoding="utf-8") == "1 lab 77\n"
     # The next job finds the claim to be its own, and counts on.
@@ -383,7 +383,7 @@ def test_a_script_submitted_by_hand_has_no_successor(forbidding: Site) -> None:
     process.send_signal(signal.SIGUSR2)
     process.wait(timeout=60)
     verdict = (job.run.parent / "2" / "outcome.json").read_text(encoding="utf-8")
-    assert "no other job goes on: the script was submitted by hand" in verdict
+    assert "no other job takes over: the script was submitted by hand" in verdict
     assert not [line for line in said(forbidding) if line.startswith("sbatch")]
 
 

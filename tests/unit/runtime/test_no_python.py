@@ -100,7 +100,7 @@ def test_a_partition_with_too_few_other_nodes_is_said(site: Site) -> None:
     job = site.job({"preflight": {"on_failure": "requeue"}})
     job.finish(**{**PLACE, "SLURM_JOB_NUM_NODES": "3"})
     assert verdict(job)["message"].endswith(
-        "not requeued: without n9,localhost partition batch has 2 nodes, and the job wants 3"
+        "not requeued: without n9,localhost partition batch has 2 nodes, and the job needs 3"
     )
 
 

@@ -286,8 +286,8 @@ def test_an_image_is_a_bundle_or_a_root(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"root": {"path": "rootfs"}, "process": {"env": ["A=b=c", "odd"]}}')
     assert oci.rootfs.image_of(str(tmp_path)) == (str(tmp_path / "rootfs"), {"A": "b=c"})
     for text, why in (
-        ("{", "is no configuration of an OCI bundle"),
-        ("[]", "is no configuration of an OCI bundle"),
+        ("{", "is not the configuration of an OCI bundle"),
+        ("[]", "is not the configuration of an OCI bundle"),
         ('{"root": {"path": "x"}}', "has no root folder"),
         ('{"root": {"path": "."}}', "is neither an OCI bundle"),
     ):
@@ -311,7 +311,7 @@ def test_a_place_in_the_image_is_never_outside_of_it(tmp_path: Path, path: str, 
 def test_links_that_go_round_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(oci.Failure, match="goes round"):
+    with pytest.raises(oci.Failure, match="in a loop of links"):
         oci.rootfs.inside(str(tmp_path), "/a/x")
 
 

@@ -73,8 +73,16 @@ def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, t
         ({"python": "/nowhere/python"}, "env", "environment: /nowhere/python: No such file or directory"),
         ({"imports": "no_such_module_here"}, "env", "No module named 'no_such_module_here'"),
         ({"image": "/nowhere.sqsh"}, "image", "the image /nowhere.sqsh is not here"),
-        ({"mounts": "/:/nowhere/a:/nowhere/b"}, "mounts", "to be mounted, but not here: /nowhere/a, /nowhere/b"),
-        ({"image": __file__, "runtime": "pyxis"}, "image", f"the image {__file__} is no squashfs, which pyxis needs"),
+        (
+            {"mounts": "/:/nowhere/a:/nowhere/b"},
+            "mounts",
+            "mount sources missing on this node: /nowhere/a, /nowhere/b",
+        ),
+        (
+            {"image": __file__, "runtime": "pyxis"},
+            "image",
+            f"the image {__file__} is not a squashfs file, which pyxis needs",
+        ),
         ({"enter": ["/nowhere/apptainer"], "runtime": "apptainer"}, "apptainer", "/nowhere/apptainer: No such file"),
     ],
 )
@@ -337,7 +345,7 @@ def test_a_job_that_needs_more_nodes_than_are_left_says_so(site: Site) -> None:
     job = unfit(site)
     job.finish(**{**PLACE, "SLURM_JOB_NUM_NODES": "3"})
     assert job.outcome()["message"].endswith(
-        "not requeued: without n9,localhost partition batch has 2 nodes, and the job wants 3"
+        "not requeued: without n9,localhost partition batch has 2 nodes, and the job needs 3"
     )
 
 

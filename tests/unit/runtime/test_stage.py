@@ -74,7 +74,7 @@ def test_what_no_node_sees_comes_from_the_archive_or_is_named(
     (problem,) = [one for one in json.loads((tmp_path / "n1.json").read_text())["problems"] if "environment" in one]
     assert problem == (
         "staging the environment: no node of the job sees /store/environments/e, and "
-        f"{tmp_path}/archives has it no longer: launch again"
+        f"{tmp_path}/archives no longer has it: launch again"
     )
     report(tmp_path, "n1", "code")
     assert planned(parts["copies"], tmp_path, "n1", capsys) == ([], {})
@@ -179,7 +179,7 @@ def test_a_damaged_transfer_is_named_and_nothing_runs(site: Site) -> None:
     site.program("sbcast", 'cp -f "$3" "$4"; printf x | dd of="$4" bs=1 seek=700 conv=notrunc 2> /dev/null')
     job = staged(site)
     assert job.finish() == 69
-    assert "localhost: staging the code: damaged on the way: " in job.outcome()["message"]
+    assert "localhost: staging the code: damaged in transfer: " in job.outcome()["message"]
     assert not list((job.run / "logs" / "0").glob("rank-*"))
     assert of(job) == []
 
