@@ -13,7 +13,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import refuse_changes
 
 # A program is seldom larger; more is data that lies in the wrong place, and is read with every launch.
@@ -31,7 +32,9 @@ class ActionModule(Producer):
             return self.without_source(options["key"], options)
         where = {name: options[name] for name in self.WHERE}
         self.roots.check("src", options["src"])
-        snapshot = take(options["src"], options["exclude"])
+        kept = self._variables.get(VARIABLE)
+        snapshots = Snapshots(str(self._templar.template(kept)) if kept else None)
+        snapshot = snapshots.take(options["src"], options["exclude"])
         if options["dirty"] == "refuse" and options["state"] == "present":
             refuse_changes(snapshot)
         large = snapshot.size > _WHOLE

@@ -125,6 +125,7 @@ class ActionModule(LaunchAction):
             "stages": found,
             "missing": results[0].get("missing", []) if results else [],
             "store_root": next((result["store_root"] for result in results if "store_root" in result), None),
+            "snapshots": next((result["snapshots"] for result in results if result.get("snapshots")), None),
             "store_group_writable": any(result.get("store_group_writable") for result in results),
         }
         diffs: list[Any] = []

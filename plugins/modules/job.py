@@ -134,6 +134,12 @@ run_dir:
   description: The run directory on the cluster.
   returned: always
   type: str
+snapshots:
+  description:
+    - If something is missing, a file that lasts as long as ansible-playbook. It says what the code was, so that the
+      collection's playbooks submit exactly what they have planned.
+  returned: if something is missing
+  type: str
 missing:
   description: What must be built before the job can be submitted.
   returned: always

@@ -110,6 +110,12 @@ stages:
     run_dir:
       description: Its run directory; for a sweep C(sweep_dir) instead.
       type: str
+snapshots:
+  description:
+    - If something is missing, a file that lasts as long as ansible-playbook. It says what the code was, so that the
+      collection's playbooks submit exactly what they have planned.
+  returned: if something is missing
+  type: str
 missing:
   description:
     - What must be built before anything is submitted, for all jobs together, as M(rankzero.slurm.job) returns it.

@@ -87,6 +87,12 @@ nodes:
   returned: always
   type: list
   elements: str
+snapshots:
+  description:
+    - If something is missing, a file that lasts as long as ansible-playbook. It says what the code was, so that the
+      collection's playbooks submit exactly what they have planned.
+  returned: if something is missing
+  type: str
 missing:
   description: What must be built first, as for M(rankzero.slurm.job).
   returned: always

@@ -163,6 +163,12 @@ arrays:
     elements:
       description: How many they are.
       type: int
+snapshots:
+  description:
+    - If something is missing, a file that lasts as long as ansible-playbook. It says what the code was, so that the
+      collection's playbooks submit exactly what they have planned.
+  returned: if something is missing
+  type: str
 missing:
   description: What must be built before anything can be submitted, as M(rankzero.slurm.job) returns it.
   returned: always

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ansible import constants as C
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
@@ -32,6 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import P
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
 
 RELAUNCH = ("on_failure", "always", "never")
@@ -55,6 +58,10 @@ class LaunchAction(Action):
         """Ansible's entry; each action goes on from here."""
         result: ModuleResult = super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
+        # Set by our role and playbooks: the second half of a command, after what was missing has been built.
+        given = self._task_vars.get(VARIABLE)
+        self._kept = plain(self._templar.template(given)) if given else None
+        self._snapshots = Snapshots()
         return result
 
     def given(self, *allowed: str) -> Parameters:
@@ -92,6 +99,8 @@ class LaunchAction(Action):
     ) -> Prepared:
         """Plan and render. Only the roots are asked of the cluster. `facts`: further values for launch.json."""
         state_root, store_root, *caches = self._roots(job)
+        if self._kept and not self._snapshots.path:
+            self._snapshots = Snapshots(self._kept)
         return prepare(
             job,
             Site(state_root, store_root, job.settings, caches[0] if caches else None),
@@ -100,6 +109,7 @@ class LaunchAction(Action):
             adopted=self._adopted(job),
             container_places=container_places,
             after=after,
+            snapshots=self._snapshots,
         )
 
     def prepared_sweep(
@@ -247,8 +257,18 @@ class LaunchAction(Action):
                 "context": job.context,
                 "formats": image_formats(job.spec.container.runtime),
             }
+        missing = [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])]
+        if missing and self._kept:
+            raise RankzeroError(
+                f"{' and '.join(sorted({ref['kind'] for ref in missing}))} is not on the cluster although it was just "
+                "built: a file that it is made of changed meanwhile, or it was removed. Nothing was submitted; run the "
+                "same command again"
+            )
+        if missing and not self._snapshots.path:
+            self._snapshots.path = self._snapshots.save(C.DEFAULT_LOCAL_TMP)
         return {
-            "missing": [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])],
+            "missing": missing,
+            "snapshots": self._snapshots.path,
             "store_root": prepared.arguments["stores"]["store_root"],
             "store_group_writable": job.settings.store_group_writable,
         }

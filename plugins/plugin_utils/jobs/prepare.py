@@ -47,7 +47,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
@@ -98,13 +99,14 @@ def prepare(
     adopted: Adopted | None = None,
     container_places: tuple[str, str | None] | None = None,
     after: Sequence[Upstream] | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Prepared:
     """Plan and render a launch. `site`: absolute paths on the cluster. `facts` go into the manifest.
-    `container_places` and `after` as in plan.
+    `container_places` and `after` as in plan. `snapshots`: those that this command has taken already.
     """
     spec = job.spec
     _check_kind(spec, after)
-    snapshot = take(job.code_src, spec.code.exclude)
+    snapshot = (snapshots or Snapshots()).take(job.code_src, spec.code.exclude)
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A command takes its snapshot once, however long it builds, and an editor's save meanwhile changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
+
+
+def test_what_changes_after_the_plan_is_not_looked_at(tmp_path: Path) -> None:
+    code, other = tmp_path / "code", tmp_path / "other"
+    for folder in (code, other):
+        folder.mkdir()
+        (folder / "train.py").write_text("print(1)\n")
+    first = Snapshots()
+    planned = first.take(str(code), ["*.log"])
+    path = first.save(str(tmp_path))
+    (code / "train.py").write_text("print(2)\n")
+    (code / "nohup.out").write_text("a log that was redirected into the project\n")
+    second = Snapshots(path)
+    assert second.take(str(code), ["*.log"]) == planned
+    assert take(str(code), ["*.log"]).digest != planned.digest
+    # Another folder, and other patterns, are another snapshot.
+    assert second.take(str(other)).digest == take(str(other)).digest
+    assert second.take(str(code)).digest == take(str(code)).digest
+
+
+def test_a_lost_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RankzeroError, match="run the same command again"):
+        Snapshots(str(tmp_path / "gone.json"))
