@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import asdict, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import ImageRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput, read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
@@ -25,16 +27,16 @@ class ActionModule(Producer):
         if key is not None:
             return self.without_source(key, options)
         read = BuildInput("", None)
-        request: dict[str, Any] = {}
+        request = ImageRequest()
         containerfile, context = options.pop("containerfile"), options.pop("context")
         if containerfile is not None:
             read = read_build(containerfile, context, options["build_args"], options["target"], self.roots)
-            request = {"text": read.text, "context": read.listed()}
+            request = ImageRequest(read.text, read.listed())
         elif context is not None:
             raise RankzeroError("context: has no effect without containerfile.")
-        result = self.call(**options, _request=request)
+        result = self.call(**options, _request=asdict(request))
         if result.pop("needs", None) and read.context and not result.get("failed"):
-            result = self.call(**options, _request={**request, "archive": self._send(read.context)})
+            result = self.call(**options, _request=asdict(replace(request, archive=self._send(read.context))))
         return result
 
     def _send(self, context: Snapshot) -> str:

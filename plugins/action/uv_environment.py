@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_ENVIRONMENT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import conda_recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, EnvironmentRequest, Needs
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRequest, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
@@ -41,22 +43,17 @@ class ActionModule(Producer):
                     f"{options['mode']}."
                 )
         wanted = project_recipe(options.pop("project"), options, self.roots)
-        request = {
-            "pyproject": wanted.pyproject,
-            "uv_lock": wanted.lock,
-            "uv": uv_place(),
-            "sources": own_sources(),
-        }
-        result = self.call(**options, _request=request)
+        request = EnvironmentRequest(wanted.pyproject, wanted.lock, uv_place(), own_sources())
+        result = self.call(**options, _request=asdict(request))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             self.say(f"environment {wanted.key[:12]}: the host reaches no package source; fetching the wheels here")
-            brought = collect(wanted, needs)
-            result = self.call(**options, _request={**request, "brought": brought})
+            brought = collect(wanted, made_of(Needs, needs))
+            result = self.call(**options, _request=asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)
             if lacking and not result.get("failed"):
-                folder = self._send(brought, set(lacking["files"]))
-                result = self.call(**options, _request={**request, "brought": {**brought, "folder": folder}})
+                brought = replace(brought, folder=self._send(brought, set(lacking["files"])))
+                result = self.call(**options, _request=asdict(replace(request, brought=brought)))
                 if result.pop("needs", None):
                     raise RankzeroError("environment: wheels were damaged on their way; run again.")
         return result
@@ -82,19 +79,19 @@ class ActionModule(Producer):
         file = os.path.join(options.pop("project"), options["file"])
         self.roots.check("file", file)
         made = conda_recipe(file)
-        result = self.call(**options, _request={"conda": asdict(made)})
+        result = self.call(**options, _request=asdict(CondaRequest(made)))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             self.say(f"sending {made.path}, {made.size / 1e6:.0f} MB")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
-            result = self.call(**options, _request={"conda": asdict(made), "sent": sent})
+            result = self.call(**options, _request=asdict(CondaRequest(made, sent)))
             if result.pop("needs", None):
                 raise RankzeroError(f"file: {made.path} was damaged during the transfer; run again.")
         return result
 
-    def _send(self, brought: dict[str, Any], lacking: set[str]) -> str:
+    def _send(self, brought: Brought, lacking: set[str]) -> str:
         """Send the wheels that the host does not see at the controller's paths; returns their folder there."""
-        wheels = [*brought["wheels"], *([brought["tool"]] if brought["tool"] else [])]
+        wheels = [*brought.wheels, *([brought.tool] if brought.tool else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
         self.say(f"sending {len(wheels)} wheels, {size / 1e6:.0f} MB")

@@ -10,7 +10,6 @@ has them.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -19,14 +18,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import canonical, layers
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import Builder
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import IMAGE, SIDECAR
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import (
+    IMAGE,
+    ImageRecord,
+    present,
+    write_record,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import (
     Recipe,
@@ -79,28 +81,17 @@ class Wish:
         return image_folder(self.root, self.key)
 
 
-def present(folder: str) -> JsonObject | None:
-    """image.json of the image in `folder`; None where it is not there or not whole. Reads no image."""
-    try:
-        with open(os.path.join(folder, SIDECAR), encoding="utf-8") as stream:
-            sidecar = json.load(stream)
-        whole = os.path.getsize(os.path.join(folder, IMAGE)) == sidecar["bytes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return dict(sidecar) if whole else None
-
-
-def build(wish: Wish, way: Way) -> JsonObject:
+def build(wish: Wish, way: Way) -> ImageRecord:
     """Make the image and publish it; returns its record."""
     began = time.monotonic()
     if os.path.lexists(wish.folder):
         remove(wish.folder)  # it is not whole
     with fresh_folder(wish.folder) as fresh, _work_folder(wish.work_dir, wish.key) as work:
         target = os.path.join(fresh, IMAGE)
-        sidecar: dict[str, Any] = {"format": FORMAT, "key": wish.key, "name": wish.name, "inputs": dict(wish.named)}
+        record: ImageRecord = {"format": FORMAT, "key": wish.key, "name": wish.name, "inputs": dict(wish.named)}
         if wish.made.squashfs is not None:
             _adopt(str(wish.path), target, wish.named["squashfs"])
-            sidecar["adopted"] = wish.path
+            record["adopted"] = wish.path
         else:
             builder = Builder(way, work, wish.secrets)
             try:
@@ -109,29 +100,27 @@ def build(wish: Wish, way: Way) -> JsonObject:
                 written = squash(canonical.canonical(tree, values), target, way.squash, wish.made.compression, work)
             finally:
                 builder.clear()
-            sidecar.update(
-                environment=values,
-                settings=canonical.settings(tree.config),
-                files=written.files,
-                unpacked=written.bytes,
-                skipped=tree.skipped,
-                way=way.shown(),
-            )
+            record["environment"] = values
+            record["settings"] = canonical.settings(tree.config)
+            record["files"] = written.files
+            record["unpacked"] = written.bytes
+            record["skipped"] = tree.skipped
+            record["way"] = way.shown()
         with open(target, "rb") as stream:
             os.fsync(stream.fileno())
         # Read back: this is what lies in the store.
-        sidecar["digest"] = file_sha256(target)
-        sidecar["bytes"] = os.path.getsize(target)
-        sidecar["machine"] = platform.machine()
-        sidecar["seconds"] = round(time.monotonic() - began, 1)
+        record["digest"] = file_sha256(target)
+        record["bytes"] = os.path.getsize(target)
+        record["machine"] = platform.machine()
+        record["seconds"] = round(time.monotonic() - began, 1)
         os.chmod(target, 0o444)
-        share(target, os.path.join(wish.root, "images", "sha256", f"{sidecar['digest']}.sqsh"))
-        _write_sidecar(fresh, sidecar)
+        share(target, os.path.join(wish.root, "images", "sha256", f"{record['digest']}.sqsh"))
+        write_record(fresh, record)
         sync_folder(fresh)
         os.chmod(fresh, 0o755)
         if not publish(fresh, wish.folder):
-            return present(wish.folder) or sidecar
-    return sidecar
+            return present(wish.folder) or record
+    return record
 
 
 def _tree(wish: Wish, builder: Builder) -> layers.Tree:
@@ -209,15 +198,6 @@ def _adopt(path: str, target: str, expected: str) -> None:
     shutil.copyfile(path, target)
     if file_sha256(target) != expected:
         raise RankzeroError(f"squashfs: {path} was changed while it was copied; run again.")
-
-
-def _write_sidecar(folder: str, sidecar: JsonObject) -> None:
-    with open(os.path.join(folder, SIDECAR), "w", encoding="utf-8") as stream:
-        json.dump(sidecar, stream, indent=1, sort_keys=True)
-        stream.write("\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(os.path.join(folder, SIDECAR), 0o444)
 
 
 @contextmanager

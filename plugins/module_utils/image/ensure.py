@@ -21,11 +21,12 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build, present
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.contents import content_digest
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import IMAGE, SIF
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import IMAGE, SIF, ImageRecord, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import choose, probe
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import (
+    ImageRequest,
     changes,
     check_name,
     image_folder,
@@ -43,18 +44,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest
 
 
-def ensure_image(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_image(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the image that the module's options describe into its state.
 
-    `request` comes from the controller: `text` of the Containerfile, `context` as [path, kind and sha256], and the
-    `archive` with those files where it was asked for. Returns `changed`, `ref`, `changes`, `files`, and where it is
+    `given`: the module's request, an `ImageRequest`. Returns `changed`, `ref`, `changes`, `files`, and where it is
     there `image`; `needs` where the controller has to bring the context first. Raises RankzeroError.
     """
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
-    wish = _wish(options, request, root, check_mode=check_mode)
+    wish = _wish(options, ImageRequest.of(given), root, check_mode=check_mode)
     if options["state"] == "absent":
         return _absent(root, wish.key, check_mode=check_mode)
     wanted = [one for one in options.get("formats") or [] if one != "sqsh"]
@@ -102,8 +102,8 @@ def ensure_image(options: Parameters, request: JsonObject, *, check_mode: bool =
     return {"changed": True, "ref": _ref(wish, found), "image": found, **result}
 
 
-def _wish(options: Parameters, request: JsonObject, root: str, *, check_mode: bool) -> Wish:
-    made = recipe(options, request.get("text"), [(str(path), str(what)) for path, what in request.get("context") or []])
+def _wish(options: Parameters, request: ImageRequest, root: str, *, check_mode: bool) -> Wish:
+    made = recipe(options, request.text, request.context)
     path = made.local_path and os.path.expanduser(os.path.expandvars(made.local_path))
     memory = os.path.join(root, "images", "seen")
     content = content_digest(str(made.base), path, memory, check_mode=check_mode) if path else None
@@ -114,7 +114,7 @@ def _wish(options: Parameters, request: JsonObject, root: str, *, check_mode: bo
     context = None
     if made.context:
         entries = [Entry(path, what[0], what[2:], 0) for path, what in made.context]
-        known = ensure_snapshot(options, digest(entries), request.get("archive"), check_mode=check_mode)
+        known = ensure_snapshot(options, digest(entries), request.archive, check_mode=check_mode)
         context = known["ref"]["path"] if known["ref"]["present"] else None
     return Wish(
         made=made,
@@ -139,7 +139,7 @@ def _derived(folder: str, kind: str) -> str | None:
     return path if os.path.exists(path) else None
 
 
-def _derive(folder: str, kind: str, sidecar: JsonObject) -> None:
+def _derive(folder: str, kind: str, sidecar: ImageRecord) -> None:
     if _derived(folder, kind):
         return
     target = os.path.join(folder, SIF if kind == "sif" else formats.BUNDLE)
@@ -157,7 +157,7 @@ def _files(folder: str, wanted: Sequence[str]) -> dict[str, str]:
     return {"sqsh": os.path.join(folder, IMAGE), **{one: os.path.join(folder, names[one]) for one in wanted}}
 
 
-def _use(folder: str, *, check_mode: bool) -> dict[str, Any] | None:
+def _use(folder: str, *, check_mode: bool) -> ImageRecord | None:
     found = present(folder)
     if found is not None and not check_mode:
         with contextlib.suppress(OSError):  # somebody else's store, which we only read
@@ -182,7 +182,7 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
     return {"changed": removed, "ref": ref}
 
 
-def _ref(wish: Wish, sidecar: JsonObject | None) -> dict[str, Any]:
+def _ref(wish: Wish, sidecar: ImageRecord | None) -> dict[str, Any]:
     found = sidecar["digest"] if sidecar else None
     return {"kind": "image", "key": wish.key, "path": wish.folder, "digest": found, "present": sidecar is not None}
 

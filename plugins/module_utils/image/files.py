@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+from typing import TypedDict, cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 IMAGE = "image.sqsh"
@@ -17,16 +19,65 @@ SIF = "image.sif"
 SIF_DATA_AT = 32768
 
 
+class ImageRecord(TypedDict, total=False):
+    """image.json: what an image says of itself. One that was adopted has `adopted`, one that was made the rest."""
+
+    format: int
+    key: str
+    name: str
+    inputs: dict[str, str]
+    digest: str
+    bytes: int
+    machine: str
+    seconds: float
+    adopted: str | None
+    environment: dict[str, str]
+    settings: JsonObject
+    files: int
+    unpacked: int
+    skipped: int
+    way: JsonObject
+
+
+def read_record(folder: str) -> ImageRecord | None:
+    """image.json of the image in `folder`; None where it is not there, or says not even digest and size."""
+    try:
+        with open(os.path.join(folder, SIDECAR), encoding="utf-8") as stream:
+            record = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return cast("ImageRecord", record) if has_fields(record, digest=str, bytes=int) else None
+
+
+def write_record(folder: str, record: ImageRecord) -> None:
+    """Write image.json, which reaches the disk. Raises OSError."""
+    path = os.path.join(folder, SIDECAR)
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(record, stream, indent=1, sort_keys=True)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(path, 0o444)
+
+
+def present(folder: str) -> ImageRecord | None:
+    """The record of the image in `folder`; None where it is not there or not whole. Reads no image."""
+    record = read_record(folder)
+    try:
+        whole = record is not None and os.path.getsize(os.path.join(folder, IMAGE)) == record["bytes"]
+    except OSError:
+        return None
+    return record if whole else None
+
+
 def damage(folder: str, name: str) -> str:
     """What is wrong with IMAGE or SIF of an image, by the digest in its record; "" where nothing is. Reads all of the
     file. Raises OSError.
     """
-    with open(os.path.join(folder, SIDECAR), encoding="utf-8") as stream:
-        try:
-            expected = json.load(stream)["digest"]
-        except (ValueError, KeyError, TypeError):
-            return f"{stream.name} names no digest"
+    record = read_record(folder)
+    if record is None:
+        return f"{os.path.join(folder, SIDECAR)} names no digest"
     path = os.path.join(folder, name)
-    if file_sha256(path, start=SIF_DATA_AT if name == SIF else 0) == expected:
+    if file_sha256(path, start=SIF_DATA_AT if name == SIF else 0) == record["digest"]:
         return ""
     return f"{path} is not what {SIDECAR} beside it says: it has another digest"

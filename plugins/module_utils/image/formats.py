@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import extract
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import SIF_DATA_AT
+from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import SIF_DATA_AT, ImageRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
 BUNDLE = "bundle"
@@ -59,7 +59,7 @@ def write_sif(image: str, target: str, digest: str) -> None:
     os.chmod(target, 0o555)
 
 
-def bundle_config(sidecar: JsonObject) -> JsonObject:
+def bundle_config(sidecar: ImageRecord) -> JsonObject:
     """config.json of an OCI bundle (OCI runtime specification), for `oci.py` and for runc or crun by hand."""
     own = sidecar.get("settings") or {}
     command = [*(own.get("entrypoint") or []), *(own.get("cmd") or [])]
@@ -76,7 +76,7 @@ def bundle_config(sidecar: JsonObject) -> JsonObject:
     }
 
 
-def write_bundle(image: str, folder: str, sidecar: JsonObject) -> None:
+def write_bundle(image: str, folder: str, sidecar: ImageRecord) -> None:
     """`folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
     tool = shutil.which("unsquashfs")
     if tool is None:

@@ -12,8 +12,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE, Needs, needs
 
@@ -29,6 +30,26 @@ _SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRANSPORT = re.compile(r"(docker|oci|oci-archive|docker-archive|dir)://?")
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+
+
+@dataclass(frozen=True)
+class ImageRequest:
+    """What the controller's half of module `image` tells the host: the `text` of the Containerfile, its `context` as
+    path with kind and sha256 of each file, and the `archive` of those files, on this host, where it was asked for.
+    """
+
+    text: str | None = None
+    context: Sequence[tuple[str, str]] = ()
+    archive: str | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> ImageRequest:
+        """From the module's argument. Raises RankzeroError."""
+        request = made_of(cls, given)
+        try:
+            return replace(request, context=tuple((str(path), str(what)) for path, what in request.context))
+        except (TypeError, ValueError) as error:
+            raise RankzeroError(f"context: expected path, and kind and sha256, of each file ({error})") from error
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ has to bring.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,14 +17,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import (
+    EnvironmentRecord,
+    present,
+    write_record,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
@@ -38,6 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import
     import_probe,
     verify,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import WheelFile
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
@@ -57,15 +60,35 @@ _WAIT = 1800.0
 class Brought:
     """What the controller has resolved and downloaded: a lock, and wheels with `path` on the controller.
 
-    Each wheel: name, version, filename, sha256, size, path. `tool` is such a wheel of uv itself, None where the host
+    `tool` is such a wheel of uv itself, None where the host
     has uv. `folder` holds those that were sent.
     """
 
     lock_key: str
     lock: str
-    wheels: Sequence[JsonObject]
-    tool: JsonObject | None = None
+    wheels: Sequence[WheelFile]
+    tool: WheelFile | None = None
     folder: str | None = None
+
+
+@dataclass(frozen=True)
+class EnvironmentRequest:
+    """What the controller's half of module `uv_environment` tells the host: the texts of the project, its own `uv` and
+    the identity of its package `sources`, and what it has `brought`.
+    """
+
+    pyproject: str = ""
+    uv_lock: str | None = None
+    uv: str | None = None
+    sources: str | None = None
+    brought: Brought | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> EnvironmentRequest:
+        """From the module's argument. Raises RankzeroError."""
+        request = made_of(cls, given)
+        brought = given.get("brought")
+        return replace(request, brought=made_of(Brought, brought) if brought else None)
 
 
 @dataclass(frozen=True)
@@ -86,14 +109,14 @@ class Needs:
     """What this host lacks. First `reason` and the facts that decide which wheels fit; later names of `files`."""
 
     reason: str
-    python: JsonObject = field(default_factory=dict)
+    python: JsonObject = field(default_factory=dict)  # markers, libc and target: pythons.Python's, as JSON
     uv: bool = False
     lock: str | None = None
     lock_key: str | None = None
     files: Sequence[str] = ()
 
 
-def build(request: Request) -> JsonObject | Needs:
+def build(request: Request) -> EnvironmentRecord | Needs:
     """Make the environment and return its env.json, or say what is needed. Raises RankzeroError."""
     environ = dict(os.environ)
     python = _python(request, environ)
@@ -137,7 +160,7 @@ def _python(request: Request, environ: Mapping[str, str]) -> Python:
     return python
 
 
-def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) -> EnvironmentRecord:
     """Resolve and install from what this host reaches."""
     pip = pip_settings.read_pip_settings(environ)
     settings = pip_settings.uv_environment(pip, environ)
@@ -147,7 +170,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
     identity = pip_settings.identity(pip, environ)
     key = lock_key(request.recipe, python.minor, python.target(), python.markers["platform_machine"], identity)
 
-    def install(folder: str, work: str) -> JsonObject:
+    def install(folder: str, work: str) -> dict[str, str]:
         lock = os.path.join(work, "pylock.toml")
         kept = lock_path(request.store_root, key)
         if request.recipe.lock is None and os.path.isfile(kept) and is_own_below(request.store_root, kept):
@@ -173,7 +196,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
 
 def _from_brought(
     request: Request, brought: Brought, python: Python, environ: Mapping[str, str]
-) -> dict[str, Any] | Needs:
+) -> EnvironmentRecord | Needs:
     """Install from verified wheel files, without any network."""
     settings = {**pip_settings.uv_environment(pip_settings.PipSettings(), environ), "UV_OFFLINE": "1"}
     wanted = [*brought.wheels, *([brought.tool] if brought.tool else [])]
@@ -187,7 +210,7 @@ def _from_brought(
     if tool is None:
         return _needs(request, python, environ, "this host has no uv")
 
-    def install(folder: str, work: str) -> JsonObject:
+    def install(folder: str, work: str) -> dict[str, str]:
         house = os.path.join(work, "wheels")
         os.mkdir(house)
         for wheel in brought.wheels:
@@ -217,8 +240,8 @@ def _make(
     python: Python,
     tool: uv.Uv,
     downloaded_by: str,
-    install: Callable[[str, str], dict[str, Any]],
-) -> dict[str, Any]:
+    install: Callable[[str, str], dict[str, str]],
+) -> EnvironmentRecord:
     """The frame of both ways: `install(environment, work folder)` fills the environment and describes its lock."""
     recipe = request.recipe
     target = environment_path(request.store_root, recipe.key)
@@ -238,7 +261,7 @@ def _make(
         tool.run(["venv", "--quiet", "--relocatable", "--python", python.path, folder], work, "making the environment")
         lock = install(folder, work)
         packages = verify(folder, python.minor)
-        manifest = {
+        manifest: EnvironmentRecord = {
             "format": 1,
             "key": recipe.key,
             "mode": recipe.mode,
@@ -262,7 +285,7 @@ def _make(
         finished, further = finish(recipe, python, packages, folder, fresh)
         manifest.update(further)
         manifest["seconds"] = round(time.monotonic() - began, 1)
-        _write(os.path.join(finished, MANIFEST), json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+        write_record(finished, manifest)
         make_read_only(finished)
         if os.path.lexists(target):
             remove(target)  # its Python has gone, or its file: nobody can be using it
@@ -272,7 +295,7 @@ def _make(
 
 
 # What a mode makes of a verified venv: the folder to be published, and what env.json says besides.
-Finished = tuple[str, dict[str, Any]]
+Finished = tuple[str, EnvironmentRecord]
 
 
 def _finish_venv(recipe: Recipe, python: Python, packages: Sequence[Installed], folder: str, fresh: str) -> Finished:
@@ -313,7 +336,7 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
     return Needs(reason, python=facts, uv=not has_uv, lock=lock, lock_key=key)
 
 
-def _verified(wheel: JsonObject, folder: str | None) -> str | None:
+def _verified(wheel: WheelFile, folder: str | None) -> str | None:
     """Where this host has exactly that wheel: sent to `folder`, or at its path on the controller, seen from here."""
     for path in (os.path.join(folder, str(wheel["filename"])) if folder else None, str(wheel["path"])):
         try:

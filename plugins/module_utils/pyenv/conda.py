@@ -19,14 +19,23 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
+    ModuleResult,
+    Parameters,
+    made_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import MANIFEST, present
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import (
+    EnvironmentRecord,
+    present,
+    write_record,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
@@ -106,10 +115,25 @@ def conda_recipe(path: str) -> CondaRecipe:
     return CondaRecipe("explicit", text=text)
 
 
-def ensure_conda(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """As `ensure_environment`, for mode conda. `request`: the recipe as a map, `sent`: where its archive lies here."""
+@dataclass(frozen=True)
+class CondaRequest:
+    """What the controller's half tells the host: the recipe, and where its archive was `sent` to."""
+
+    conda: CondaRecipe
+    sent: str | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> CondaRequest:
+        """From the module's argument. Raises RankzeroError."""
+        request = made_of(cls, given)
+        return replace(request, conda=made_of(CondaRecipe, given["conda"]))
+
+
+def ensure_conda(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+    """As `ensure_environment`, for mode conda. `given`: the module's request, a `CondaRequest`."""
     stores = ready(options, check_mode=check_mode)
-    made = CondaRecipe(**request["conda"])
+    request = CondaRequest.of(given)
+    made = request.conda
     path = environment_path(stores[-1].path, made.key)
     if options["state"] == "absent":
         there = present(path) is not None
@@ -137,7 +161,7 @@ def ensure_conda(options: Parameters, request: JsonObject, *, check_mode: bool =
         return {"changed": True, "ref": _ref(made, path, None)}
     archive = None
     if made.form == "archive":
-        archive = next((one for one in (request.get("sent"), made.path) if one and _is(one, made)), None)
+        archive = next((one for one in (request.sent, made.path) if one and _is(one, made)), None)
         if archive is None:
             return {"changed": False, "ref": _ref(made, path, None), "needs": {"files": [made.path]}}
     # Before the lock is waited for: a prune must see that somebody is at it.
@@ -166,7 +190,7 @@ def find_tool(environ: Mapping[str, str]) -> str:
     )
 
 
-def _build(made: CondaRecipe, path: str, archive: str | None) -> dict[str, Any]:
+def _build(made: CondaRecipe, path: str, archive: str | None) -> EnvironmentRecord:
     """Make the environment at its place, verified; env.json comes last. Nothing is left of one that failed."""
     began = time.monotonic()
     with _whole_or_gone(path):
@@ -181,7 +205,7 @@ def _build(made: CondaRecipe, path: str, archive: str | None) -> dict[str, Any]:
         version = _python_version(python)
         packages = _installed(path)
         digest = hashlib.sha256("".join(f"{line}\n" for line in sorted(packages.values())).encode()).hexdigest()
-        manifest = {
+        manifest: EnvironmentRecord = {
             "format": 1,
             "key": made.key,
             "mode": "conda",
@@ -194,12 +218,7 @@ def _build(made: CondaRecipe, path: str, archive: str | None) -> dict[str, Any]:
         }
         make_read_only(path)
         os.chmod(path, 0o755)
-        temporary = os.path.join(path, f".{MANIFEST}.tmp")
-        with open(temporary, "w", encoding="utf-8") as stream:
-            json.dump(manifest, stream, indent=2, sort_keys=True)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, os.path.join(path, MANIFEST))
+        write_record(path, manifest)
         os.chmod(path, 0o555)
         return manifest
 
@@ -340,6 +359,6 @@ def _packages(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith(("#", "@"))]
 
 
-def _ref(made: CondaRecipe, path: str, manifest: Mapping[str, Any] | None) -> dict[str, Any]:
+def _ref(made: CondaRecipe, path: str, manifest: EnvironmentRecord | None) -> dict[str, Any]:
     digest = manifest["digest"] if manifest else None
     return {"kind": "environment", "key": made.key, "path": path, "digest": digest, "present": manifest is not None}

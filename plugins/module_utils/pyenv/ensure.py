@@ -7,31 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
-    Brought,
+    EnvironmentRequest,
     Needs,
     Request,
     build,
     buildable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import EnvironmentRecord, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 
 
-def ensure_environment(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_environment(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Bring the environment that the module's options describe into its state.
 
-    `request` comes from the controller: texts `pyproject` and `uv_lock`, its `uv` and the identity of its `sources`,
-    and what it has `brought` (`build.Brought` as a map).
+    `given`: the module's request, an `EnvironmentRequest`.
     Returns `changed`, `ref` and, where it is there, `environment` (its env.json); `needs` where the controller has to
     bring something first. Raises RankzeroError.
     """
@@ -39,9 +37,10 @@ def ensure_environment(options: Parameters, request: JsonObject, *, check_mode: 
     root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
+    request = EnvironmentRequest.of(given)
     made = recipe(
-        request.get("pyproject", ""),
-        request.get("uv_lock"),
+        request.pyproject,
+        request.uv_lock,
         options["extras"],
         options["python"],
         options["torch"],
@@ -67,16 +66,15 @@ def ensure_environment(options: Parameters, request: JsonObject, *, check_mode: 
     if check_mode:
         buildable(made, root)  # what cannot be built must not be promised
         return {"changed": True, "ref": _ref(made.key, path, None)}
-    brought = request.get("brought")
     result = build(
         Request(
             recipe=made,
             store_root=root,
             download=options["download"],
             uv=options["uv"],
-            hint=request.get("uv"),
-            controller_sources=request.get("sources"),
-            brought=Brought(**brought) if brought else None,
+            hint=request.uv,
+            controller_sources=request.sources,
+            brought=request.brought,
         )
     )
     if isinstance(result, Needs):
@@ -99,6 +97,6 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
     return {"changed": removed, "ref": _ref(key, path, None)}
 
 
-def _ref(key: str, path: str, manifest: Mapping[str, Any] | None) -> dict[str, Any]:
+def _ref(key: str, path: str, manifest: EnvironmentRecord | None) -> dict[str, Any]:
     digest = manifest["digest"] if manifest else None
     return {"kind": "environment", "key": key, "path": path, "digest": digest, "present": manifest is not None}

@@ -7,27 +7,102 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from typing import TypedDict, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import has_fields
 
 MANIFEST = "env.json"
 
 
-def present(path: str) -> JsonObject | None:
+class PythonRecord(TypedDict, total=False):
+    """The interpreter of an environment."""
+
+    path: str
+    version: str
+    libc: Sequence[str]
+
+
+class SealedRecord(TypedDict, total=False):
+    """The file of a sealed environment, and how its Python came into it."""
+
+    file: str
+    sha256: str
+    bytes: int
+    unpacked: int
+    files: int
+    compression: str
+    mksquashfs: str
+    interpreter: str
+
+
+class EnvironmentRecord(TypedDict, total=False):
+    """env.json. `form` and `made_by` are of conda environments, `sealed` of sealed ones, `inputs` and what follows of
+    those from a lock.
+    """
+
+    format: int
+    key: str
+    mode: str
+    digest: str
+    python: PythonRecord
+    packages: dict[str, str]
+    seconds: float
+    form: str
+    made_by: str
+    inputs: dict[str, str | None]
+    machine: str
+    extras: list[str]
+    torch: str
+    files: int
+    bytes: int
+    lock: dict[str, str]
+    uv: str
+    downloaded_by: str
+    import_warnings: dict[str, str]
+    sealed: SealedRecord
+
+
+def read_record(path: str) -> EnvironmentRecord | None:
+    """env.json of the environment at `path`; None where there is none, or what says not even digest and Python."""
+    try:
+        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
+            record = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    whole = has_fields(record, digest=str, python=dict) and has_fields(record["python"], path=str)
+    sealed = record.get("sealed") if whole else None
+    if sealed and not (has_fields(sealed, file=str, bytes=int) and "/" not in sealed["file"]):
+        return None
+    return cast("EnvironmentRecord", record) if whole else None
+
+
+def write_record(path: str, record: EnvironmentRecord) -> None:
+    """Write env.json: whole or not at all. Raises OSError."""
+    temporary = os.path.join(path, f".{MANIFEST}.tmp")
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(record, stream, indent=2, sort_keys=True)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, os.path.join(path, MANIFEST))
+
+
+def present(path: str) -> EnvironmentRecord | None:
     """env.json of the environment at `path`; None when it is not there, not finished, or its Python has gone.
 
     Cheap: starts no process. The folder got its name only after everything in it had been verified.
     """
-    try:
-        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
-            manifest = json.load(stream)
-        python = manifest["python"]["path"]
-        sealed = manifest.get("sealed")
-        if sealed:
+    record = read_record(path)
+    if record is None:
+        return None
+    sealed = record.get("sealed")
+    if sealed:
+        try:
             whole = os.path.getsize(os.path.join(path, sealed["file"])) == sealed["bytes"]
-            return dict(manifest) if whole else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if os.path.realpath(os.path.join(path, "bin", "python")) != python or not os.access(python, os.X_OK):
-        return None
-    return dict(manifest)
+        except (OSError, ValueError):
+            return None
+        return record if whole else None
+    python = record["python"]["path"]
+    there = os.path.realpath(os.path.join(path, "bin", "python")) == python and os.access(python, os.X_OK)
+    return record if there else None

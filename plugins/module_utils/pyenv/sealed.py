@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import SealedRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import NOTES
@@ -88,7 +88,7 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
     return origin
 
 
-def write(tree: str, folder: str, compression: str) -> JsonObject:
+def write(tree: str, folder: str, compression: str) -> SealedRecord:
     """Write the file of the environment in `tree` into `folder`; what env.json says about it."""
     target = os.path.join(folder, FILE)
     squash(tree, target, compression)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypedDict
 
 _NAME = re.compile(
     r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
@@ -18,6 +19,17 @@ _NAME = re.compile(
 # The newest glibc whose name every supported uv knows as a platform; an older one gives the same wheels or fewer.
 _GLIBC_MINORS = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 _LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+
+
+class WheelFile(TypedDict):
+    """A wheel that was downloaded; `path`: where it lies on the host that has it."""
+
+    name: str
+    version: str
+    filename: str
+    sha256: str
+    size: int
+    path: str
 
 
 @dataclass(frozen=True)

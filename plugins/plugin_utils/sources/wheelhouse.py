@@ -12,10 +12,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
@@ -45,8 +44,8 @@ def own_sources() -> str:
     return pip_settings.identity(pip_settings.read_pip_settings(os.environ), os.environ)
 
 
-def collect(wanted: Recipe, needs: JsonObject) -> ModuleResult:
-    """Resolve and download what a host needs (`build.Needs` as a map). Returns `build.Brought` as a map.
+def collect(wanted: Recipe, needs: Needs) -> Brought:
+    """Resolve and download what a host needs.
 
     Raises RankzeroError: no uv here, no package source, a package without a wheel that fits, a wrong hash.
     """
@@ -54,25 +53,19 @@ def collect(wanted: Recipe, needs: JsonObject) -> ModuleResult:
     if tool is None:
         raise RankzeroError(
             "environment: the cluster's host reaches no package source, and the controller has no uv to fetch the "
-            f"packages with ({needs['reason'].splitlines()[0]}). Install it beside Ansible: {sys.executable} -m pip "
+            f"packages with ({needs.reason.splitlines()[0]}). Install it beside Ansible: {sys.executable} -m pip "
             "install uv"
         )
     target = _target(needs)
-    markers = dict(needs["python"]["markers"])
-    lock = needs.get("lock") or _resolve(tool, wanted, target, markers)
+    markers = dict(needs.python["markers"])
+    lock = needs.lock or _resolve(tool, wanted, target, markers)
     files = select(parse_lock(lock), target, markers)
     extra = []
-    if needs.get("uv"):
+    if needs.uv:
         own = recipe(f'[project]\nname = "tool"\nversion = "0"\ndependencies = ["uv=={tool.version}"]\n')
         extra = select(parse_lock(_resolve(tool, own, target, markers)), target, markers)
     fetched = download([*files, *extra], tool.environment)
-    return {
-        "lock_key": needs["lock_key"],
-        "lock": lock,
-        "wheels": fetched[: len(files)],
-        "tool": fetched[len(files)] if extra else None,
-        "folder": None,
-    }
+    return Brought(str(needs.lock_key), lock, fetched[: len(files)], fetched[len(files)] if extra else None)
 
 
 def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[str, str]) -> list[Chosen]:
@@ -94,12 +87,12 @@ def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, 
             return stream.read()
 
 
-def _target(needs: Mapping[str, Any]) -> Target:
-    facts = needs["python"].get("target")
+def _target(needs: Needs) -> Target:
+    facts = needs.python.get("target")
     if not facts:
         raise RankzeroError(
             "environment: the cluster's host reaches no package source, and its C library is not glibc "
-            f"({needs['python'].get('libc')!r}): wheels can be carried to hosts with glibc only."
+            f"({needs.python.get('libc')!r}): wheels can be carried to hosts with glibc only."
         )
     return Target(
         (int(facts["python"][0]), int(facts["python"][1])),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import sys
 import threading
@@ -15,12 +16,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
@@ -172,11 +173,11 @@ def controller(wheelhouse: str, clean: dict[str, str], monkeypatch: pytest.Monke
         monkeypatch.setenv(name, value)
 
 
-def needs_of(store: str) -> dict[str, Any]:
+def needs_of(store: str) -> Needs:
     wanted = recipe('[project]\nname = "p"\nversion = "1"\ndependencies = ["alpha"]\n')
     needs = build(Request(wanted, store, download="controller", controller_sources="s"))
     assert isinstance(needs, Needs)
-    return asdict(needs)
+    return made_of(Needs, json.loads(json.dumps(asdict(needs))))
 
 
 def test_from_need_to_environment(controller: None, wheelhouse: str, tmp_path: Path) -> None:
@@ -184,16 +185,16 @@ def test_from_need_to_environment(controller: None, wheelhouse: str, tmp_path: P
     wanted = recipe('[project]\nname = "p"\nversion = "1"\ndependencies = ["alpha"]\n')
     needs = needs_of(store)
     brought = collect(wanted, needs)
-    assert [wheel["path"] for wheel in brought["wheels"]] == [
+    assert [wheel["path"] for wheel in brought.wheels] == [
         f"{wheelhouse}/alpha-1.0-py3-none-any.whl",
         f"{wheelhouse}/beta-2.0-py3-none-any.whl",
     ]
-    assert brought["tool"] is None
-    made = build(Request(wanted, store, brought=Brought(**brought)))
+    assert brought.tool is None
+    made = build(Request(wanted, store, brought=brought))
     assert isinstance(made, dict)
     assert made["packages"] == {"alpha": "1.0", "beta": "2.0"}
     # The next time the store has the lock, and nothing is resolved.
-    assert needs_of(store)["lock"] == brought["lock"]
+    assert needs_of(store).lock == brought.lock
 
 
 def test_a_controller_without_uv_says_how_to_get_it(
@@ -207,7 +208,7 @@ def test_a_controller_without_uv_says_how_to_get_it(
 
 def test_a_host_without_glibc(controller: None, tmp_path: Path) -> None:
     needs = needs_of(str(tmp_path / "store"))
-    needs["python"]["target"], needs["python"]["libc"] = None, "musl"
+    needs.python["target"], needs.python["libc"] = None, "musl"
     with pytest.raises(RankzeroError, match="musl"):
         collect(recipe("[project]\n"), needs)
 

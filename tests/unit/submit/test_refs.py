@@ -44,7 +44,7 @@ def test_an_environment_is_there_only_while_its_python_is(tmp_path: Path) -> Non
     real = str(Path(sys.executable).resolve())
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(real)
-    (tmp_path / "env.json").write_text(json.dumps({"python": {"path": real}}))
+    (tmp_path / "env.json").write_text(json.dumps({"python": {"path": real}, "digest": "d"}))
     assert is_present(ref)
     (tmp_path / "bin" / "python").unlink()
     (tmp_path / "bin" / "python").symlink_to("/nowhere/python3.11")
@@ -59,8 +59,11 @@ def store(root: Path) -> dict[str, str]:
     folder = root / "environments" / ("e" * 32)
     folder.mkdir(parents=True)
     (folder / "environment.sqsh").write_bytes(b"file")
-    document = {"python": {"path": "/usr/bin/python3"}, "sealed": {"file": "environment.sqsh", "bytes": 4}}
-    document["sealed"]["sha256"] = "5" * 64
+    document = {
+        "digest": "d",
+        "python": {"path": "/usr/bin/python3"},
+        "sealed": {"file": "environment.sqsh", "bytes": 4, "sha256": "5" * 64},
+    }
     (folder / "env.json").write_text(json.dumps(document), encoding="utf-8")
     for path in (root, root / "environments", folder, *folder.iterdir()):
         path.chmod(0o755)

@@ -18,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import Unreachable
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, best, parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, WheelFile, best, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.http import login_of, open_url
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
@@ -62,8 +61,8 @@ def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
     return chosen
 
 
-def download(files: Iterable[Chosen], environment: Mapping[str, str], folder: str | None = None) -> list[JsonObject]:
-    """The files, verified: name, version, filename, sha256, size and path of each.
+def download(files: Iterable[Chosen], environment: Mapping[str, str], folder: str | None = None) -> list[WheelFile]:
+    """The files, verified.
 
     They are put into `folder`, or into the user's cache, unless they lie in a directory of this host already. Raises
     RankzeroError that says what is wrong with each that cannot be had.

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import WheelFile
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of, unzip
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, publish
 
@@ -52,7 +52,7 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
         return _keep_uv(store_root, fetched.path, fetched.version, settings)
 
 
-def uv_from_wheel(store_root: str, path: str, wheel: JsonObject, settings: Mapping[str, str]) -> uv.Uv:
+def uv_from_wheel(store_root: str, path: str, wheel: WheelFile, settings: Mapping[str, str]) -> uv.Uv:
     """Take the uv program out of its wheel: it is one file that needs nothing else."""
     version = str(wheel["version"])
     with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
