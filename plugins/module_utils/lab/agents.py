@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, sharing
@@ -55,7 +56,7 @@ def static_files(lab: Lab) -> dict[str, str]:
     return {"hosts": hosts_file(lab), "nsswitch.conf": _NSSWITCH, "resolv.conf": "", "hostname": "head\n"}
 
 
-def render(lab: Lab, host: Host, python: str) -> dict[str, dict[str, Any]]:
+def render(lab: Lab, host: Host, python: str) -> dict[str, JsonObject]:
     """Agent name -> configuration. `python` is the interpreter that runs the agents."""
     if not lab.realistic:
         return {SUPERVISOR: _simple(lab, host)}
@@ -93,14 +94,14 @@ def _environment(lab: Lab) -> dict[str, str]:
     return environment
 
 
-def _service(lab: Lab, command: list[str], log: str, user: str = "", start: bool = False) -> dict[str, Any]:
+def _service(lab: Lab, command: list[str], log: str, user: str = "", start: bool = False) -> JsonObject:
     return {"argv": command, "user": user, "env": _environment(lab), "log": log, "start": start}
 
 
 # ---- realistic --------------------------------------------------------------------------------------------------
 
 
-def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> dict[str, Any]:
+def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> JsonObject:
     services = {}
     for name in names:
         command = ["/usr/bin/unshare", "--mount", "--net", "--uts", "--ipc", "--propagation", "private"]
@@ -125,7 +126,7 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> dict[str
     }
 
 
-def _head(lab: Lab, host: Host, python: str) -> dict[str, Any]:
+def _head(lab: Lab, host: Host, python: str) -> JsonObject:
     root = lab.path("head", "root")
     setup: list[list[Any]] = [
         *(_own_root(lab, root) if lab.root else _host_root(lab, root)),
@@ -192,7 +193,7 @@ def _run_directory(lab: Lab, root: str) -> list[list[Any]]:
     return [["tmpfs", f"{root}/run", lab.marker, "mode=755"], ["mkdir", f"{root}/run/lock", 0o1777]]
 
 
-def _munged(lab: Lab, directory: str) -> dict[str, Any]:
+def _munged(lab: Lab, directory: str) -> JsonObject:
     command = [
         _MUNGED,
         "--foreground",
@@ -205,7 +206,7 @@ def _munged(lab: Lab, directory: str) -> dict[str, Any]:
     return _service(lab, command, f"{directory}/munged.out", "munge")
 
 
-def _node(lab: Lab, host: Host, name: str) -> dict[str, Any]:
+def _node(lab: Lab, host: Host, name: str) -> JsonObject:
     root = lab.path("nodes", name, "root")
     enforced = profile.on(host.features, "cgroups")
     setup: list[list[Any]] = [
@@ -307,7 +308,7 @@ def _mariadbd_argv(lab: Lab, user: str, socket: str) -> list[str]:
     ]
 
 
-def _slurmdbd(lab: Lab, socket: str, user: str = "") -> dict[str, Any]:
+def _slurmdbd(lab: Lab, socket: str, user: str = "") -> JsonObject:
     service = _service(lab, [_SLURMDBD, "-D"], f"{lab.path('log', 'head')}/slurmdbd.out", user)
     # Its client library has a default of its own, which is another one in newer Debians.
     service["env"]["MYSQL_UNIX_PORT"] = socket
@@ -317,7 +318,7 @@ def _slurmdbd(lab: Lab, socket: str, user: str = "") -> dict[str, Any]:
 # ---- simple -----------------------------------------------------------------------------------------------------
 
 
-def _simple(lab: Lab, host: Host) -> dict[str, Any]:
+def _simple(lab: Lab, host: Host) -> JsonObject:
     logs = lab.path("log", "head")
     munged = [
         _MUNGED,

@@ -13,8 +13,8 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
@@ -35,7 +35,7 @@ class Agent:
         self.name = name
         self._path = path
 
-    def ask(self, timeout: float = 30.0, **request: object) -> dict[str, Any]:
+    def ask(self, timeout: float = 30.0, **request: object) -> JsonObject:
         """One request, one answer; AgentGone when there is no agent, RankzeroError when it refuses."""
         with self._connect(timeout) as connection, connection.makefile("rw", encoding="utf-8") as stream:
             try:
@@ -46,7 +46,7 @@ class Agent:
                 raise AgentGone(f"the lab's agent {self.name!r} did not answer: {error}") from error
         if not line:
             raise AgentGone(f"the lab's agent {self.name!r} ended while it was asked")
-        answer: dict[str, Any] = json.loads(line)
+        answer: JsonObject = json.loads(line)
         if "error" in answer:
             raise RankzeroError(f"the lab's agent {self.name!r} refused {request}: {answer['error']}")
         return answer

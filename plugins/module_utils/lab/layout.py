@@ -16,9 +16,9 @@ import os
 import pwd
 import re
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 
@@ -254,7 +254,7 @@ def _line_problems(option: str, lines: Sequence[str]) -> list[str]:
     ]
 
 
-def from_options(options: Mapping[str, Any]) -> Lab:
+def from_options(options: Parameters) -> Lab:
     """A Lab from the module's options, for the user who runs this.
 
     `way` may be auto and `directory` empty; where `cpus`, `gpu_type` or `partitions` is empty, the profile decides.

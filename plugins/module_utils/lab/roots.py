@@ -20,10 +20,11 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
@@ -47,7 +48,7 @@ def cached(wanted: Release) -> bool:
 
 
 @contextlib.contextmanager
-def held(wanted: Release) -> Iterator[dict[str, Any]]:
+def held(wanted: Release) -> Iterator[JsonObject]:
     """The manifest of a whole root, which nobody removes in the meantime.
 
     It is built where there is none, or where the one that is there was damaged. One builder at a time: a second one
@@ -72,10 +73,10 @@ def _lock() -> IO[str]:
     return open(f"{release.STORE}/lock", "w", encoding="utf-8")
 
 
-def _intact(wanted: Release) -> dict[str, Any] | None:
+def _intact(wanted: Release) -> JsonObject | None:
     try:
         with open(f"{wanted.place}/manifest.json", encoding="utf-8") as stream:
-            manifest: dict[str, Any] = json.load(stream)
+            manifest: JsonObject = json.load(stream)
         return manifest if manifest["tree"] == tree_digest(wanted.root) else None
     except (OSError, ValueError, KeyError):
         return None
@@ -103,7 +104,7 @@ def tree_digest(root: str) -> str:
     return digest.hexdigest()
 
 
-def _build(wanted: Release) -> dict[str, Any]:
+def _build(wanted: Release) -> JsonObject:
     """Build beside the place, check, then publish whole. Whatever happens, nothing half made is ever found there."""
     new = f"{release.STORE}/{_NEW}{wanted.version}-{time.time_ns()}"
     os.makedirs(new, mode=0o755)
@@ -145,7 +146,7 @@ def _transport() -> list[str]:
     return debian.transport_options(control.must(debian.DUMP))
 
 
-def _checked(wanted: Release, root: str) -> dict[str, Any]:
+def _checked(wanted: Release, root: str) -> JsonObject:
     """What is in a new root; an error where it is not what was wanted."""
     query = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat", "${Package} ${Version}\\n"]
     packages = dict(line.split(" ", 1) for line in control.must(query).splitlines())
