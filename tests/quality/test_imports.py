@@ -49,7 +49,6 @@ ANY = {
     "actions/reconnect.py retried": "as master_is_gone",
     "actions/shipped_programs.py interpreter": "Ansible's action, for its templates",
     "jobs/pipeline.py stages": "as plain",
-    "lab/agent.py handle": "JSON of its socket",
     "spec/fields.py default": "the default of any option",
     "spec/fields.py meta": "what dataclasses keeps for a field",
     "spec/fields.py option": "as dataclasses.field, whose result stands where a value of any type does",

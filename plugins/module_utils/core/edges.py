@@ -7,6 +7,7 @@ at that edge; between the rooms goes nothing of which not even the fields are kn
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -22,6 +23,15 @@ ModuleResult = dict[str, Any]
 JsonObject = dict[str, Any]
 # Ansible's variables of a task, by name.
 TaskVariables = dict[str, Any]
+
+
+def read_json(path: str) -> object:
+    """What a JSON file holds; None where there is none, or no such file."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except (OSError, ValueError):
+        return None
 
 
 def has_fields(document: object, **kinds: type | tuple[type, ...]) -> bool:

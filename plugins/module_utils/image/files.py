@@ -9,7 +9,7 @@ import json
 import os
 from typing import TypedDict, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 IMAGE = "image.sqsh"
@@ -41,11 +41,7 @@ class ImageRecord(TypedDict, total=False):
 
 def read_record(folder: str) -> ImageRecord | None:
     """image.json of the image in `folder`; None where it is not there, or says not even digest and size."""
-    try:
-        with open(os.path.join(folder, SIDECAR), encoding="utf-8") as stream:
-            record = json.load(stream)
-    except (OSError, ValueError):
-        return None
+    record = read_json(os.path.join(folder, SIDECAR))
     return cast("ImageRecord", record) if has_fields(record, digest=str, bytes=int) else None
 
 

@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, kernel
 
 # ---- set-up operations ------------------------------------------------------------------------------------------
@@ -288,7 +289,7 @@ class Agent:
                     answer = {"error": f"{type(error).__name__}: {error}"}
                 stream.write(json.dumps(answer) + "\n")
 
-    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: JsonObject) -> JsonObject:
         """One request of the protocol in this file's head."""
         operation = request["op"]
         if operation == "status":

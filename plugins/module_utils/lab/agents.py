@@ -117,13 +117,7 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> JsonObje
             [python, "-I", "-S", "-B", lab.path("lib", "internet"), f"{host.socket_directory}/head.pid"],
             lab.path("log", "head", "internet.log"),
         )
-    return {
-        "name": SUPERVISOR,
-        "socket": socket_path(host, SUPERVISOR),
-        "subreaper": True,
-        "setup": [],
-        "services": services,
-    }
+    return _supervised(host, services)
 
 
 def _head(lab: Lab, host: Host, python: str) -> JsonObject:
@@ -343,6 +337,11 @@ def _simple(lab: Lab, host: Host) -> JsonObject:
     for name in lab.node_names:
         command = [_SLURMD, "-D", "-f", conf, "-N", name]
         services[f"{name}.slurmd"] = _service(lab, command, lab.path("log", name, "slurmd.out"))
+    return _supervised(host, services)
+
+
+def _supervised(host: Host, services: JsonObject) -> JsonObject:
+    """The configuration of the agent that starts the others."""
     return {
         "name": SUPERVISOR,
         "socket": socket_path(host, SUPERVISOR),

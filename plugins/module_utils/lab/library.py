@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, debian, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, debian, edges, errors, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agent,
@@ -41,6 +41,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 MODULES = (
     clearing,
     debian,
+    edges,
     errors,
     printable,
     accounting,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import TypedDict, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import has_fields
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import has_fields, read_json
 
 MANIFEST = "env.json"
 
@@ -65,16 +65,14 @@ class EnvironmentRecord(TypedDict, total=False):
 
 def read_record(path: str) -> EnvironmentRecord | None:
     """env.json of the environment at `path`; None where there is none, or what says not even digest and Python."""
-    try:
-        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
-            record = json.load(stream)
-    except (OSError, ValueError):
+    document = read_json(os.path.join(path, MANIFEST))
+    if not has_fields(document, digest=str, python=dict):
         return None
-    whole = has_fields(record, digest=str, python=dict) and has_fields(record["python"], path=str)
-    sealed = record.get("sealed") if whole else None
+    record = cast("EnvironmentRecord", document)
+    sealed = record.get("sealed")
     if sealed and not (has_fields(sealed, file=str, bytes=int) and "/" not in sealed["file"]):
         return None
-    return cast("EnvironmentRecord", record) if whole else None
+    return record if has_fields(record["python"], path=str) else None
 
 
 def write_record(path: str, record: EnvironmentRecord) -> None:

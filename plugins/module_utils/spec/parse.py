@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
@@ -23,7 +23,7 @@ def short_names() -> dict[str, str]:
     return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta.get("short")}
 
 
-def override_layer(values: Mapping[object, object]) -> tuple[JsonObject, list[str]]:
+def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
     """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
     names = short_names()
     paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths()}
@@ -63,7 +63,7 @@ def parse(merged: Merged) -> Parsed:
     return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
 
 
-def split_cluster(cluster: Mapping[str, object]) -> tuple[JsonObject, JsonObject]:
+def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:
     """`launch_cluster` as (its own settings, the layer below the job).
 
     An unknown key goes where the known key lies that it resembles most: there it is reported with that suggestion.

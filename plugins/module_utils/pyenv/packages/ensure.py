@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gath
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     MANIFEST,
+    PackagesRecord,
     Wanted,
     named,
     packages_path,
@@ -59,6 +60,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import f
 
 # How long one builder waits for another: as long as fetching some gigabytes may take. Seconds.
 _WAIT = 3600.0
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Why the controller has to make the set, for which Python and platform (`aim`); without `aim`, to send it."""
+
+    reason: str
+    aim: JsonObject | None = None
 
 
 def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
@@ -97,10 +106,9 @@ def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: boo
         if again is not None and not still:
             return _result(wanted, path, again, changed=False)
         made = _made(root, path, wanted, options, request)
-    if isinstance(made, str):
-        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": {"reason": made}}
-    if "aim" in made:
-        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": made}
+    if isinstance(made, Needs):
+        needs = {name: value for name, value in vars(made).items() if value is not None}
+        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": needs}
     with contextlib.suppress(OSError):
         uses.use(path)
     return _result(wanted, path, made, changed=True, damaged=damaged)
@@ -114,7 +122,7 @@ def wanted_of(options: Parameters, request: JsonObject) -> Wanted:
     return Wanted(made, options["kind"], options.get("platform"))
 
 
-def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> JsonObject:
+def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> PackagesRecord:
     """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
     settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
@@ -150,8 +158,8 @@ def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | Non
 
 def _made(
     root: str, path: str, wanted: Wanted, options: Mapping[str, Any], request: Mapping[str, Any]
-) -> dict[str, Any] | str:
-    """The manifest of the new set; or what the controller has to do: a map with `aim`, or a sentence."""
+) -> PackagesRecord | Needs:
+    """The manifest of the new set; or what the controller has to do."""
     if request.get("sent"):
         with _unpacked(request["sent"], path) as folder:
             return _taken(folder, path, wanted)
@@ -159,7 +167,7 @@ def _made(
     if offer:
         if _sees(offer):
             return _taken(offer["folder"], path, wanted)
-        return "the controller's set is not visible on this host"
+        return Needs("the controller's set is not visible on this host")
     means = Means(options.get("uv"), request.get("uv"))
     if options.get("source"):
         return _from_source(root, path, wanted, options["source"], means)
@@ -173,10 +181,10 @@ def _made(
     else:
         reason = "download is controller"
     aim = aim_of(wanted)
-    return {"aim": {**asdict(aim), "target": asdict(aim.target)}, "reason": reason}
+    return Needs(reason, {**asdict(aim), "target": asdict(aim.target)})
 
 
-def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means) -> dict[str, Any]:
+def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means) -> PackagesRecord:
     """Take over what somebody has carried here: a set, an archive of one, or a folder of wheels for a uv.lock."""
     place = os.path.expanduser(os.path.expandvars(source))
     if os.path.isfile(place):
@@ -205,7 +213,7 @@ def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means
     return make(root, path, wanted, aim_of(wanted), replace(means, carried=wheels))
 
 
-def _taken(source: str, path: str, wanted: Wanted) -> dict[str, Any]:
+def _taken(source: str, path: str, wanted: Wanted) -> PackagesRecord:
     """Publish a set that lies at `source`, if it is what is wanted and every file is what it was."""
     manifest = read_manifest(source)
     if manifest is None:
@@ -228,7 +236,7 @@ def _taken(source: str, path: str, wanted: Wanted) -> dict[str, Any]:
         return _published(manifest, folder, path)
 
 
-def _published(manifest: dict[str, Any], folder: str, path: str) -> dict[str, Any]:
+def _published(manifest: PackagesRecord, folder: str, path: str) -> PackagesRecord:
     with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as stream:
         json.dump(manifest, stream, indent=1, sort_keys=True)
         stream.flush()
@@ -242,7 +250,7 @@ def _published(manifest: dict[str, Any], folder: str, path: str) -> dict[str, An
     return manifest
 
 
-def _look(path: str, *, verify: bool) -> tuple[dict[str, Any] | None, list[str]]:
+def _look(path: str, *, verify: bool) -> tuple[PackagesRecord | None, list[str]]:
     """The manifest of a set, and what is wrong with it; ([]: nothing)."""
     manifest = read_manifest(path)
     if manifest is None:
@@ -295,7 +303,7 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
 def _result(
     wanted: Wanted,
     path: str,
-    manifest: Mapping[str, Any] | None,
+    manifest: PackagesRecord | None,
     *,
     changed: bool,
     damaged: list[str] | None = None,

@@ -17,12 +17,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     CACHE,
+    PackagesRecord,
     Wanted,
     content_digest,
     listing,
@@ -121,7 +121,7 @@ class Workplace:
     work: str
 
 
-def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means) -> JsonObject:
+def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means) -> PackagesRecord:
     """Fill the folder with the files of a set; returns its manifest.
 
     tool: a uv with the settings of this host's package sources. Raises RankzeroError, Unreachable among them.

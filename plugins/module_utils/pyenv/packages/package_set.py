@@ -21,11 +21,11 @@ import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TypedDict, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
@@ -96,18 +96,42 @@ def packages_path(store_root: str, key: str) -> str:
     return f"{store_root.rstrip('/')}/packages/{key}"
 
 
-def read_manifest(path: str) -> JsonObject | None:
+class FileRecord(TypedDict):
+    """A file of a set."""
+
+    bytes: int
+    sha256: str
+
+
+class PackagesRecord(TypedDict, total=False):
+    """packages.json: what a set is and holds, with every file of it."""
+
+    format: int
+    kind: str
+    key: str
+    digest: str
+    inputs: JsonObject
+    extras: list[str]
+    python: dict[str, str | None]
+    platform: dict[str, str]
+    packages: dict[str, str]
+    wheels: list[str]
+    uv: str
+    installed: dict[str, int]
+    files: dict[str, FileRecord]
+
+
+def read_manifest(path: str) -> PackagesRecord | None:
     """packages.json of the set at `path`; None where it is not there, or is no such file."""
-    try:
-        with open(os.path.join(path, MANIFEST), encoding="utf-8") as stream:
-            manifest = json.load(stream)
-    except (OSError, ValueError):
+    manifest = read_json(os.path.join(path, MANIFEST))
+    if not has_fields(manifest, files=dict, key=str, digest=str, inputs=dict):
         return None
-    whole = isinstance(manifest, dict) and {"files", "key", "digest", "inputs"} <= set(manifest)
-    return manifest if whole else None
+    record = cast("PackagesRecord", manifest)
+    whole = all(has_fields(known, bytes=int, sha256=str) for known in record["files"].values())
+    return record if whole else None
 
 
-def listing(path: str) -> dict[str, JsonObject]:
+def listing(path: str) -> dict[str, FileRecord]:
     """Every file below `path` with its size and sha256, for the manifest. Raises OSError."""
     return {
         name: {"bytes": os.path.getsize(os.path.join(path, name)), "sha256": file_sha256(os.path.join(path, name))}
@@ -115,7 +139,7 @@ def listing(path: str) -> dict[str, JsonObject]:
     }
 
 
-def problems(path: str, manifest: JsonObject) -> list[str]:
+def problems(path: str, manifest: PackagesRecord) -> list[str]:
     """What is wrong with the files of a set: each that is missing, changed, or not its own, by name. Reads them all."""
     found = []
     expected = dict(manifest["files"])
@@ -143,7 +167,7 @@ def named(found: list[str]) -> str:
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
-def take_over(source: str, folder: str, manifest: JsonObject) -> None:
+def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
     """Copy the files of a set into `folder`, each compared with the manifest while it is copied.
 
     Raises RankzeroError that names the first that is not what it was, and OSError.
@@ -242,7 +266,7 @@ def _sha256(content: IO[bytes]) -> str:
     return total.hexdigest()
 
 
-def content_digest(packages: Sequence[JsonObject]) -> str:
+def content_digest(packages: Sequence[Mapping[str, str]]) -> str:
     """One digest for what a set holds: names, versions and hashes of the wheels, wherever and however they are kept."""
     lines = sorted(f"{one['name']} {one['version']} {one['sha256']}\n" for one in packages)
     return hashlib.sha256("".join(lines).encode()).hexdigest()

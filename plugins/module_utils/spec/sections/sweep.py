@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 
@@ -196,7 +196,7 @@ def _drawn(values: tuple[str, ...] | Range, seed: int, name: str, number: int) -
     return f"{values.low + part * (values.high - values.low):.6g}"
 
 
-def substituted(data: Mapping[str, object], point: Point) -> JsonObject:
+def substituted(data: Parameters, point: Point) -> JsonObject:
     """The spec of one element as it would be written by hand: merged layers in, merged layers out."""
     result = {name: value for name, value in data.items() if name != "sweep"}
     if isinstance(data.get("command"), (list, tuple)):
