@@ -42,6 +42,8 @@ class Terminal:
             stdout=self.slave,
             stderr=self.slave,
             start_new_session=True,
+            # The terminal that controls it, as a shell's.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # no other thread runs here
         )
 
     def resize(self, width: int) -> None:
@@ -62,7 +64,7 @@ class Terminal:
 
     def interrupt(self) -> None:
         """Ctrl-C."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        os.write(self.master, b"\x03")
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -95,7 +95,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         if self._session is None:
             super().v2_runner_on_start(host, task)
             return
-        self._session.painter.begin_task(results.running(host.get_name(), task.action, _title(task)))
+        if task.action not in results.AT_TERMINAL:
+            self._session.painter.begin_task(results.running(host.get_name(), task.action, _title(task)))
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if self._session is None:

@@ -161,3 +161,12 @@ def test_ctrl_c_leaves_a_terminal_as_it_was(tmp_path: Path) -> None:
         assert termios.tcgetattr(terminal.slave) == terminal.before
     assert "\x1b[?25l" not in text
     assert not any("Take an hour" in line for line in kept(text)), "the row that ran is wiped"
+
+
+def test_nothing_is_drawn_while_a_task_has_the_terminal(tmp_path: Path) -> None:
+    ask = {"name": "Ask", "ansible.builtin.pause": {"prompt": "Go on", "seconds": 3}}
+    with closing(Terminal(playbook(tmp_path, PROVEN, ask), tmp_path, 80, **CALLBACK)) as terminal:
+        text = terminal.read()
+        assert terminal.process.returncode == 0, text
+    assert "Go on" in text
+    assert "\x1b[J" not in text[text.index("Go on") : text.index("Proven")]

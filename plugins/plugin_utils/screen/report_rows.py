@@ -45,7 +45,8 @@ def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, 
 def hints(launch: Parameters) -> str:
     """How to come back to a launch that goes on, and how to stop it."""
     which = f"-e run_dir={shlex.quote(str(launch.get('run_dir')))}"
-    return f"again: ansible-playbook rankzero.slurm.attach {which}"
+    playbook = "ansible-playbook rankzero.slurm."
+    return f"again: {playbook}attach {which}   stop: {playbook}cancel {which}"
 
 
 def _proven(host: str, launch: Parameters, result: Parameters) -> Row:

@@ -38,6 +38,8 @@ DOING = {
 OWN = frozenset(
     {"job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"}
 )
+#: These have the terminal to themselves while they run: nothing may be drawn there.
+AT_TERMINAL = frozenset({"rankzero.slurm.job_shell", "pause", "ansible.builtin.pause"})
 # A task of somebody else that changed nothing is worth a line where it took this long (seconds).
 LONG = 5.0
 # The packages that say what an environment is for, in this order.

@@ -144,4 +144,5 @@ def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: P
 def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
     rows = report("h", LAUNCH, {"completed": False}, {}, {})
     assert "job 7 goes on" in rows[0].text
-    assert "rankzero.slurm.attach -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text
+    for playbook in ("attach", "cancel"):
+        assert f"rankzero.slurm.{playbook} -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text
