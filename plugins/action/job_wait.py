@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import p
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance, interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import playbook_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
@@ -91,7 +92,7 @@ class ActionModule(Action):
                 **(_together(first, records) if many else first),
                 "failed": True,
                 "completed": False,
-                "msg": _lost(self._host, waits, str(error), many),
+                "msg": _lost(self._host, waits, str(error), None if many else self._task_vars),
             }
         if last.get("failed"):
             return last
@@ -298,10 +299,13 @@ def _ending(last: Record, watch: Watch) -> str:
     return str(last["message"])
 
 
-def _lost(host: str, waits: Waits, reason: str, many: bool) -> str:
+def _lost(host: str, waits: Waits, reason: str, task_vars: Record | None) -> str:
+    """What is told when the connection stays lost. `task_vars`: for the command that attaches, to one launch."""
     jobs = waits.jobs()
     which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"
-    by_hand = "" if many else f", or with: ansible-playbook rankzero.slurm.attach -e run_dir={waits.watches[0].run_dir}"
+    by_hand = ""
+    if task_vars is not None:
+        by_hand = f", or with: {playbook_command('attach', task_vars, run_dir=waits.watches[0].run_dir)}"
     return (
         f"the connection to {host} was lost, and {reason}. {which} not affected. Attach again by running the same "
         f"command{by_hand}"

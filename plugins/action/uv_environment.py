@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, EnvironmentRequest, Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRequest, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
@@ -47,7 +48,8 @@ class ActionModule(Producer):
         result = self.call(**options, _request=asdict(request))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            self.say(f"environment {wanted.key[:12]}: the host reaches no package source; fetching the wheels here")
+            why = last_lines(str(needs["reason"]), 3)
+            self.say(f"environment {wanted.key[:12]}: not on the host, so the wheels are fetched here. Why:\n{why}")
             brought = collect(wanted, made_of(Needs, needs))
             result = self.call(**options, _request=asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)

@@ -40,3 +40,9 @@ def short_list(names: Sequence[str], most: int = 4) -> str:
     if len(names) <= most:
         return ", ".join(names) or "none"
     return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+
+
+def last_lines(text: str, most: int = 8) -> str:
+    """The end of what a program said, indented, each line on its own: there it says what went wrong."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(f"  {line}" for line in lines[-most:])

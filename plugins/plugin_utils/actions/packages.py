@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import make_elsewhere, wanted_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
@@ -34,12 +35,14 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
         return result
     if tool is None:
         raise RankzeroError(
-            "uv_cache: the host reaches no package source, and the controller has no uv to fetch the packages with "
-            f"({needs['reason'].splitlines()[0]}). Install uv beside Ansible, or carry a set to the host (source)."
+            "uv_cache: the host could not get the packages, and the controller has no uv to fetch them with. Install "
+            "uv beside Ansible, or carry a set to the host (source), or check on the host what was tried:\n"
+            + last_lines(needs["reason"])
         )
     wanted = wanted_of(given, request)
     producer.say(
-        f"{wanted.kind} {wanted.key[:12]}: the host has no access to a package index; downloading the packages here",
+        f"{wanted.kind} {wanted.key[:12]}: not on the host; downloading the packages here. Why:\n"
+        + last_lines(needs["reason"], 3),
     )
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs, tool.path)

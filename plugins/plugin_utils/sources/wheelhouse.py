@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
@@ -52,9 +53,9 @@ def collect(wanted: Recipe, needs: Needs) -> Brought:
     tool = own_uv()
     if tool is None:
         raise RankzeroError(
-            "environment: the cluster's host reaches no package source, and the controller has no uv to fetch the "
-            f"packages with ({needs.reason.splitlines()[0]}). Install it beside Ansible: {sys.executable} -m pip "
-            "install uv"
+            "environment: the cluster's host could not get the packages, and the controller has no uv to fetch them "
+            f"with. Install it beside Ansible ({sys.executable} -m pip install uv), or check what the host tried:\n"
+            + last_lines(needs.reason)
         )
     target = _target(needs)
     markers = dict(needs.python["markers"])
@@ -91,8 +92,9 @@ def _target(needs: Needs) -> Target:
     facts = needs.python.get("target")
     if not facts:
         raise RankzeroError(
-            "environment: the cluster's host reaches no package source, and its C library is not glibc "
-            f"({needs.python.get('libc')!r}): wheels can be carried to hosts with glibc only."
+            "environment: the cluster's host could not get the packages, and its C library is not glibc "
+            f"({needs.python.get('libc')!r}): wheels can be carried to hosts with glibc only. What it tried:\n"
+            + last_lines(needs.reason)
         )
     return Target(
         (int(facts["python"][0]), int(facts["python"][1])),

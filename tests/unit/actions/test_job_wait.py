@@ -79,7 +79,8 @@ class Bench:
         return {"stdout": "\n".join([*parts, f"{marker} end\n"]), "rc": 0}
 
     def run(self) -> dict[str, Any]:
-        result: dict[str, Any] = self.action.run(None, {"inventory_hostname": "login"})
+        known = {"inventory_hostname": "login", "ansible_inventory_sources": ["my hosts.yml"]}
+        result: dict[str, Any] = self.action.run(None, known)
         return result
 
 
@@ -109,7 +110,7 @@ def test_a_connection_that_stays_lost_ends_with_the_way_back(
     bench.modules = [known()]
     result = bench.run()
     assert result["failed"] and result["completed"] is False and result["job_id"] == "7"
-    assert f"ansible-playbook rankzero.slurm.attach -e run_dir={RUN}" in result["msg"]
+    assert f"ansible-playbook -i 'my hosts.yml' rankzero.slurm.attach -e run_dir={RUN}" in result["msg"]
     assert "Job 7 is not affected" in result["msg"]
     assert bench.now - 1000.0 <= 60 and bench.asked <= 8, "bounded in time, and ever more slowly"
 

@@ -220,3 +220,13 @@ def test_where_uv_is_is_told_without_starting_it(tmp_path: Path, monkeypatch: py
     (tmp_path / "uv").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "uv").chmod(0o755)
     assert controller_side.uv_place() == str(tmp_path / "uv")
+
+
+def test_what_the_host_tried_is_shown_with_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is uv's, and uv says at the end what went wrong: a wrong version is no missing network."""
+    monkeypatch.setattr(controller_side, "own_uv", lambda: None)
+    said = "uv pip compile failed:\n  x No solution found\n  hint: there is no version of torch==99"
+    with pytest.raises(RankzeroError) as caught:
+        collect(recipe("[project]\n"), Needs(said, python={}, uv=False, lock=None, lock_key=None))
+    assert "hint: there is no version of torch==99" in caught.value.message
+    assert "No solution found" in caught.value.message and "package source" not in caught.value.message

@@ -1,0 +1,23 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands that a person is told to type, whole: they work as they stand. Pure but for the working directory."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
+
+
+def playbook_command(playbook: str, task_vars: TaskVariables, **variables: str) -> str:
+    """The command line of one of our playbooks on the inventories of this run."""
+    words = ["ansible-playbook"]
+    for source in task_vars.get("ansible_inventory_sources") or []:
+        beside = os.path.relpath(source) if os.path.isabs(source) else source
+        words += ["-i", beside if len(beside) < len(source) else source]
+    words.append(f"rankzero.slurm.{playbook}")
+    for name, value in variables.items():
+        words += ["-e", f"{name}={value}"]
+    return shlex.join(words)
