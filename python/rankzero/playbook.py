@@ -63,6 +63,8 @@ class Played:
 
     rc: int
     records: list[Record]
+    #: Whether the end of launches was waited for.
+    to_the_end: bool = False
 
     def results(self, module: str, host: str | None = None) -> list[dict[str, Any]]:
         """The results of a module of the collection, those of failed tasks left out."""
@@ -86,12 +88,16 @@ class Played:
         told = [str(record.result.get("msg") or "failed without a message") for record in failed]
         if told:
             return "\n".join(dict.fromkeys(told))
-        return f"ansible-playbook ended with {self.rc}; its output says why" if self.rc else None
+        if self.rc:
+            return f"ansible-playbook ended with {self.rc}; its output says why"
+        left = [str(result.get("message")) for result in self.results("job_wait") if not result.get("completed", True)]
+        return "\n".join(left) or None
 
     def exit_code(self) -> int:
         """The exit code of the command (docs/command.md)."""
         if self.rc == 0:
-            return errors.OK
+            ended = all(result.get("completed", True) for result in self.results("job_wait"))
+            return errors.OK if ended or not self.to_the_end else errors.UNFINISHED
         if self.rc in (99, -2, errors.INTERRUPTED):
             return errors.INTERRUPTED
         if any(record.outcome == "unreachable" for record in self.records):
@@ -126,7 +132,8 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
         environment = surroundings(os.environ, path)
         rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)
         with open(path, encoding="utf-8") as stream:
-            return Played(rc, [Record(**json.loads(line)) for line in stream])
+            records = [Record(**json.loads(line)) for line in stream]
+        return Played(rc, records, call.variables.get("until", "finished") == "finished")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

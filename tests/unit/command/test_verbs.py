@@ -174,6 +174,12 @@ def test_verbose_shows_the_line(
     assert ansible.argv()[-1] == "-v"
 
 
+def test_attach_that_ends_before_the_job_says_so(rankzero: Callable[..., int], ansible: Ansible) -> None:
+    ansible.answer(0, ("job_wait", "ok", {"completed": False, "message": "60 s are over"}))
+    assert rankzero("attach", "gpt", "--timeout", "60") == errors.UNFINISHED
+    assert rankzero("attach", "gpt", "--until", "started") == errors.OK
+
+
 @pytest.mark.parametrize(
     ("rc", "records", "code"),
     [
