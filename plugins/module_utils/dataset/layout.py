@@ -23,7 +23,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import root_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, tree_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, FileSet
 
 PACKED = "dataset.sqsh"
 MANIFEST = "dataset.json"
@@ -82,21 +82,11 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(FileSet):
     """What lies at a digest. `packed`: the squashfs file's bytes and sha256, and the bytes and number of its files."""
 
     files: tuple[File, ...]
     packed: Mapping[str, Any] | None = None
-
-    @property
-    def digest(self) -> str:
-        """Over the paths, sizes and contents of all files."""
-        return tree_digest(self.files)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
 
 
 def place_of(store_root: str, name: str, recipe: Mapping[str, object]) -> Place:

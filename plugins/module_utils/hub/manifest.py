@@ -13,15 +13,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import (
     File,
+    FileSet,
     files_of,
     look_at,
     rows_of,
-    tree_digest,
 )
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(FileSet):
     """What is staged of one commit. `wanted` are the patterns it was made with: others make another selection."""
 
     repo: str
@@ -30,16 +30,6 @@ class Manifest:
     source: str
     wanted: tuple[tuple[str, ...], tuple[str, ...]]
     files: tuple[File, ...]
-
-    @property
-    def digest(self) -> str:
-        """Over the paths, sizes and contents of all files."""
-        return tree_digest(self.files)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
 
 
 def read(repository: Repository, commit: str) -> Manifest | None:

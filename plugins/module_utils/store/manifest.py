@@ -33,6 +33,22 @@ def tree_digest(files: Iterable[File]) -> str:
     return total.hexdigest()
 
 
+class FileSet:
+    """What a record of `files` says of all of them."""
+
+    files: tuple[File, ...]
+
+    @property
+    def digest(self) -> str:
+        """Over the paths, sizes and contents of all files."""
+        return tree_digest(self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
 def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
     """Names that a selection takes: all where `include` is empty. As in the shell, but '*' also takes '/'."""
     return [
