@@ -112,7 +112,8 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
     "shell": (*JOB, "run"),
-    "attach": (*SELECTION, "until", "pattern", "log", "wait_timeout"),
+    # `until` is the old name of wait_until: Ansible reserves it and warns.
+    "attach": (*SELECTION, "wait_until", "until", "pattern", "log", "wait_timeout"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
     "status": (*SELECTION, "all", "active"),
