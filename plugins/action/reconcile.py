@@ -124,8 +124,8 @@ class ActionModule(LaunchAction):
     def _warn(self, names: list[str]) -> None:
         if names:
             display.warning(
-                f"{self._host}: the code of {short_list(names)} holds the job files themselves, so a change of any one "
-                "of them makes another launch of all: name their folder in code.exclude"
+                f"{self._host}: the code of {short_list(names)} contains the job files, so a change of any one "
+                "of them changes the key of every launch; add their folder to code.exclude"
             )
 
     def _rendered(

@@ -40,7 +40,7 @@ class ActionModule(Producer):
         for name in ("platform", "source"):
             if options.pop(name) is not None:
                 raise RankzeroError(
-                    f"{name}: goes with mode {' or '.join(KINDS)}, which holds packages for other hosts; not with "
+                    f"{name}: requires mode {' or '.join(KINDS)}, a set of packages for other hosts; mode is "
                     f"{options['mode']}."
                 )
         wanted = project_recipe(options.pop("project"), options, self.roots)

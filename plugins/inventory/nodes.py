@@ -110,7 +110,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         present = {name for host in known for name in host["slurm_partitions"]}
         if unknown := sorted(wanted - present):
             raise AnsibleParserError(
-                f"partitions: {', '.join(unknown)} has no nodes; partitions with nodes: {', '.join(sorted(present))}"
+                f"partitions: no nodes in {', '.join(unknown)}; partitions with nodes: {', '.join(sorted(present))}"
             )
         self.inventory.add_group(ALL)
         for host in known:
@@ -147,7 +147,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             )
         found = nodes.parse_nodes(result.stdout)
         if result.rc or not found:
-            complaint = result.stderr.strip() or result.stdout.strip() or "it names no node"
+            complaint = result.stderr.strip() or result.stdout.strip() or "it printed no node name"
             raise AnsibleParserError(f"command: {said!r} failed with exit status {result.rc}: {complaint}")
         return found
 

@@ -123,7 +123,7 @@ def edited_file_of_a_published_snapshot(store: Store) -> tuple[str, dict[str, An
         ["sh", "-c", 'printf "%s\\n" "$1" > "$2"', "sh", store.canary.command, f"{store.code}/train.sh"]
     )
     store.rig.as_victim(["chmod", "go-w", f"{store.code}/train.sh", store.code])
-    return "holds another tree than its name says", {}
+    return "has other content than its name states", {}
 
 
 def hard_linked_file(store: Store) -> tuple[str, dict[str, Any]]:
@@ -131,7 +131,7 @@ def hard_linked_file(store: Store) -> tuple[str, dict[str, Any]]:
     store.made(f"code/{Path(store.code).name}")
     store.rig.as_victim(["sh", "-c", 'printf "%s\\n" "$1" > "$2"', "sh", store.canary.command, f"{store.shared}/notes"])
     store.rig.as_victim(["ln", f"{store.shared}/notes", f"{store.code}/train.sh"])
-    return "holds another tree than its name says", {}
+    return "has other content than its name states", {}
 
 
 def store_of_the_attacker(store: Store) -> tuple[str, dict[str, Any]]:
@@ -298,7 +298,7 @@ def test_a_group_publishes_to_one_store_and_reads_from_it(attack_lab: AttackLab)
     assert f"{shared} is not yours" in refused.refused()
     # A member's own tree is compared with its name, and nothing that everybody could write counts.
     rig.as_attacker(["sh", "-c", f"chmod u+w {made[1]}/train.sh && echo x >> {made[1]}/train.sh"])
-    assert "holds another tree than its name says" in play(VICTIM).refused()
+    assert "has other content than its name states" in play(VICTIM).refused()
     program.write_text("echo made by victim\n", encoding="utf-8")
     rig.as_victim(["chmod", "o+w", f"{made[0]}/train.sh"])
     assert "can be written by everybody" in play(ATTACKER).refused()

@@ -125,7 +125,7 @@ def test_a_snapshot_is_sent_once_and_every_node_reads_it(desk: Desk) -> None:
     assert (again["changed"], again["ref"]) == (False, sent["ref"])
 
     assert "at no commit of a git work tree" in desk.refused(CODE, dirty="refuse", **options)
-    assert "goes with state: absent only" in desk.refused(CODE, key=sent["ref"]["key"])
+    assert "only with state: absent" in desk.refused(CODE, key=sent["ref"]["key"])
     gone = desk.result(CODE, state="absent", key=sent["ref"]["key"])
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
     assert list((desk.store / "code").iterdir()) == []
@@ -231,7 +231,7 @@ def test_a_set_of_packages_travels_to_a_head_without_a_way_out(desk: Desk) -> No
     [
         (PACKAGES, {"verify": False, "_request": {"offer": {"folder": "/x", "sha256": "y"}}}, "_request"),
         (PACKAGES, {"source": "/nonexistent"}, "source: /nonexistent on this host is neither a set of packages"),
-        (ENVIRONMENT, {"platform": "x86_64-manylinux_2_28"}, "platform: goes with mode cache or wheelhouse"),
+        (ENVIRONMENT, {"platform": "x86_64-manylinux_2_28"}, "platform: requires mode cache or wheelhouse"),
         (ENVIRONMENT, {"mode": "conda", "file": "a.yml", "torch": "cpu"}, "torch: nothing for mode conda"),
     ],
 )

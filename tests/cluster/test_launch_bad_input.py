@@ -110,7 +110,7 @@ CASES = {
     "missing-job-file": Case(("job: there is no file", "jobs/nope.yml"), variables={"launch_job": "jobs/nope.yml"}),
     "job-is-a-folder": Case(("job: ", "code", "cannot be read", "Is a directory"), variables={"launch_job": "code"}),
     "not-yaml": Case(("job: not-yaml.yml:3 is not a job file",), file="name: x\ncommand: [a\n"),
-    "key-twice": Case(("key-twice.yml:3", "'name' stands here twice"), file="name: x\ncommand: [a]\nname: y\n"),
+    "key-twice": Case(("key-twice.yml:3", "'name' appears twice"), file="name: x\ncommand: [a]\nname: y\n"),
     "a-list": Case(("job: a-list.yml must hold a map",), file="- name\n- command\n"),
     "tagged": Case(
         ("tagged.yml:2", "python/object:os.system is not allowed: a job file is plain data"),

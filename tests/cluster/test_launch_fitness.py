@@ -169,7 +169,7 @@ def remembered_by_the_next_launches(site: Site, reasons: Mapping[str, str], job_
     # Never so many that too few are left: one stays out, the others are named.
     seven, three, after = played.results(JOB)
     assert len(excluded(seven)) == 1
-    assert played.output.count("without it fewer than the 7 nodes that the job wants are left") == 3
+    assert played.output.count("without it fewer than the 7 nodes that the job needs remain") == 3
     assert excluded(three) == ["node05", "node08"]
     assert excluded(after) == []
     assert [result["changed"] for result in played.results(EXCLUSION)] == [True, True, True]

@@ -234,7 +234,7 @@ def test_mistakes_stop_everything_before_anything_is_done(repository: Repository
     site.write({**site.job("echo e", "e"), "code": {"src": "."}}, "jobs/e.yml")
     site.write({**site.job("x", "d"), "resources": {"partition": "nowhere"}}, "jobs/d.yml")
     failed, played = repository.reconcile(rc=2)
-    assert f"the code of {site.job('', 'e')['name']} holds the job files themselves" in played.output
+    assert f"the code of {site.job('', 'e')['name']} contains the job files" in played.output
     assert failed["msg"].startswith("1 launch was not possible:") and "nowhere" in failed["msg"]
     assert {step["name"].split("-")[-2]: step["done"] for step in failed["steps"]} == {
         "a": True,

@@ -281,7 +281,7 @@ def test_what_the_modules_take(site: Site) -> None:
     assert not list(site.host_path(site.state_root).glob("runs/*/*/*/secrets.env"))
     assert Path(found["files"]["csv"]).exists() and "results" in found["files"]["csv"]
     assert played.results(PIPELINE)[0]["msg"] == "state: must be one of present, absent; not 'gone'"
-    assert "holds no sweep.json" in nowhere["msg"] and "no sweep" in nobody["msg"]
+    assert "contains no sweep.json" in nowhere["msg"] and "no sweep" in nobody["msg"]
     assert [stage["launch_state"] for stage in played.results(PIPELINE)[-1]["stages"]] == ["submitted"]
     limits = site.lab.head(["squeue", "--noheader", "--states=all", "--Format=Name:200,TimeLimit:20"]).stdout
     assert {line.split()[1] for line in limits.splitlines() if site.token in line} == {"10:00", "3:00", "4:00"}

@@ -173,7 +173,7 @@ def test_a_killed_rsync_is_gone_on_with(bench: Bench, daemon: str) -> None:
         ("me@-oProxyCommand=touch canary:/x", "not an rsync source"),
         ("-oProxyCommand=touch canary@host:/x", "not an rsync source"),
         ("{ssh}:/nowhere/at/all", r"No such file or directory.* Mend src"),
-        ("{ssh}:{src}/leads", r"a link that leads out of the folder, to /etc/passwd"),
+        ("{ssh}:{src}/leads", r"a link to a path outside of the folder, /etc/passwd"),
         ("rsync://127.0.0.1:9/x", r"Connection refused.* Log in there once by ssh"),
     ],
 )

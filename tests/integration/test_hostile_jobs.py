@@ -94,7 +94,7 @@ def test_a_plan_runs_nothing_and_names_everything_that_was_tried(tmp_path: Path)
         "large.yml has more than 1000000 bytes",
         "deep.yml:4 is not a job file: it is nested more than 50 levels deep",
         "aliases count each time",
-        "the key 'code' stands here twice",
+        "the key 'code' appears twice",
         "number.yml: 1 mistake in the job spec",
     ):
         assert words in output, output
@@ -139,5 +139,5 @@ def test_what_is_brought_without_a_job_comes_from_allowed_folders_too(tmp_path: 
     done = subprocess.run(command, cwd=top, capture_output=True, text=True, check=False)
     for name, said in zip(tasks, done.stdout.split("TASK [")[1:]):
         assert said.startswith(f"rankzero.slurm.{name}]")
-        assert "lies outside of the folders that files may leave this controller from" in said, said
+        assert "is outside of the folders from which this controller may send files" in said, said
     assert "a-private-key" not in done.stdout + done.stderr

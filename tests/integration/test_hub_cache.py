@@ -96,7 +96,7 @@ def test_a_download_that_broke_off_goes_on_with_what_is_missing(bench: Bench) ->
     """Whole files stay. (The hub's library resumed within a file until its release 1, and no longer does.)"""
     bench.hub.breaks = {"weights/model.bin": 2_000_000}
     failed = bench.task()
-    assert failed["failed"] and "run again to go on" in failed["msg"]
+    assert failed["failed"] and "run again to resume" in failed["msg"]
     assert not (bench.home / "hub" / "models--org--small" / "refs").exists()
     bench.hub.breaks = {}
     bench.hub.asked.clear()

@@ -100,12 +100,12 @@ def test_a_second_look_is_answered_by_the_cache(site: Site) -> None:
         (
             ["partitions: [gpus]"],
             None,
-            "partitions: gpus has no nodes; partitions with nodes: batch, short, small, urgent",
+            "partitions: no nodes in gpus; partitions with nodes: batch, short, small, urgent",
         ),
         (["group_by: [rack]"], None, "group_by"),
         (["timeout: 1"], "exec sleep 20", "has not answered within 1 s (timeout)"),
         ([], "echo 'slurm_load_node error: Unable to contact slurm controller' >&2; exit 1", "Unable to contact slurm"),
-        ([], "true", "it names no node"),
+        ([], "true", "it printed no node name"),
     ],
 )
 def test_what_cannot_be_answered_is_an_error(site: Site, lines: list[str], answer: str | None, message: str) -> None:

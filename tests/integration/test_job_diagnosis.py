@@ -66,7 +66,7 @@ def test_the_playbook_reads_a_bare_folder(tmp_path: Path) -> None:
         assert words in said
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "holds no logs" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}", check=False)
+    assert "contains no logs" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}", check=False)
     assert "does not exist" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}/x", check=False)
 
 

@@ -275,7 +275,7 @@ def _stays(name: str, links: Mapping[str, str]) -> None:
     while left:
         part = left.pop(0)
         if part == ".." and not found:
-            raise Refused(f"{name!a} is a link that leads out: {links[name]!a}")
+            raise Refused(f"{name!a} is a link to a path outside of the archive: {links[name]!a}")
         if part == "..":
             found.pop()
         elif part not in ("", "."):
@@ -284,7 +284,7 @@ def _stays(name: str, links: Mapping[str, str]) -> None:
             if target is not None:
                 followed += 1
                 if target.startswith("/") or followed > MOST_LINKS:
-                    raise Refused(f"{name!a} is a link that leads out, or round in links: {links[name]!a}")
+                    raise Refused(f"{name!a} is a link out of the archive, or part of a loop: {links[name]!a}")
                 found.pop()
                 left = target.split("/") + left
 

@@ -87,7 +87,9 @@ def _remove(
 ) -> dict[str, Any]:
     name = options["name"]
     if before is not None and before.name != name:
-        raise RankzeroError(f"root: holds the class {before.name!r}, not {name!r}; nothing is removed.")
+        raise RankzeroError(
+            f"root: contains the class {before.name!r}, not {name!r}; nothing is removed. Give the root of {name!r}."
+        )
     everyone = before.everyone if before is not None else ()
     wanted = limits.ClassAccounts(name, everyone, options["parent"])
     done = accounts(slurm, wanted, state="absent", policy=options["accounting"], check_mode=check_mode)

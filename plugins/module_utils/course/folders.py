@@ -213,7 +213,7 @@ def succession(course: Course, before: Course | None) -> Course:
         return course
     if before.name != course.name:
         raise RankzeroError(
-            f"root: holds the class {before.name!r}, not {course.name!r}. Give each class its own root, or remove "
+            f"root: contains the class {before.name!r}, not {course.name!r}. Give each class its own root, or remove "
             "the other one (state: absent)."
         )
     here = {student.id for student in course.students}

@@ -114,7 +114,7 @@ def _record(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     if job is None and word.silent:
         return [Evidence(None, STUDENT, f"job {run.job_id}, only from the student's files: {word.silent}")]
     if job is None:
-        return [Evidence(False, SLURM, f"accounting knows no job {run.job_id}")]
+        return [Evidence(False, SLURM, f"accounting has no job {run.job_id}")]
     found = [
         _named(run, job),
         _same("user", job.user, expected.user),
@@ -171,7 +171,7 @@ def _times(run: Claims, job: JobRecord, slack: float) -> Evidence:
     if began is None or ended is None or job.start is None or job.end is None:
         return Evidence(False, STUDENT, "started.json and outcome.json do not say when the job began and ended")
     if job.start - slack <= began <= ended <= job.end + slack:
-        return Evidence(True, SLURM, "began and ended when the run says")
+        return Evidence(True, SLURM, "started and ended at the times in the run directory")
     off = max(job.start - began, ended - job.end, began - ended)
     return Evidence(False, SLURM, f"the times in started.json and outcome.json are {off:.0f} s off Slurm's")
 
@@ -239,7 +239,7 @@ def _sanity(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     silent = [node for node in nodes if node not in hosts]
     foreign = [host for host in hosts if host not in nodes]
     uneven = [host for host, count in hosts.items() if host in nodes and count != expected.ranks_per_node]
-    text = f"{len(run.sanity)} ranks said where they are, on {len(hosts)} of {expected.nodes} nodes"
+    text = f"{len(run.sanity)} ranks reported their node, on {len(hosts)} of {expected.nodes} nodes"
     text += f"; nothing from {_some(silent)}" if silent else ""
     text += f"; {_some(foreign)} did not belong to the job" if foreign else ""
     text += f"; not {expected.ranks_per_node} ranks on {_some(uneven)}" if uneven else ""

@@ -80,8 +80,8 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
             with contextlib.suppress(OSError):
                 remove_tree(desk.folder)
             raise RankzeroError(
-                "the process that stages it on the host was ended from outside. What has come is kept: run again "
-                "to go on"
+                "the process that stages it on the host was killed. The part that was transferred is kept; run "
+                "again to resume"
             )
         if time.monotonic() >= until:
             return {"changed": False, "going": _json(desk.progress)}

@@ -71,8 +71,8 @@ _OF_THE_JOB = {
         family=ARTIFACT,
         what="the program ended well, and its artifact does not prove a result",
         remedy=(
-            "Did the program write `artifact.path`, whole, below its working directory? `artifact.require` "
-            "says what it must hold."
+            "Check that the program writes a complete `artifact.path` below its working directory. `artifact.require` "
+            "lists the required values."
         ),
         matches=(),
         examples=(),

@@ -133,7 +133,7 @@ def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
 
 def _count(nodes: Sequence[str], count: int) -> int:
     if nodes and count and count != len(nodes):
-        raise t.Invalid(f"names {len(nodes)} nodes, and count says {count}: give one of them")
+        raise t.Invalid(f"names {len(nodes)} nodes, but count is {count}; give only one of the two")
     if len(set(nodes)) < len(nodes):
         raise t.Invalid("names a node twice")
     number = len(nodes) or count

@@ -91,7 +91,7 @@ class Hub:
         try:
             told: dict[str, list[str] | str] = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
         except ValueError:
-            last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").rsplit("\n", 1)[-1]
+            last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").rsplit("\n", 1)[-1]
             raise RankzeroError(f"python: {self.python} ended with {done.returncode}: {last}") from None
         if "error" in told:
             raise explained(repository, self.python, list(told["error"]), str(told["text"]), self.otherwise)
@@ -135,6 +135,6 @@ def explained(repository: Repository, python: str, kinds: Sequence[str], text: s
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [kinds[0] if kinds else "no reason given"]
     return RankzeroError(
-        f"repo: {name} cannot be fetched from the hub: {lines[0]}. The files that have arrived are kept: run "
-        f"again to go on, or {otherwise}."
+        f"repo: {name} cannot be fetched from the hub: {lines[0]}. The files that have arrived are kept; run "
+        f"again to resume, or {otherwise}."
     )

@@ -92,7 +92,10 @@ def parse(text: str) -> list[Instruction]:
         found.append(Instruction(name.upper(), rest.strip(), begin + 1))
     first = next((one for one in found if one.name != "ARG"), None)
     if first is None or first.name != "FROM":
-        raise _wrong(first.line if first else 1, "a Containerfile begins with FROM (only ARG may stand before it)")
+        raise _wrong(
+            first.line if first else 1,
+            "the first instruction of a Containerfile must be FROM (only ARG may precede it)",
+        )
     return found
 
 

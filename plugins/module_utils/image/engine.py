@@ -198,8 +198,9 @@ class Builder:
         short = _SHORT.search(said)
         if short:
             return (
-                f"{what}: the base image {short[1]} names no registry, and this host looks in none by itself. Write it "
-                f"whole (REGISTRY/NAME:TAG), or FROM {BASE} with suite, rootfs or reference.\n{last}"
+                f"{what}: the base image {short[1]} has no registry in its name, and this host has no "
+                f"default registry. Write "
+                f"REGISTRY/NAME:TAG, or FROM {BASE} with suite, rootfs or reference.\n{last}"
             )
         if _UNREACHABLE.search(said) and _REGISTRY.search(said):
             return (

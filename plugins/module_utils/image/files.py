@@ -72,8 +72,8 @@ def damage(folder: str, name: str) -> str:
     """
     record = read_record(folder)
     if record is None:
-        return f"{os.path.join(folder, SIDECAR)} names no digest"
+        return f"{os.path.join(folder, SIDECAR)} contains no digest"
     path = os.path.join(folder, name)
     if file_sha256(path, start=SIF_DATA_AT if name == SIF else 0) == record["digest"]:
         return ""
-    return f"{path} is not what {SIDECAR} beside it says: it has another digest"
+    return f"{path} does not have the digest that {SIDECAR} in its folder states"

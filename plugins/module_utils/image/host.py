@@ -193,7 +193,10 @@ def _lacks_without_root(host: Host) -> Iterator[str]:
 
 def _storage(host: Host) -> tuple[str, str]:
     if host.work_type in _NO_OVERLAY or host.work_type.startswith("fuse"):
-        return "vfs", f"work_dir lies on {host.work_type}, which does not support overlays; slower, name a local disk"
+        return "vfs", (
+            f"work_dir is on {host.work_type}, which does not support overlays, so builds are "
+            f"slower; set work_dir to a folder on a local disk"
+        )
     if host.uid == 0 or host.kernel >= _USER_OVERLAY:
         return "overlay", "the kernel's own"
     if "fuse-overlayfs" in host.tools and host.fuse:

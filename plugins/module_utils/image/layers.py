@@ -297,7 +297,7 @@ def _pick(folder: str, index: Any, tag: str | None) -> Any:
                 "it must hold exactly one."
             )
         index = _json(_blob(folder, fitting[0]["digest"]))
-    raise RankzeroError(f"reference: {folder} names no image.")
+    raise RankzeroError(f"reference: {folder} contains no image. Its index.json must list one.")
 
 
 def _blob(folder: str, digest: str) -> str:

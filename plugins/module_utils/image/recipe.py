@@ -110,7 +110,7 @@ def _check(made: Recipe) -> None:
         said = f"not {' and '.join(given)}" if given else "none is given"
         raise RankzeroError(
             f"image: give one of containerfile, {', '.join(SOURCES)}; {said}. (With containerfile, one of suite, "
-            f"rootfs and reference besides is its base, as FROM {BASE}.)"
+            f"rootfs and reference may be given in addition as its base, FROM {BASE}.)"
         )
     if made.text is not None:
         wanted = _containerfile_needs(made)
@@ -131,11 +131,11 @@ def _check(made: Recipe) -> None:
     else:
         for name in ("target", "build_args", "secrets"):
             if getattr(made, name):
-                raise RankzeroError(f"{name}: has no effect without containerfile.")
+                raise RankzeroError(f"{name}: requires containerfile; omit it, or give containerfile.")
     if made.suite is None and (made.packages or made.mirror):
-        raise RankzeroError("packages, mirror: go with suite; in a Containerfile, RUN installs packages.")
+        raise RankzeroError("packages, mirror: require suite; in a Containerfile, install packages with RUN.")
     if made.squashfs is not None and (made.env or made.compression != "zstd"):
-        raise RankzeroError("squashfs: an image that is adopted is taken as it is, without env and compression.")
+        raise RankzeroError("squashfs: an existing squashfs file is used unchanged; omit env and compression.")
     if made.compression not in COMPRESSIONS:
         raise RankzeroError(f"compression: {made.compression!r}; allowed are {', '.join(COMPRESSIONS)}.")
     _matches("suite", _SUITE, [made.suite] if made.suite else [], "the name of a release such as bookworm")

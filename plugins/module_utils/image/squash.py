@@ -109,7 +109,7 @@ def _unpack(tree: Tree, folder: str) -> Written:
         written = write(tree, stream)
     # A root file system has programs that are another user's when they run: nobody else may come in here.
     os.mkdir(folder, 0o700)
-    with said_of("image: its tree", "Look at the image: no file of it may lie below a link."):
+    with said_of("image: its tree", "Check the image: no file in it may be below a symbolic link."):
         extraction.untar(archive, folder, _ROOT)
     os.unlink(archive)
     return written

@@ -135,8 +135,8 @@ def _mirror(wanted: Release) -> str:
     mirror = debian.pick_mirror(control.must(debian.TARGETS))
     if not mirror:
         raise RootUnavailable(
-            f"slurm: {wanted.version} is built from Debian's {wanted.suite}, and the apt of this machine names no"
-            " Debian archive; use slurm=host, or a Debian machine",
+            f"slurm: {wanted.version} is built from Debian's {wanted.suite}, but the apt sources of this"
+            " machine contain no Debian archive; use slurm=host, or a Debian machine",
             "no-mirror",
         )
     return mirror

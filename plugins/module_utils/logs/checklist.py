@@ -136,7 +136,7 @@ def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
     """How many ranks have started. `said`: the WORLD_SIZE that each rank reported; `silent`: ranks without a report."""
     worlds = sorted(set(said.values()))
     text = f"{len(said)} of {worlds[-1]} started with WORLD_SIZE {' and '.join(map(str, worlds))}"
-    return text + (f"; nothing of rank {_few(silent)}" if silent else "")
+    return text + (f"; nothing from rank {_few(silent)}" if silent else "")
 
 
 def networks(heads: Mapping[int, str]) -> list[str]:
@@ -257,9 +257,9 @@ def answers(
     found += _steps(logs, begun, now)
     saved = next((rank for rank, log in sorted(logs.items()) if _SAVED.search(log.tail)), None)
     if saved is not None:
-        found.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} says so", True))
+        found.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
     elif proven is not None:
-        found.append(Answer("model saved", "no rank says so", None if proven or now else False))
+        found.append(Answer("model saved", "no rank reports it", None if proven or now else False))
     return found
 
 

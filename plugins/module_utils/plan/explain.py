@@ -74,7 +74,7 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
         where = merged.origin("environment.local_copy") or "policy"
         yield Variable("RANKZERO_SEALED", ON_NODE, f"local_copy {copies}: {COPIES[copies]}", "environments", where)
     if plan.spec.environment.path and plan.conda:
-        scripts = "and whatever etc/conda/activate.d of the environment sets"
+        scripts = "and the scripts in etc/conda/activate.d of the environment"
         yield Variable("CONDA_DEFAULT_ENV", plan.environment_dir, scripts, "environment", "batch script")
 
 

@@ -93,7 +93,7 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
         raise RankzeroError(f"path: {path} does not exist on this host. Name a log or a folder of logs.")
     logs = scan.find_logs(path)
     if not logs:
-        raise RankzeroError(f"path: {path} holds no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
+        raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
     found = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, base)

@@ -81,7 +81,8 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
     record = state_files.record_of_sweep(folder)
     if record is None:
         raise RankzeroError(
-            f"sweep_dir: {folder} holds no {SWEEP_RECORD} on this host; give what module rankzero.slurm.job_sweep "
+            f"sweep_dir: {folder} contains no {SWEEP_RECORD} on this host; give the sweep_dir that module "
+            f"rankzero.slurm.job_sweep "
             "returned"
         )
     runs = os.path.dirname(folder)

@@ -22,6 +22,6 @@ def proof_of(run: RunDirectory) -> str:
     path = artifact.get("path") if isinstance(artifact, dict) else None
     if not isinstance(path, str) or os.path.isabs(path) or ".." in path.split("/"):
         raise RankzeroError(
-            f"until: artifact, but contract.json of {run.path} names no path below its working directory"
+            f"until: artifact, but contract.json of {run.path} names no path in the job's working directory"
         )
     return os.path.normpath(run.file(os.path.join("work", path)))

@@ -155,11 +155,11 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
         end = _reason(record) if record is not None and record.final else ""
         return "; ".join(filter(None, [said or "the job ended without success", end]))
     if answer.silent:
-        return f"{answer.silent} The run directory holds no outcome."
+        return f"{answer.silent} The run directory contains no outcome."
     if status.job_id is None:
-        return "an intent to submit is recorded, but no job id, and Slurm knows no such job; the next launch settles it"
+        return "an intent to submit is recorded, but no job id, and Slurm has no such job; the next launch resolves it"
     if record is None and answer.queue_only:
-        return f"{job} left the queue, accounting does not answer, and the run directory holds no outcome"
+        return f"{job} left the queue, accounting does not answer, and the run directory contains no outcome"
     if record is None:
         return f"{job} is gone from Slurm and left no outcome: it failed, or its run directory was changed"
     if status.over:

@@ -157,7 +157,9 @@ def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str,
         if facts.refusal is not None:
             return FAILED, f"Slurm refused it: {facts.refusal}"
         if heard in (NOT_ASKED, SILENT):
-            return UNDECIDED, f"no job of {facts.run.path} is recorded, and Slurm has not said whether there is one."
+            return UNDECIDED, (
+                f"no job of {facts.run.path} is recorded, and Slurm has not answered whether there is one."
+            )
         return LOST, ""
     verdict = outcome is not None and outcome.get("ended_by") not in _ANOTHER_MAY_FOLLOW
     # A job that was requeued after its verdict waits once more, and may yet succeed. One that still runs closes down.
@@ -169,6 +171,6 @@ def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str,
         return UNDECIDED, (
             f"job {facts.job_id} is not in the queue and accounting is silent: its end is unknown. Try again later."
             if heard == QUEUE
-            else f"Slurm has not said what became of job {facts.job_id}."
+            else f"Slurm has not answered what happened to job {facts.job_id}."
         )
     return FAILED, "the job is gone from Slurm and left no verdict"

@@ -99,7 +99,7 @@ def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
         for node in expand_nodes(slurm, names)
     ]
     if not nodes:
-        raise _refused(job_id, "Slurm does not say which nodes it holds")
+        raise _refused(job_id, "Slurm does not list its nodes")
     return Allocation(
         block["JobId"], block.get("JobName", ""), parse.parse_epoch(block.get("EndTime", "")), tuple(nodes)
     )

@@ -151,7 +151,7 @@ def over_limits(
         for name, least in _amounts(row.get("MinTRES", "")).items():
             if name in asked and asked[name] < least:
                 path, what = _asked(name)
-                yield f"{path}: {asked[name]} {what} asked, {holder} wants at least {least} a job."
+                yield f"{path}: {asked[name]} {what} requested, but {holder} requires at least {least} per job."
 
 
 def _asked(name: str) -> tuple[str, str]:

@@ -223,12 +223,12 @@ def raise_for(result: CommandResult, timeout: float) -> None:
     name = os.path.basename(result.argv[0])
     if result.timed_out:
         raise SlurmUnavailable(
-            f"{name} gave no answer within {timeout:g} s, so nothing is known about any job. "
+            f"{name} gave no answer within {timeout:g} s, so the state of all jobs is unknown. "
             "Try again when `scontrol ping` says UP."
         )
     if result.silent:
         raise SlurmUnavailable(
-            f"{name}: Slurm does not answer ({result.complaint}), so nothing is known about any job. "
+            f"{name}: Slurm does not answer ({result.complaint}), so the state of all jobs is unknown. "
             "Try again when `scontrol ping` says UP."
         )
     raise SlurmError(f"{name} failed with exit code {result.rc}: {result.complaint}")

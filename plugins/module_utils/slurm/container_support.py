@@ -88,7 +88,7 @@ def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
     for what, path in [("image", needs.image), *(("mounts", source) for source in needs.sources)]:
         if path and not os.path.lexists(path) and _beside(path, needs.runs_dir):
             problems.append(
-                f"container.{what}: {path} does not exist (it would lie on the file system of {needs.runs_dir}, which "
+                f"container.{what}: {path} does not exist (it should be on the file system of {needs.runs_dir}, which "
                 "the nodes share)."
             )
     if needs.image and os.path.exists(needs.image):

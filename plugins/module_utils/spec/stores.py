@@ -25,7 +25,7 @@ def _parse(value: object) -> dict[str, object]:
             raise t.Invalid(f"has the key {t.shown(name)}{t.suggestion(str(name), list(_KEYS))}; known: path, owners")
     for name in _KEYS:
         if value.get(name) is None:
-            raise t.Invalid(f"needs {name}: whose files count there is said, never guessed")
+            raise t.Invalid(f"needs {name}: the owners whose files may be used")
     result: dict[str, object] = {}
     for name, kind in _KEYS.items():
         try:

@@ -146,10 +146,10 @@ def keep_own(store: Store, *, check_mode: bool = False) -> None:
 def _not_own(store: Store, real: str) -> Untrusted:
     owner = ownership.user_name(os.stat(real).st_uid)
     return Untrusted(
-        f"store_root: {store.path} is not yours ({ownership.described(real)}): {owner} could change whatever you "
-        "launch from it. Name a folder of your own; read from this one besides with launch_cluster.stores: [{path: "
-        f"{store.path}, owners: [{owner.removeprefix('user ')}]}}]. Where a group writes one store together, each "
-        "member trusts all others: launch_cluster.store_group_writable: true says so."
+        f"store_root: {store.path} is not yours ({ownership.described(real)}): {owner} could change anything that you "
+        "launch from it. Name a folder of your own; read from this one in addition with launch_cluster.stores: [{path: "
+        f"{store.path}, owners: [{owner.removeprefix('user ')}]}}]. If a group writes one store together, each "
+        "member trusts all others; allow it with launch_cluster.store_group_writable: true."
     )
 
 
@@ -234,7 +234,7 @@ def check(
     if kind == "code":
         found = digest(read_tree(path))
         if found != os.path.basename(path):
-            raise Untrusted(f"{path} holds another tree than its name says: its digest is {found[:16]}")
+            raise Untrusted(f"{path} has other content than its name states: its digest is {found[:16]}")
     complaint = content.complaint(path) if content else ""
     if complaint:
         raise Untrusted(complaint)
@@ -269,7 +269,7 @@ def locate(
             why = error.message if isinstance(error, Untrusted) else f"{error.filename}: {error.strerror}"
             if store.own:
                 raise _planted(kind, path, why) from error
-            note(f"stores: nothing of {kind} {key[:12]} is taken from {store.path}: {why}")
+            note(f"stores: {kind} {key[:12]} in {store.path} is not used: {why}")
     return None
 
 

@@ -114,7 +114,7 @@ def _write_secrets(request: Request, run: RunDirectory) -> None:
                 f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"
             ) from error
         if not value or b"\0" in value:
-            what = "holds a NUL character, which no environment variable can" if value else "is empty"
+            what = "contains a NUL character, which an environment variable cannot" if value else "is empty"
             raise RankzeroError(f"secrets.{name}: the file {path} on the cluster {what}")
         lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
     if lines:

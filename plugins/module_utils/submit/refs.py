@@ -119,7 +119,7 @@ def _check_plain(own: Store, path: str) -> None:
     for one in (own.path, path):
         if not re.fullmatch(PLAIN, one):
             raise RankzeroError(
-                f"launch_cluster.stores: {one} holds other characters than letters, digits and . _ / + @ = -, so "
+                f"launch_cluster.stores: {one} contains characters other than letters, digits and . _ / + @ = -, so "
                 "nothing can be taken from another store in its place. Name another path."
             )
 

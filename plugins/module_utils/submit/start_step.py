@@ -151,7 +151,7 @@ class Starter:
 
     def _failed(self, rc: int | None) -> Start:
         lines = [line.strip() for line in self._said().splitlines() if line.strip()]
-        said = "; ".join(lines[-3:]) or ("it said nothing" if rc is None else f"srun ended with exit code {rc}")
+        said = "; ".join(lines[-3:]) or ("srun printed nothing" if rc is None else f"srun ended with exit code {rc}")
         if rc is None:
             return Start(None, f"no step began within {START_SECONDS:.0f} s: {said}")
         if any(text in said.lower() for text in SILENCE):

@@ -360,7 +360,7 @@ class SweepLauncher:
 def _unwritable(path: str, error: OSError) -> RankzeroError:
     return RankzeroError(
         f"state_root: cannot write {path}: {error.strerror or error}. Name a folder on shared storage that this user "
-        "may write (launch_cluster.state_root), or make room there, and launch the same sweep again: it goes on where "
+        "may write (launch_cluster.state_root), or make room there, and launch the same sweep again: it resumes where "
         "it stopped."
     )
 

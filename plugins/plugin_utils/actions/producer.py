@@ -52,7 +52,7 @@ class Producer(Action):
     def without_source(self, key: str, options: Parameters) -> JsonObject:
         """Remove what has this key: nothing on the controller needs to be looked at."""
         if options["state"] != "absent":
-            raise RankzeroError("key: names what is to be removed; it goes with state: absent only.")
+            raise RankzeroError("key: is allowed only with state: absent, to name what to remove; omit it.")
         return self.call(**{name: options[name] for name in self.WHERE}, key=key)
 
     def call(self, **arguments: Any) -> ModuleResult:

@@ -80,7 +80,7 @@ def retried(
                 return result
             reason = str(result.get("msg", ""))
         if asks_for_login(reason) or master_is_gone(connection):
-            raise ConnectionLost(f"the host asks for a login, which a wait neither answers nor repeats ({reason})")
+            raise ConnectionLost(f"the host asks for a login; a wait does not log in again ({reason})")
         if not told:
             say(f"the connection is lost ({reason}); the job is not affected, trying again", "yellow")
             told = True

@@ -63,7 +63,7 @@ def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]
     files = [file for file in there if file not in strangers and not _is_pipeline(os.path.join(full, file))]
     if not files and not strangers:
         raise RankzeroError(
-            f"jobs: {full} holds no job file ({', '.join(ENDINGS)}); to end everything cancel it by hand"
+            f"jobs: {full} contains no job file ({', '.join(ENDINGS)}); to end all jobs of the set, cancel them by hand"
         )
     specs, problems = [], list(strangers.values())
     for file in files:

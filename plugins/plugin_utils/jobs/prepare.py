@@ -230,11 +230,12 @@ def image_key(job: Job, leaving: Leaving) -> str | None:
                 raise RankzeroError(f"{problem}.")
             leaving.build(job.containerfile, read)
         elif job.context:
-            raise RankzeroError("context: has no effect without containerfile.")
+            raise RankzeroError("context: requires containerfile; omit it, or give containerfile.")
         wanted = recipe(asdict(build), read.text if read else None, read.listed() if read else ())
         if wanted.local_path:
             raise RankzeroError(
-                f"reference: {wanted.reference} lies on the cluster, so its key cannot be known here. Build the image "
+                f"reference: {wanted.reference} is on the cluster, so its key cannot be computed on the "
+                f"controller. Build the image "
                 "with the role or the module image, and name its file with container.image."
             )
     except RankzeroError as error:

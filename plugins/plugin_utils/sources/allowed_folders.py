@@ -38,7 +38,7 @@ class Roots:
         if inside:
             return f"{option}: {leads} belongs to git and may contain credentials. Name another file"
         return (
-            f"{option}: {leads} lies outside of the folders that files may leave this controller from: "
+            f"{option}: {leads} is outside of the folders from which this controller may send files: "
             f"{', '.join(self.folders) or '(none)'}. Move it there, or add its folder to launch_cluster.code_roots"
         )
 

@@ -106,7 +106,7 @@ def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
     entries = sorted(_read(root, kept), key=lambda entry: os.fsencode(entry.path))
     if not entries:
         raise RankzeroError(
-            f"code.src: the folder {root} holds no file to ship. "
+            f"code.src: the folder {root} contains no file to send. "
             "Check that code.src names the program's folder and that code.exclude leaves something."
         )
     new = set(known.untracked)

@@ -72,7 +72,7 @@ class _Bounded(yaml.SafeLoader):
         for key, _value in node.value:
             if key.value in keys and isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands here twice", key.start_mark
+                    None, None, f"the key {key.value!r} appears twice", key.start_mark
                 )
             if isinstance(key, yaml.ScalarNode):
                 keys.add(key.value)
@@ -118,7 +118,7 @@ class _Text(_Bounded):
             if not isinstance(key, str):
                 raise _refused("a key must be text", key_node)
             if key in result:
-                raise _refused(f"the key {key!r} stands here twice", key_node)
+                raise _refused(f"the key {key!r} appears twice", key_node)
             below = f"{path}.{key}" if path else key
             result[key] = self.build(value_node, below)
             self.lines[below] = key_node.start_mark.line + 1

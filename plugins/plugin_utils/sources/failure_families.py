@@ -68,7 +68,7 @@ def _files(paths: Sequence[str], cwd: str, problems: list[str]) -> list[str]:
             inside = [name for name in sorted(os.listdir(full)) if name.endswith((".yml", ".yaml"))]
             found += [os.path.join(full, name) for name in inside]
             if not inside:
-                problems.append(f"the folder {full} holds no *.yml")
+                problems.append(f"the folder {full} contains no *.yml")
         elif os.path.exists(full):
             found.append(full)
         else:
@@ -122,7 +122,7 @@ def _mistakes(family: Mapping[str, Any]) -> list[str]:
         for number, match in enumerate(given):
             found += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys)]
     if not matches:
-        found.append("says or raises is required: a pattern of its log lines")
+        found.append("says or raises is required: a pattern for its log lines")
     return found or _unproven(site_families.signature(dict(family)))
 
 

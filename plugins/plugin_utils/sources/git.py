@@ -155,7 +155,7 @@ class Git:
         except subprocess.TimeoutExpired:
             raise RankzeroError(
                 f"git: no answer about {self.tree.top} for {_PATIENCE} s (git {' '.join(arguments)}). "
-                "Check the repository with `git fsck`, and the file system that it lies on."
+                "Check the repository with `git fsck`, and the file system that it is on."
             ) from None
         if done.returncode not in allowed:
             reason = done.stderr.decode("utf-8", "replace").strip()
@@ -221,7 +221,8 @@ def _linked(marker: str) -> str:
         if os.path.isdir(folder) and _is_repository(folder):
             return folder
     raise RankzeroError(
-        f"git: {marker} names no git repository. Repair it (`git worktree repair`, `git submodule update --init`), "
+        f"git: {marker} does not lead to a git repository. Repair it (`git worktree repair`, `git submodule "
+        f"update --init`), "
         "or remove it."
     )
 
@@ -240,8 +241,8 @@ def _checked(tree: WorkTree, folder: str) -> WorkTree:
         owner = os.lstat(place).st_uid
         if owner not in trusted:
             raise RankzeroError(
-                f"git: {folder} lies in a git repository of another user ({place} belongs to uid {owner}), which "
-                "could leave out or add files. Work in a clone of your own."
+                f"git: {folder} is in a git repository of another user ({place} belongs to uid {owner}), which "
+                "could leave out or add files. Work in your own clone."
             )
     return tree
 
@@ -255,6 +256,6 @@ def _program() -> str:
     program = shutil.which("git", path=_path())
     if program is None:
         raise RankzeroError(
-            "git: the folder lies in a git repository, but there is no git command on the controller. Install git."
+            "git: the folder is in a git repository, but there is no git command on the controller. Install git."
         )
     return program

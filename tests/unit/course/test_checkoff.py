@@ -36,7 +36,7 @@ def test_two_good_runs_pass_every_task(semester: Semester) -> None:
     assert semester.programs.count("sacct") == 1 and "squeue" not in semester.programs
     text = "\n".join(ada["lines"])
     assert "step 11.0 ran on 3 nodes for 8 s (Slurm)" in text
-    assert "6 ranks said where they are, on 3 of 3 nodes (student's word)" in text
+    assert "6 ranks reported their node, on 3 of 3 nodes (student's word)" in text
     assert "sanity, 3 nodes: 6 files not changed since (file system)" in text
     assert "an epoch on 5 nodes takes 1.5 times as long as on 3" in text
 
@@ -123,7 +123,7 @@ def test_a_job_id_that_never_was(semester: Semester) -> None:
     run = semester.hand_in("ben", 3, 13)
     edit(run / "claim", "13", "999")
     checked = semester.check(students=["ben"], nodes=[3])
-    assert against(checked, "ben", "record") == [("slurm", "accounting knows no job 999")]
+    assert against(checked, "ben", "record") == [("slurm", "accounting has no job 999")]
 
 
 @pytest.mark.parametrize("claim", ["", "1 lab 13; rm -rf /\n", "1 lab --help\n", "2 lab 13\n", "1 lab 13_4\n", "\0"])

@@ -296,7 +296,7 @@ def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
         make(Accounting(), tmp_path)
     make(Accounting(), tmp_path, name="other", root=str(tmp_path / "b"))
     for state in ("present", "absent"):
-        with pytest.raises(RankzeroError, match="holds the class 'other', not 'ddp'"):
+        with pytest.raises(RankzeroError, match="contains the class 'other', not 'ddp'"):
             make(Accounting(), tmp_path, root=str(tmp_path / "b"), state=state)
     (tmp_path / "b/class.json").write_text("{}")
     with pytest.raises(RankzeroError, match="is not a class record"):

@@ -251,7 +251,7 @@ def test_bad_sums(store: Store, text: str, message: str) -> None:
 def test_a_link_out_of_the_folder_is_refused_unless_it_is_left_out(store: Store) -> None:
     (store.src / "secret").symlink_to("/etc/passwd")
     (store.src / "inside").symlink_to("readme")
-    with pytest.raises(RankzeroError, match="secret is a link that leads out of the folder, to /etc/passwd"):
+    with pytest.raises(RankzeroError, match="secret is a link to a path outside of the folder, /etc/passwd"):
         store.ensure()
     store.ensure(exclude=["secret"])
     assert (store.link / "inside").read_text() == "hello" and not (store.link / "inside").is_symlink()
@@ -290,11 +290,11 @@ def test_a_cut_copy_goes_on_where_it_was(store: Store) -> None:
         ({"src": None}, "src: is missing"),
         ({"src": "relative/path"}, "src: 'relative/path' is not an absolute path"),
         ({"src": "/nowhere/at/all"}, "src: /nowhere/at/all is not on this host"),
-        ({"files": ["x"]}, "files: goes with source http, not with cluster"),
-        ({"revision": "main"}, "revision: goes with source hub"),
+        ({"files": ["x"]}, "files: requires source http; source is cluster"),
+        ({"revision": "main"}, "revision: requires source hub"),
         ({"sha256": "abc"}, "sha256: 'abc'"),
         ({"sha256": "a" * 64}, "sha256: is that of one file, and src has 3"),
-        ({"sha256": "a" * 64, "checksums": "S"}, "give one of the two"),
+        ({"sha256": "a" * 64, "checksums": "S"}, "give only one of them"),
         ({"dest": "relative"}, "dest: 'relative' is not an absolute path"),
         ({"store_root": "relative"}, "store_root: 'relative' is not an absolute path"),
     ],

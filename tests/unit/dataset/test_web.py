@@ -125,7 +125,7 @@ def test_a_server_that_cannot_go_on_starts_again_and_that_is_said(tmp_path: Path
         server.breaks["d/big.bin"] = [5 * BLOCK]
         result = ensure(server, tmp_path, files=["big.bin"])
     assert content(tmp_path) == BIG
-    assert result["notes"] == ["big.bin: its source cannot go on in the middle of a file: it starts again"]
+    assert result["notes"] == ["big.bin: the source cannot resume a file; its transfer starts again"]
 
 
 def test_a_file_that_changed_meanwhile_starts_again(server: WebServer, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_wrong_sum_keeps_what_came_aside(server: WebServer, tmp_path: Path) ->
 
 def test_a_login_and_a_token(server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.login = "Bearer abc"
-    with pytest.raises(RankzeroError, match=r"the server says 401 .*~/.netrc .* or give token_file"):
+    with pytest.raises(RankzeroError, match=r"the server answered 401 .*~/.netrc .* or give token_file"):
         ensure(server, tmp_path)
     token = tmp_path / "token"
     token.write_text("abc\n")
@@ -201,7 +201,7 @@ def test_a_login_and_a_token(server: WebServer, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"files": ["nothing"]}, "d/nothing: the server says 404 .* src or files"),
+        ({"files": ["nothing"]}, "d/nothing: the server answered 404 .* src or files"),
         ({"files": ["a/../../x"]}, "'a/../../x' is not a plain relative path"),
         ({"files": []}, "is a folder, .* give files or checksums"),
         ({"src": "ftp://host/x"}, "src: 'ftp://host/x' is not a URL"),

@@ -115,7 +115,7 @@ def test_every_mistake_is_told_at_once() -> None:
         ({"candidates": {"a": {"A": True}}}, "candidates: (a): "),
         ({"fabrics": {"site": []}}, "launch_cluster.fabrics: "),
         ({"sizes": {"min": "1K", "max": "1M", "factor": 1}}, "sizes: grow by a factor of at least 2, not 1"),
-        ({"count": 5}, "names 2 nodes, and count says 5"),
+        ({"count": 5}, "names 2 nodes, but count is 5"),
     ],
 )
 def test_mistakes(options: dict[str, Any], message: str) -> None:

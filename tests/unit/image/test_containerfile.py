@@ -63,8 +63,8 @@ def test_a_build_that_may_read_anything_gets_the_whole_context(line: str) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: a Containerfile begins with FROM"),
-        ("RUN x\n", "line 1: a Containerfile begins with FROM"),
+        ("", "line 1: the first instruction of a Containerfile must be FROM"),
+        ("RUN x\n", "line 1: the first instruction of a Containerfile must be FROM"),
         ("FROM a\nCOPPY x /\n", "line 2: COPPY is not an instruction; did you mean COPY?"),
         ("FROM a\n\nCOPY x\n", "line 3: COPY needs a source and a destination"),
         ("FROM a\nCOPY ../x /\n", "line 2: ../x is outside the context"),

@@ -107,7 +107,7 @@ FAILED = "STEP 2/3: RUN make s3cret-value\n" + "".join(f"line {number}\n" for nu
     ("said", "message"),
     [
         (UNREACHABLE, "the registry of a base image cannot be reached from "),
-        (SHORT, "the base image debian names no registry, and this host looks in none by itself"),
+        (SHORT, "the base image debian has no registry in its name, and this host has no default registry"),
         (
             "Error: initializing source docker://r.invalid/x: unauthorized: authentication required\n",
             "containerfile: the registry refuses; log in on ",

@@ -43,8 +43,8 @@ def test_the_usual_ways() -> None:
 @pytest.mark.parametrize(
     ("host", "storage", "why"),
     [
-        (replace(ROOT, work_type="nfs4"), "vfs", "work_dir lies on nfs4"),
-        (replace(ROOT, work_type="fuse.sshfs"), "vfs", "work_dir lies on fuse.sshfs"),
+        (replace(ROOT, work_type="nfs4"), "vfs", "work_dir is on nfs4"),
+        (replace(ROOT, work_type="fuse.sshfs"), "vfs", "work_dir is on fuse.sshfs"),
         (replace(USER, kernel=(5, 10)), "vfs", "this kernel does not allow overlays"),
         (replace(USER, kernel=(5, 10), tools={**TOOLS, "fuse-overlayfs": "/f"}), "overlay", "by fuse-overlayfs"),
         (

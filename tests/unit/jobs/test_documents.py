@@ -100,7 +100,7 @@ def test_a_number_without_end_is_none(text: str) -> None:
 
 def test_a_key_stands_once() -> None:
     for text in ("a: 1\na: 2\n", "x: {a: 1, b: 2, a: 3}\n"):
-        with pytest.raises(yaml.YAMLError, match="the key 'a' stands here twice"):
+        with pytest.raises(yaml.YAMLError, match="the key 'a' appears twice"):
             typed_document(text)
 
 

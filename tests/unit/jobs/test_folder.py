@@ -83,14 +83,14 @@ def test_a_pipeline_file_of_the_folder_says_what_follows_what(tmp_path: Path) ->
         ordered(".", tmp_path)
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.yml").unlink()
-    with pytest.raises(RankzeroError, match="holds no job file"):
+    with pytest.raises(RankzeroError, match="contains no job file"):
         read_folder(".", None, str(tmp_path))
 
 
 def test_a_folder_that_is_not_there_or_is_empty_does_not_mean_that_all_is_removed(tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match=r"jobs: .* is not a folder"):
         read_folder("jbos", None, str(tmp_path))
-    with pytest.raises(RankzeroError, match="holds no job file"):
+    with pytest.raises(RankzeroError, match="contains no job file"):
         read_folder(".", None, str(tmp_path))
 
 

@@ -82,8 +82,8 @@ def test_null_deletes_and_quoted_null_is_text(null: str) -> None:
     ("text", "message"),
     [
         ("a: 1\nb: [", r"job: jobs/x.yml:2 is not a job file: "),
-        ("a: 1\na: 2\n", r"job: jobs/x.yml:2 is not a job file: the key 'a' stands here twice"),
-        ("m:\n  a: 1\n  b: 2\n  a: 3\n", r"job: jobs/x.yml:4 is not a job file: the key 'a' stands here twice"),
+        ("a: 1\na: 2\n", r"job: jobs/x.yml:2 is not a job file: the key 'a' appears twice"),
+        ("m:\n  a: 1\n  b: 2\n  a: 3\n", r"job: jobs/x.yml:4 is not a job file: the key 'a' appears twice"),
         (
             "a: !!python/object/apply:os.system [id]\n",
             r"job: jobs/x.yml:1 is not a job file: the tag \S+ is not allowed",

@@ -60,11 +60,11 @@ def test_the_check_list_of_a_run() -> None:
         + "x NCCL INFO NET/Socket : Using [0]eth0\nstep 4/9 loss 1 (500 ms)\nsaved checkpoint to /c/4\n"
     )
     found = answers({0: log(said), 1: log("", rank=1)}, world=3, begun=900.0, now=1003.0)
-    assert found["all ranks started"] == ("2 of 2 started with WORLD_SIZE 2; nothing of rank 2", False)
+    assert found["all ranks started"] == ("2 of 2 started with WORLD_SIZE 2; nothing from rank 2", False)
     assert found["world size"] == ("2", False)
     assert found["network"] == ("NCCL over Socket; Socket is the slow way", False)
     assert found["steps"] == ("step 4 of 9, 0.5 s a step, the last 3 s ago", True)
-    assert found["model saved"] == ("rank 0 says so", True)
+    assert found["model saved"] == ("rank 0 reports it", True)
 
 
 def test_no_step_is_a_matter_of_time() -> None:

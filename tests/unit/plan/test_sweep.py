@@ -202,7 +202,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
     (
         {"parameters": GRID},
         {"checkpoint": {"dir": "/scratch/c"}},
-        "checkpoint.dir: /scratch/c would belong to all elements",
+        "checkpoint.dir: /scratch/c would be shared by all elements",
     ),
     (
         {"parameters": GRID},

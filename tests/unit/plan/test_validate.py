@@ -88,7 +88,7 @@ def problems(**data: Any) -> list[str]:
         ),
         (
             {"environment": {"mode": "venv", "platform": "x86_64-manylinux_2_28"}},
-            "environment.platform: has no effect with environment.mode venv; it goes with cache and wheelhouse",
+            "environment.platform: has no effect with environment.mode venv; it requires cache or wheelhouse",
         ),
         (
             {"environment": {"mode": "cache"}, "container": {"runtime": "apptainer", "image": "/i.sif"}},
@@ -140,8 +140,8 @@ def problems(**data: Any) -> list[str]:
         (
             {"artifact": {"path": "ckpt", "format": "directory"}},
             (
-                "artifact.complete: names the file that is written last into a directory; it goes with artifact.format "
-                "directory, which needs it"
+                "artifact.complete: names the file that is written last into a directory; it requires artifact.format "
+                "directory"
             ),
         ),
         (
@@ -216,7 +216,7 @@ def test_what_is_abbreviated_is_named_with_what_to_do() -> None:
         "the collection sets it"
     )
     (problem,) = problems(resources={"sbatch": {"mail-typ": "END"}})
-    assert problem == "resources.sbatch.mail-typ: abbreviates mail-type; write the whole name"
+    assert problem == "resources.sbatch.mail-typ: abbreviates mail-type; write the full name"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_devices_a_task_are_refused_where_they_are_gpus() -> None:
         (["gpu:8"], "use resources.gpus_per_node"),
         (["gpu"], "use resources.gpus_per_node"),
         (["none"], "is no resource"),
-        (["lscratch:5", "lscratch:6"], "once more"),
+        (["lscratch:5", "lscratch:6"], "twice"),
         (["lscratch:0"], "must be a generic resource"),
         (["lscratch:5,gpu:8"], "must be a generic resource"),
         (["a\n#SBATCH --job-name=x"], "must be a generic resource"),

@@ -44,7 +44,7 @@ def test_results_and_the_best(grid: Grid) -> None:
         ({"key": "9"}, "no sweep job with key 9 is recorded"),
         ({"name": "other"}, "no sweep other is recorded in .*; sweeps there: none"),
         ({"name": None}, "which sweep\\?"),
-        ({"sweep_dir": "/nowhere"}, "holds no sweep.json on this host"),
+        ({"sweep_dir": "/nowhere"}, "contains no sweep.json on this host"),
     ):
         with pytest.raises(RankzeroError, match=said):
             results(grid.slurm(), {**by_name, **wrong})

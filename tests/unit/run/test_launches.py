@@ -190,7 +190,7 @@ def test_an_intent_without_an_id_is_looked_up_by_name(tmp_path: Path) -> None:
 
     found = look(FakeSlurm(squeue=said(""), sacct=NO_ACCOUNTING), run)
     assert (found["job_id"], found["state"], found["completed"]) == (None, "UNSUBMITTED", False)
-    assert "the next launch settles it" in found["message"]
+    assert "the next launch resolves it" in found["message"]
 
 
 def test_a_job_of_the_same_name_in_another_run_directory_is_another_launch(tmp_path: Path) -> None:

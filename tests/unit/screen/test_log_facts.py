@@ -69,7 +69,7 @@ def test_who_is_silent_who_means_another_world_and_a_slow_network_are_named(tmp_
     write(tmp_path, "0/rank-0001.log", banner(1, 2))
     write(tmp_path, "0/rank-0003.log", "nothing yet")
     assert evidence(str(tmp_path)) == [
-        ("ranks", "2 of 4 started with WORLD_SIZE 2 and 4; nothing of rank 2, 3"),
+        ("ranks", "2 of 4 started with WORLD_SIZE 2 and 4; nothing from rank 2, 3"),
         ("network", "NCCL over Socket; Socket is the slow way"),
     ]
 

@@ -91,7 +91,7 @@ def test_nodes_that_hold_different_things_stand_on_lines_of_their_own() -> None:
             ),
             "it is 2 jobs; name one of them: 7_1, 7_2",
         ),
-        (said("JobId=5 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n"), "does not say which nodes it holds"),
+        (said("JobId=5 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n"), "does not list its nodes"),
     ],
 )
 def test_a_job_that_nothing_can_be_started_in_is_named_with_the_reason(answer: Any, why: str) -> None:

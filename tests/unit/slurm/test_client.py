@@ -80,7 +80,7 @@ def test_commands_are_found_beside_the_path(tmp_path: object) -> None:
 )
 def test_silence_is_not_an_answer(answer: object) -> None:
     slurm = FakeSlurm(squeue=answer).slurm()  # type: ignore[arg-type]
-    with pytest.raises(SlurmUnavailable, match="nothing is known about any job"):
+    with pytest.raises(SlurmUnavailable, match="the state of all jobs is unknown"):
         slurm.call("squeue")
 
 

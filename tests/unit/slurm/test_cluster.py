@@ -147,7 +147,11 @@ def test_unlike_nodes_and_odd_partitions() -> None:
             {"nodes": 1, "cpus_per_node": 64, "gpus_per_node": 4, "gpu_type": "a100"},
             ["resources: only 0 nodes of partition gpu have 4 a100 GPUs and 64 CPUs at once; 1 asked."],
         ),
-        (MIXED, {"partition": "big", "nodes": 3}, ["resources.nodes: 3 asked, partition big wants at least 4 a job."]),
+        (
+            MIXED,
+            {"partition": "big", "nodes": 3},
+            ["resources.nodes: 3 requested, but partition big requires at least 4 per job."],
+        ),
         (
             MIXED,
             {"partition": "old"},

@@ -107,7 +107,7 @@ def test_nothing_else_leaves_the_controller(name: str, checkout: Path) -> None:
     with pytest.raises(RankzeroError) as caught:
         reconciled(checkout, job)
     assert f"{option}: " in caught.value.message
-    words = "belongs to git" if "git's own" in name else "files may leave this controller from"
+    words = "belongs to git" if "git's own" in name else "controller may send files"
     assert words in caught.value.message
     assert "FROM secret" not in caught.value.message
 
@@ -247,7 +247,7 @@ def test_where_nobody_says_which_files_it_is_the_repository_and_never_a_home(
 def test_families_of_a_folder_are_no_links_elsewhere(checkout: Path) -> None:
     (checkout / "families").mkdir()
     (checkout / "families/x.yml").symlink_to("../../repo-secret/secret")
-    with pytest.raises(RankzeroError, match=r"x\.yml .*lies outside of the folders") as caught:
+    with pytest.raises(RankzeroError, match=r"x\.yml .*is outside of the folders") as caught:
         load_families(["families"], str(checkout), Roots.of(["."], str(checkout)))
     assert "dependencies" not in caught.value.message
 

@@ -142,12 +142,12 @@ def test_the_module_comes_to_the_same_key(project: Path, tmp_path: Path, monkeyp
     ("build", "message"),
     [
         ({}, "container.build.image: give one of containerfile, suite"),
-        ({"context": "../images"}, "container.build.context: has no effect without containerfile"),
+        ({"context": "../images"}, "container.build.context: requires containerfile"),
         (
             {**BUILD, "build_args": {"WHOM": "x"}},
             r"container.build.build_args: WHOM is not an ARG .*did you mean WHO\?",
         ),
-        ({"reference": "oci:/images/torch"}, "container.build.reference: oci:/images/torch lies on the cluster"),
+        ({"reference": "oci:/images/torch"}, "container.build.reference: oci:/images/torch is on the cluster"),
         ({**BUILD, "containerfile": "nowhere"}, "container.build.containerfile: .*/jobs/nowhere does not exist"),
     ],
 )

@@ -296,7 +296,7 @@ def test_source_must_be_a_folder(tmp_path: Path, src: str) -> None:
 
 
 def test_nothing_left_to_ship(plain: Path) -> None:
-    with pytest.raises(RankzeroError, match="holds no file to ship"):
+    with pytest.raises(RankzeroError, match="contains no file to send"):
         take(str(plain), ["*"])
 
 

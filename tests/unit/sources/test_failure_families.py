@@ -96,7 +96,7 @@ def test_files_that_are_none_and_names_that_come_twice(tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="there is no file"):
         load_families(["nowhere.yml"], str(tmp_path))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RankzeroError, match="holds no"):
+    with pytest.raises(RankzeroError, match="contains no"):
         load_families(["empty"], str(tmp_path))
     with pytest.raises(RankzeroError, match="defined 2 times"):
         loaded(tmp_path, GOOD, GOOD)

@@ -115,7 +115,7 @@ def test_a_git_file_that_names_nothing_is_refused(trap: Trap) -> None:
     trap.top.mkdir()
     (trap.top / "a.py").write_text("")
     (trap.top / ".git").write_text("gitdir: /nowhere\n")
-    with pytest.raises(RankzeroError, match="names no git repository"):
+    with pytest.raises(RankzeroError, match="does not lead to a git repository"):
         take(str(trap.top))
 
 

@@ -82,15 +82,15 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
         ({"checkpoint": {"progress": "x", "signal_before_end": 9}}, "checkpoint.progress: has no effect unless"),
         (
             {"checkpoint": RESTARTING, "resources": {"sbatch": {"signal": "B:TERM@9"}}},
-            "resources.sbatch.signal: checkpoint.signal_before_end says it already",
+            "resources.sbatch.signal: checkpoint.signal_before_end sets this already",
         ),
         (
             {"checkpoint": {"requeue": False}, "resources": {"sbatch": {"requeue": True}}},
-            "resources.sbatch.requeue: checkpoint.requeue says it already",
+            "resources.sbatch.requeue: checkpoint.requeue sets this already",
         ),
         (
             {"resources": {"spares": 1, "sbatch": {"no-kill": True}}},
-            "resources.sbatch.no-kill: resources.spares says it already",
+            "resources.sbatch.no-kill: resources.spares sets this already",
         ),
         ({"checkpoint": {"dir": "/."}}, "checkpoint.dir: / is not allowed"),
         ({"checkpoint": {"dir": "c"}}, "checkpoint.dir: must be an absolute path on the cluster"),

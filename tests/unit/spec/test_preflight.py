@@ -117,7 +117,7 @@ def test_a_job_that_requeues_itself_asks_to_be_allowed_to(data: dict[str, Any], 
         ),
         (
             {"preflight": {"on_failure": "requeue"}, "resources": {"sbatch": {"no-requeue": True}}},
-            "resources.sbatch.no-requeue: preflight.on_failure requeue says it already",
+            "resources.sbatch.no-requeue: preflight.on_failure requeue sets this already",
         ),
     ],
 )

@@ -76,7 +76,7 @@ def test_without_secrets_there_is_no_file(bench: Bench) -> None:
         (None, r"secrets.B: the file \S+ cannot be read on the cluster: No such file"),
         (b"", "is empty"),
         (b"\n", "is empty"),
-        (b"a\0b", "holds a NUL character"),
+        (b"a\0b", "contains a NUL character"),
     ],
 )
 def test_a_secrets_file_of_the_cluster_that_will_not_do(bench: Bench, content: bytes | None, message: str) -> None:

@@ -110,7 +110,7 @@ class Streams(Source):
             if begins != offset:
                 meter.lose(offset - begins)
                 if offset:
-                    meter.note(f"{item.path}: its source cannot go on in the middle of a file: it starts again")
+                    meter.note(f"{item.path}: the source cannot resume a file; its transfer starts again")
             # Unbuffered: what has come is on disk when we are killed.
             with open(path, "r+b" if begins else "wb", buffering=0) as stream:
                 stream.truncate(begins)

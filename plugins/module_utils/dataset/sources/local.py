@@ -66,7 +66,7 @@ def names_below(folder: str, wanted: Callable[[str], bool]) -> list[str]:
             path = os.path.join(folder, name)
             real = os.path.realpath(path)
             if not real.startswith(root):
-                raise RankzeroError(f"src: {path} is a link that leads out of the folder, to {real}; {_MEND}")
+                raise RankzeroError(f"src: {path} is a link to a path outside of the folder, {real}; {_MEND}")
             if os.path.isdir(real):
                 raise RankzeroError(f"src: {path} is a link to a folder; {_MEND}")
             if not os.path.isfile(real):

@@ -177,7 +177,7 @@ class Rsync(Folders):
             inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
             if match[1] == "l" and (target.startswith("/") or inside.split("/")[0] == ".."):
                 raise RankzeroError(
-                    f"src: {self.said}/{name} is a link that leads out of the folder, to {target}; put what is meant "
+                    f"src: {self.said}/{name} is a link to a path outside of the folder, {target}; put what is meant "
                     "in its place, or leave it out (exclude)"
                 )
             # Of what a link leads to neither size nor time is listed.
@@ -217,7 +217,7 @@ class Rsync(Folders):
     def _failed(self, done: subprocess.CompletedProcess[str]) -> RankzeroError:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         said = next((line for line in lines if not line.startswith("rsync error")), f"exit code {done.returncode}")
-        advice = "What has come is kept: run again to go on"
+        advice = "The part that was transferred is kept; run again to resume"
         if re.search(r"Permission denied \(|Host key verification|Could not resolve|Connection refused", done.stderr):
             advice = "Log in there once by ssh from this host, as the same user and without a password; then run again"
         elif "No such file or directory" in done.stderr or "Unknown module" in done.stderr:

@@ -35,9 +35,11 @@ def check(options: Parameters) -> None:
         raise RankzeroError("src: is missing; give the source of the dataset")
     for name, sources in GO_WITH.items():
         if options[name] and source not in sources:
-            raise RankzeroError(f"{name}: goes with source {' or '.join(sources)}, not with {source}")
+            raise RankzeroError(f"{name}: requires source {' or '.join(sources)}; source is {source}")
     if options["sha256"] and options["checksums"]:
-        raise RankzeroError("sha256: is that of one file, and checksums is a list of files; give one of the two")
+        raise RankzeroError(
+            "sha256 and checksums: give only one of them; sha256 is for a single file, checksums for several"
+        )
     sha256 = options["sha256"]
     if sha256 and (len(sha256) != 64 or sha256.strip("0123456789abcdef")):
         raise RankzeroError(f"sha256: {sha256!r} is not a sha256; expected 64 hexadecimal digits in lower case")

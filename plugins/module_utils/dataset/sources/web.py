@@ -58,10 +58,13 @@ class Web(Streams):
         self.src, self.said = src, urlunsplit(parts._replace(query="", fragment=""))
         self.folder = parts.path.endswith("/") or not parts.path
         if sums and not self.folder:
-            raise RankzeroError(f"checksums: goes with a folder, and {self.said} does not end in /; give sha256")
+            raise RankzeroError(
+                f"checksums: requires a folder, but {self.said} does not end in /; give sha256 for a single file"
+            )
         if self.folder and not files and not sums:
             raise RankzeroError(
-                f"src: {self.said} is a folder, and a web server does not list its files; give files or checksums"
+                f"src: {self.said} is a folder, but a web server does not list the files of a folder; give "
+                f"files or checksums"
             )
         self.names = [plain(name) for name in files] if self.folder else [plain(_last(parts.path))]
         self.sums = plain(sums) if sums else None
@@ -95,8 +98,8 @@ class Web(Streams):
                 raise self._refused(path, error) from error
             except (OSError, http.client.HTTPException) as error:
                 raise RankzeroError(
-                    f"src: {self._named(path)} cannot be reached: {getattr(error, 'reason', error)}. What has come is "
-                    "kept; run again, or use source: controller where this host has no route there"
+                    f"src: {self._named(path)} cannot be reached: {getattr(error, 'reason', error)}. The part that "
+                    "was transferred is kept; run again, or use source: controller if this host cannot reach the server"
                 ) from error
         raise RankzeroError(f"src: {self._named(path)} gave no answer")
 
@@ -141,7 +144,7 @@ class Web(Streams):
 
     def _refused(self, path: str, error: urllib.error.HTTPError) -> Failed:
         advice = _ADVICE.get(error.code, "run again later; what has come is kept")
-        return Failed(f"src: {self._named(path)}: the server says {error.code} {error.reason}; {advice}")
+        return Failed(f"src: {self._named(path)}: the server answered {error.code} {error.reason}; {advice}")
 
 
 def _item(path: str, answer: Any) -> Item:

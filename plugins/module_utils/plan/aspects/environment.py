@@ -81,8 +81,8 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
             yield (
                 ["environment.platform", "environment.mode"],
                 (
-                    f"environment.platform: has no effect with environment.mode {wanted.mode}; it goes with "
-                    f"{' and '.join(ON_NODES)}"
+                    f"environment.platform: has no effect with environment.mode {wanted.mode}; it requires "
+                    f"{' or '.join(ON_NODES)}"
                 ),
             )
         return

@@ -48,7 +48,10 @@ class Preflight(Aspect):
         for name in ("requeue", "no-requeue"):
             if name in resources.sbatch:
                 path = f"resources.sbatch.{name}"
-                yield [path, "preflight.on_failure"], f"{path}: preflight.on_failure requeue says it already; keep one"
+                yield (
+                    [path, "preflight.on_failure"],
+                    f"{path}: preflight.on_failure requeue sets this already; remove one of them",
+                )
 
     def header(self, context: Context) -> Iterator[Option]:
         """The job must be allowed to requeue itself, whatever the site's JobRequeue says (sbatch(1), slurm.conf(5))."""

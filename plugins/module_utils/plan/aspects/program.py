@@ -49,8 +49,8 @@ class Artifact(Aspect):
             yield (
                 ["artifact.complete", "artifact.format"],
                 (
-                    "artifact.complete: names the file that is written last into a directory; it goes with "
-                    "artifact.format directory, which needs it"
+                    "artifact.complete: names the file that is written last into a directory; it requires "
+                    "artifact.format directory"
                 ),
             )
         if spec.artifact.complete and spec.artifact.complete.startswith((".." + "/", "/")):

@@ -28,7 +28,7 @@ class Resources(Aspect):
             elif name in ("none", "help"):
                 sentence = "is no resource, but a word of sbatch; leave it out"
             elif name in seen:
-                sentence = f"names {name} once more; give its whole count once"
+                sentence = f"names {name} twice; give its total count once"
             else:
                 sentence = ""
             seen.add(name)

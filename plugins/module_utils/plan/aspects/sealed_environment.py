@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_c
 COPIES = {
     "auto": "each node checks the file and mounts it; copied first where the store is a network file system and a disk "
     "of the node has room: later reads then ask no server",
-    "always": "each node copies the file to a disk of its own, checks it and mounts the copy",
+    "always": "each node copies the file to its own disk, checks it and mounts the copy",
     "never": "each node checks the file and mounts it from the store",
 }
 # The variables that mount it, also for an interactive session.

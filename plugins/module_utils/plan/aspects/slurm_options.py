@@ -36,7 +36,7 @@ class FurtherOptions(Aspect):
             for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
                 if name in spec.resources.sbatch:
                     path = f"resources.sbatch.{name}"
-                    yield [path, row.path], f"{path}: {row.path} says it already; keep one"
+                    yield [path, row.path], f"{path}: {row.path} sets this already; remove one of them"
 
     def header(self, context: Context) -> Iterator[Option]:
         """The options under `resources.sbatch`."""
@@ -60,7 +60,7 @@ def _of(
         if meant:
             listed = ", ".join(meant[:5]) + (" and others" if len(meant) > 5 else "")
             instead = [f"{one} may not be given here, {_instead(one, owned)}" for one in meant if one in owned]
-            yield [path], f"{path}: abbreviates {listed}; " + ("; ".join(instead[:3]) or "write the whole name")
+            yield [path], f"{path}: abbreviates {listed}; " + ("; ".join(instead[:3]) or "write the full name")
         elif name in owned:
             yield [path], f"{path}: may not be given here; {_instead(name, owned)}"
         elif where == "resources.sbatch" and name in STEP_ONLY:

@@ -201,13 +201,14 @@ def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means
         )
     if wanted.recipe.lock is None:
         raise RankzeroError(
-            f"source: {source} holds wheels and no {MANIFEST}, and the project has no uv.lock: it is unknown which of "
+            f"source: {source} contains wheels but no {MANIFEST}, and the project has no uv.lock, so it is "
+            f"unknown which of "
             "them belong together and what they must contain. Run `uv lock` where there is a network, or carry a "
             "set that this module has made."
         )
     if wanted.kind == "cache":
         raise RankzeroError(
-            f"source: {source} holds wheels; a cache cannot be made of them without their index. "
+            f"source: {source} contains wheels; a cache cannot be made of them without their index. "
             "Use wheelhouse, or carry a set of kind cache."
         )
     return make(root, path, wanted, aim_of(wanted), replace(means, carried=wheels))

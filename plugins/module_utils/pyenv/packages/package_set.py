@@ -83,7 +83,7 @@ def target_of(platform: str, python: str | None) -> Target:
     if not match:
         raise RankzeroError(
             f"platform: {platform!r} is not known. Write machine and glibc like x86_64-manylinux_2_28; machines: "
-            "x86_64, aarch64, ppc64le, s390x, riscv64 (`ldd --version` on the cluster says which glibc it has)."
+            "x86_64, aarch64, ppc64le, s390x, riscv64 (`ldd --version` on the cluster shows its glibc)."
         )
     if python is None:
         raise RankzeroError(f'platform: {platform} needs python as well, the version there, such as "3.11".')

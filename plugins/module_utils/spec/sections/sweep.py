@@ -244,8 +244,9 @@ def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence
         yield (
             ["checkpoint.dir", "sweep"],
             (
-                f"checkpoint.dir: {spec.checkpoint.dir} would belong to all elements of the sweep, and one job owns "
-                "such a folder; let it hold parameters, as in /scratch/{lr}"
+                f"checkpoint.dir: {spec.checkpoint.dir} would be shared by all elements of the sweep, but "
+                f"only one job may use "
+                "a checkpoint folder; put parameters into it, as in /scratch/{lr}"
             ),
         )
 

@@ -163,9 +163,9 @@ def choose(
         if one.node not in nodes:
             continue
         if one.node in by_name:
-            kept.append((one, "the job asks for it by name"))
+            kept.append((one, "the job requests it by name"))
         elif one.node in up and len(up) <= wanted:
-            kept.append((one, f"without it fewer than the {wanted} nodes that the job wants are left"))
+            kept.append((one, f"without it fewer than the {wanted} nodes that the job needs remain"))
         else:
             up.discard(one.node)
             applied.append(one)

@@ -209,7 +209,10 @@ def _over_limits(partition: Partition, block: Mapping[str, str], ask: Ask, lifte
     elif partition.max_nodes is not None and ask.nodes > partition.max_nodes and "PartitionMaxNodes" not in lifted:
         yield f"resources.nodes: {ask.nodes} asked, partition {name} allows at most {partition.max_nodes} a job."
     elif ask.nodes < partition.min_nodes and "PartitionMinNodes" not in lifted:
-        yield f"resources.nodes: {ask.nodes} asked, partition {name} wants at least {partition.min_nodes} a job."
+        yield (
+            f"resources.nodes: {ask.nodes} requested, but partition {name} requires at least "
+            f"{partition.min_nodes} per job."
+        )
     seconds = None if ask.time_minutes is None else round(ask.time_minutes * 60)
     longest = None if "PartitionTimeLimit" in lifted else partition.max_time
     if seconds is not None and longest is not None and seconds > longest:
