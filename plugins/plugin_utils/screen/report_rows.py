@@ -25,12 +25,12 @@ TITLE = 8
 
 
 def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
-    """The last rows of a launch. `why`: the diagnosis, where there is one."""
+    """The last rows of a launch. `why`: the result of module job_diagnosis, where it was asked."""
     became = verdict(result)
     if became == "succeeded":
         rows = [_proven(host, launch, result)]
     elif became == "failed":
-        rows = _failed(host, launch, result, logs, why)
+        rows = _failed(host, launch, result, logs, why.get("diagnosis") or {})
     else:
         text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} goes on. {_said(result)}".rstrip()
         rows = [Row(host, WARNING, text=text)]

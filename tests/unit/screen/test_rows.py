@@ -116,7 +116,7 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
     log.parent.mkdir(parents=True)
     frames = "".join(f'  File "x.py", line {number}\n    f()\n' for number in range(3))
     log.write_text(f"step 1\nTraceback (most recent call last):\n{frames}ValueError: batch size 3\nmore\n")
-    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, DIAGNOSIS)
+    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, {"diagnosis": DIAGNOSIS})
     assert [row.state for row in rows] == [BAD, *[NOTE] * (len(rows) - 1)]
     assert [row.text for row in rows] == [
         "gpt failed after 12 s: a size does not fit",
@@ -137,7 +137,7 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("ValueError: batch size secret\n")
     root = {**DIAGNOSIS["root"], "file": "logs/../secret", "line": 1}  # type: ignore[dict-item]
-    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "logs")}, {**DIAGNOSIS, "root": root})
+    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "logs")}, {"diagnosis": {**DIAGNOSIS, "root": root}})
     assert not any("secret" in row.text for row in rows)
 
 
