@@ -6,11 +6,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
-import subprocess
-
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 
 MAGIC = b"hsqs"
 SUPERBLOCK = 96
@@ -30,21 +26,3 @@ def cut_off(path: str) -> str | None:
     length = struct.unpack_from("<Q", head.ljust(SUPERBLOCK, b"\0"), 40)[0]
     size = os.path.getsize(path)
     return f"{size} bytes of {length}" if size < max(length, SUPERBLOCK) else None
-
-
-def unpack(tool: str, image: str, folder: str, rules: extraction.Rules) -> None:
-    """Unpack a squashfs file as the new folder `folder` by unsquashfs, once its listing has passed.
-
-    Raises Refused, Damaged and OSError.
-    """
-    listed = _said([tool, "-quiet", "-lln", "-d", folder, image])
-    size, free = os.path.getsize(image), shutil.disk_usage(os.path.dirname(folder)).free
-    extraction.check(extraction.of_listing(listed, folder), rules, size, free)
-    _said([tool, "-no-progress", "-no-xattrs", "-quiet", "-d", folder, image])
-
-
-def _said(words: list[str]) -> str:
-    done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        raise extraction.Damaged(" ".join(done.stderr.decode("utf-8", "replace").split())[-400:])
-    return os.fsdecode(done.stdout)

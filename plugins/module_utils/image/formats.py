@@ -13,9 +13,10 @@ import stat
 import struct
 import uuid
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import SIF_DATA_AT, ImageRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
@@ -84,7 +85,7 @@ def write_bundle(image: str, folder: str, sidecar: ImageRecord) -> None:
     os.makedirs(folder)
     root = os.path.join(folder, "rootfs")
     with said_of(f"formats: {image}", "Build the image again."):
-        squashfs.unpack(tool, image, root, extraction.Rules(links="any", control=True))
+        unsquash.unpack(tool, image, root, extraction.Rules(links="any", control=True))
     # Everybody sees the folder, and no mount option takes these bits away from it, as it does from the file.
     for place, _folders, files in os.walk(root):
         for name in files:

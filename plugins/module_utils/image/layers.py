@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
 _BLOCK = 1 << 20
@@ -242,7 +243,7 @@ def of_squashfs(path: str, work: str, config: JsonObject | None = None) -> Tree:
     if not unpack:
         raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng.")
     with said_of(f"image: {path}", "Copy it here again."):
-        squashfs.unpack(unpack, path, target, _ROOT)
+        unsquash.unpack(unpack, path, target, _ROOT)
     tree = of_folder(target)
     tree.config = config or {}
     return tree

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation, reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Options, Runtime, Wish
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Mount, Options, Runtime, Wish
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import (
     IMAGE_FILES,
@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.conta
     Container,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, Mount, mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, mount
 
 # The node's values of these would be seen by the image's programs, which they do not fit (trap 10).
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")

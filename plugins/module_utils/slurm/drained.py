@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
@@ -73,7 +73,7 @@ def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained
     """
     if record is None:
         return []
-    held = record.pending and reasons.explain(record.reason).launch_failed
+    held = record.pending and states.launch_failed(record.reason)
     ended = record.final and record.state in _ENDS and bool(record.node_list) and not verdict
     if not held and not ended:
         return []

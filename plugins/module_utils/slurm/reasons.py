@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import path_of
-
 
 @dataclass(frozen=True)
 class Reason:
@@ -35,11 +33,6 @@ class Reason:
         """True when nobody but an administrator could make it start: not held, and no node that may come back."""
         return self.code in _HOPELESS
 
-    @property
-    def launch_failed(self) -> bool:
-        """True when Slurm holds the job because it could not start it."""
-        return self.code in _LAUNCH_FAILED
-
     def of_job(self, job_id: str | None, nodes: Sequence[str] = ()) -> Reason:
         """The same with the job's id, and the nodes that are meant, in its commands."""
         known = {"JOBID": job_id or "JOBID", "NodeName=NODE": f"NodeName={','.join(nodes) or 'NODE'}"}
@@ -49,7 +42,6 @@ class Reason:
         return replace(self, remedy=remedy)
 
 
-_LAUNCH_FAILED = frozenset({"launch_failed_requeued_held", "user_env_retrieval_failed_requeued_held"})
 _HOPELESS = frozenset(
     {
         "DependencyNeverSatisfied",
@@ -63,8 +55,25 @@ _HOPELESS = frozenset(
     }
 )
 
-# A remedy names an option as sbatch does, such as {mem}; the job spec says where a job sets it.
+# A remedy names an option as sbatch does, such as {mem}. Where a job sets it: a field of `resources`, or else
+# resources.sbatch. Repeated from the field table, which each module that explains a reason would otherwise send along.
+# A test compares the two.
 _OPTION = re.compile(r"\{([a-z-]+)\}")
+_FIELDS = {
+    "account": "account",
+    "constraint": "constraint",
+    "cpus-per-task": "cpus_per_rank",
+    "dependency": "dependency",
+    "exclude": "exclude",
+    "gpus": "gpus_per_node",
+    "gres": "gres",
+    "mem": "memory",
+    "nodes": "nodes",
+    "partition": "partition",
+    "qos": "qos",
+    "reservation": "reservation",
+    "time": "time",
+}
 
 REASONS: dict[str, tuple[str, str, bool]] = {
     "None": ("Slurm has not considered it yet", "wait a minute and look again", False),
@@ -301,6 +310,11 @@ def _limit_reason(code: str) -> Reason | None:
     return None
 
 
+def path_of(name: str) -> str:
+    """Where a job says what a remedy names as sbatch's option --NAME."""
+    return f"resources.{_FIELDS.get(name, f'sbatch.{name}')}"
+
+
 def explain(reason: str) -> Reason:
     """What Slurm's pending (or end) reason means. Unknown words come back as they are."""
     found = _explain(reason)
@@ -313,7 +327,7 @@ def _explain(reason: str) -> Reason:
         return Reason("Resources", "nodes that it needs are down, drained or reserved", "wait or exclude them")
     # Slurm 24.11 cannot spell it.
     head, _comma, detail = text.replace("InvaildReason", "InvalidReason").partition(",")
-    code = bare(head.strip().replace(" ", "_")) or "None"
+    code = _bare(head.strip().replace(" ", "_")) or "None"
     if code in REASONS:
         meaning, remedy, stuck = REASONS[code]
         extra = detail.strip()
@@ -321,7 +335,7 @@ def _explain(reason: str) -> Reason:
     return _limit_reason(code) or Reason(text, "waiting")
 
 
-def bare(code: str) -> str:
+def _bare(code: str) -> str:
     """Without what newer Slurms add to some codes: "RaisedSignal:9(Killed)"."""
     bare = code.partition(":")[0]
     return bare if bare in REASONS else code

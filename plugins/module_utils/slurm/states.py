@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.reasons import REASONS, bare
-
 # The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: that of a
 # short job, or of a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
 NAMELESS = ("", "allocation")
@@ -124,6 +122,16 @@ _ENDS = {
 }
 
 
+def _code(reason: str) -> str:
+    """Without parentheses and without what newer Slurms add to some codes: "RaisedSignal:9(Killed)"."""
+    return reason.strip().strip("()").partition(":")[0]
+
+
+def launch_failed(reason: str) -> bool:
+    """True when Slurm holds the job because it could not start it, by the reason that it gives for the wait."""
+    return _code(reason.partition(",")[0]).strip().replace(" ", "_") in _LAUNCH_FAILED
+
+
 def describe_end(state: str, exit_code: int | None = None, signal: int | None = None, reason: str = "") -> str:
     """One sentence on how a job ended: "FAILED: the batch script failed, exit code 3 (NonZeroExitCode)"."""
     word = state_of(state)
@@ -133,15 +141,17 @@ def describe_end(state: str, exit_code: int | None = None, signal: int | None = 
         text += f", signal {signal}"
     elif exit_code:
         text += f", exit code {exit_code}"
-    code = bare(reason.strip().strip("()"))
+    code = _code(reason)
     # For an ended job squeue still shows why it had been pending; that explains nothing about its end.
-    if code in REASONS and code in _END_REASONS:
+    if code in _END_REASONS:
         text += f" ({code})"
     return text
 
 
 # Newer Slurms show the signal of theirs that ended the job; that it was Slurm says the state already.
 _ENDED_BY_SLURM = frozenset({"NODE_FAIL", "PREEMPTED", "TIMEOUT"})
+
+_LAUNCH_FAILED = frozenset({"launch_failed_requeued_held", "user_env_retrieval_failed_requeued_held"})
 
 _END_REASONS = frozenset(
     {

@@ -13,8 +13,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.registry import REMAPPING, RUNTIMES, named
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import Mount, mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import container_needs
 from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step

@@ -20,7 +20,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reason
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import path_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BATCH_ONLY,
     DECLARED,
@@ -169,7 +168,17 @@ def test_a_remedy_names_what_the_validator_takes() -> None:
     assert not [text for text in remedies() if re.search(r"\{[a-z-]+\}", text)]
 
 
-def test_an_option_without_a_field_is_a_further_one_of_sbatch() -> None:
-    assert path_of("mem") == "resources.memory"
-    assert path_of("gpus") == "resources.gpus_per_node"
-    assert path_of("nodelist") == "resources.sbatch.nodelist"
+def test_a_remedy_finds_the_field_that_the_table_declares() -> None:
+    declared = {
+        name: path
+        for path, info in FIELDS.items()
+        for name in (*([info.meta["sbatch"].name] if info.meta["sbatch"] else []), *info.meta["instead_of"])
+        if path.startswith("resources.")
+    }
+    tree = ast.parse(read("plugins/module_utils/slurm/reasons.py"))
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    options = {name for text in texts for name in re.findall(r"\{([a-z-]+)\}", text)}
+    assert {"mem", "gpus", "nodelist"} <= options
+    assert {name: reasons.path_of(name) for name in options} == {
+        name: declared.get(name, f"resources.sbatch.{name}") for name in options
+    }

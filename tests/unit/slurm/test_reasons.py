@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 
 CODES = [
     line.split()[0]
@@ -85,7 +85,7 @@ def test_only_what_nobody_will_change_is_hopeless() -> None:
 
 def test_a_job_that_slurm_could_not_start_names_both_commands() -> None:
     reason = reasons.explain("launch_failed_requeued_held").of_job("12")
-    assert reason.launch_failed and reason.stuck and not reason.hopeless
+    assert states.launch_failed(reason.code) and reason.stuck and not reason.hopeless
     assert reason.remedy.endswith("scontrol release 12") and "NodeName=NODE State=RESUME" in reason.remedy
-    assert not reasons.explain("JobHeldUser").launch_failed
+    assert not states.launch_failed("JobHeldUser")
     assert reasons.explain("JobHeldUser").of_job(None).remedy.endswith("JOBID")

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import Mount
-
 Options = tuple[tuple[str, "str | bool"], ...]
 
 #: What an image can be. `root` and `bundle` are folders: a root file system, and one with OCI's config.json beside it.
@@ -29,6 +27,18 @@ class Command:
     name: str
     version: tuple[str, ...] = ("--version",)
     used: bool = True
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder of the nodes, `source`, seen as `target` in the container; `flags` are of sections/mounts.py."""
+
+    source: str
+    target: str
+    flags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join([self.source, self.target, *(["+".join(self.flags)] if self.flags else [])])
 
 
 @dataclass(frozen=True)

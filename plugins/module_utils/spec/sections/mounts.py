@@ -7,26 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Mount
 
 # pyxis takes any word for a flag and says nothing about one that means nothing (spec/pyxis.md, trap 1).
 MOUNT_FLAGS = ("ro", "rw", "rbind", "private", "rprivate", "slave", "rslave", "nosuid", "nodev", "noexec")
 # pyxis splits at commas and colons, and enroot's table of mounts at blanks: there is no way to quote one of them.
 UNMOUNTABLE = re.compile(r"[\s,:\\\0]")
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A folder of the nodes, `source`, seen as `target` in the container; `flags` are of MOUNT_FLAGS."""
-
-    source: str
-    target: str
-    flags: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return ":".join([self.source, self.target, *(["+".join(self.flags)] if self.flags else [])])
 
 
 def mount(text: str) -> Mount:

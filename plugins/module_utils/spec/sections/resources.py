@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,15 +160,6 @@ class Resources:
         key=False,
         example={"mail-type": "END"},
     )
-
-
-def path_of(name: str) -> str:
-    """Where a job says what sbatch takes as --NAME: its field, or resources.sbatch where it has none."""
-    for attribute in dataclasses.fields(Resources):
-        declared = attribute.metadata["sbatch"]
-        if (declared and declared.name == name) or name in attribute.metadata["instead_of"]:
-            return f"resources.{attribute.name}"
-    return f"resources.sbatch.{name}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Unpacking of squashfs files, by unsquashfs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+
+
+def unpack(tool: str, image: str, folder: str, rules: extraction.Rules) -> None:
+    """Unpack a squashfs file as the new folder `folder` by unsquashfs, once its listing has passed.
+
+    Raises Refused, Damaged and OSError.
+    """
+    listed = _said([tool, "-quiet", "-lln", "-d", folder, image])
+    size, free = os.path.getsize(image), shutil.disk_usage(os.path.dirname(folder)).free
+    extraction.check(extraction.of_listing(listed, folder), rules, size, free)
+    _said([tool, "-no-progress", "-no-xattrs", "-quiet", "-d", folder, image])
+
+
+def _said(words: list[str]) -> str:
+    done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise extraction.Damaged(" ".join(done.stderr.decode("utf-8", "replace").split())[-400:])
+    return os.fsdecode(done.stdout)
