@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import allocation_asked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import hand_over, terminal_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import NO_TERMINAL, hand_over, terminal_of
 
 
 def ssh_argv(option: Any, command: str) -> list[str]:
@@ -104,7 +104,12 @@ class ActionModule(LaunchAction):
             argv = ssh_argv(self._connection_option, command)
         else:
             raise RankzeroError(f"open: over a connection of kind {transport} no terminal can be had; {by_hand}")
-        return hand_over(terminal, argv)
+        code = hand_over(terminal, argv)
+        if code == NO_TERMINAL:
+            raise RankzeroError(f"open: the terminal {terminal} cannot be opened; {by_hand}")
+        if code == 255 and transport == "ssh":
+            raise RankzeroError(f"open: ssh ended with 255: it could not connect, or lost the connection; {by_hand}")
+        return code
 
     def _connection_option(self, name: str) -> Any:
         return self._connection.get_option(name)

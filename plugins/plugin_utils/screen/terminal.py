@@ -27,6 +27,8 @@ from collections.abc import Sequence
 # How often (seconds) the window is looked at: the terminal tells of a change only the processes of its own session.
 WINDOW_SECONDS = 0.5
 BLOCK = 65536
+# The exit code of the carrier where the user's terminal cannot be opened; no shell of a user's uses it.
+NO_TERMINAL = 125
 
 
 def terminal_of(pid: int) -> str | None:
@@ -47,7 +49,12 @@ def hand_over(terminal: str, command: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """The carrier: see the text of the file."""
-    terminal = os.open(arguments[0], os.O_RDWR | os.O_NOCTTY)
+    try:
+        terminal = os.open(arguments[0], os.O_RDWR | os.O_NOCTTY)
+        modes = termios.tcgetattr(terminal)
+    except (OSError, termios.error) as error:
+        sys.stderr.write(f"{arguments[0]}: {error}\n")
+        return NO_TERMINAL
     pid, inner = pty.fork()
     if pid == 0:
         try:
@@ -55,7 +62,6 @@ def main(arguments: Sequence[str]) -> int:
         except OSError as error:
             os.write(2, f"{arguments[1]}: {error.strerror}\r\n".encode())
             os._exit(127)
-    modes = termios.tcgetattr(terminal)
 
     def ended(_number: int, _frame: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)

@@ -13,12 +13,13 @@ import select
 import struct
 import termios
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action.job_shell import ssh_argv
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import hand_over, terminal_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import NO_TERMINAL, hand_over, terminal_of
 
 SECONDS = 30
 
@@ -136,3 +137,9 @@ def test_the_terminal_of_a_process_is_found() -> None:
 )
 def test_over_ssh_it_is_the_users_own_ssh(options: dict[str, Any], argv: list[str]) -> None:
     assert ssh_argv(options.get, "exec x") == argv
+
+
+def test_a_terminal_that_cannot_be_opened_is_no_exit_code_of_a_shell(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "gone", tmp_path / "file"):
+        assert hand_over(str(path), ["true"]) == NO_TERMINAL
