@@ -36,7 +36,7 @@ Architecture
 
 For people who want to change the collection. ``docs/architecture.md`` in the repository has the same tables, and
 follows one launch through the code step by step; ``docs/extending.md`` shows how to add a launcher, a container
-runtime and the like. Everything below ``plugins/module_utils`` and ``plugins/plugin_utils`` is private: before
+runtime and other parts. Everything below ``plugins/module_utils`` and ``plugins/plugin_utils`` is private: before
 version 1.0 it may change in any release.
 """
 
