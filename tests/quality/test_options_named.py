@@ -67,6 +67,8 @@ def named() -> dict[str, str]:
             whole = f"{first}.{second}{rest}"
             if whole.rsplit(".", 1)[-1] in ENDINGS and whole not in FIELDS:
                 continue
+            if (ROOT / "plugins/runtime" / f"{whole.replace('.', '/')}.py").is_file():
+                continue
             if (first in SECTIONS and first not in FIELDS) or first in (*MAPS, "launch_cluster"):
                 found.setdefault(whole, where)
     return found
