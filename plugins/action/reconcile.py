@@ -17,7 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request i
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import (
     Spec,
     in_order,
@@ -52,7 +53,7 @@ class _Ready:
     hinders: str = ""
 
 
-class ActionModule(LaunchAction):
+class ActionModule(LaunchManyAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ARGUMENTS)

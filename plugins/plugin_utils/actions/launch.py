@@ -27,10 +27,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     tell_localhost,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, Stage
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep, prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
@@ -52,7 +50,7 @@ def plain(value: Any) -> Any:
 
 
 class LaunchAction(Action):
-    """Base of the actions that render a launch."""
+    """Base of the actions that render a launch. launch_many.py adds sweeps and pipelines."""
 
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry; each action goes on from here."""
@@ -98,7 +96,7 @@ class LaunchAction(Action):
         after: Sequence[Upstream] | None = None,
     ) -> Prepared:
         """Plan and render. Only the roots are asked of the cluster. `facts`: further values for launch.json."""
-        state_root, store_root, *caches = self._roots(job)
+        state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
             self._snapshots = Snapshots(self._kept)
         return prepare(
@@ -112,71 +110,20 @@ class LaunchAction(Action):
             snapshots=self._snapshots,
         )
 
-    def prepared_sweep(
-        self,
-        job: Job,
-        relaunch: str,
-        facts: Mapping[str, object] | None = None,
-        *,
-        after: Sequence[Upstream] | None = None,
-    ) -> PreparedSweep:
-        """The launches of a job with a section `sweep`."""
-
-        def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
-            return self.prepared(one, relaunch, facts, container_places=container_places, after=after)
-
-        return prepare_sweep(job, self._roots(job)[0], prepared)
-
     def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
         """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
 
         arguments: the module's `job` and `state`.
         """
         request = dict(prepared.arguments)
-        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
+        lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
             if lines and not self._task.check_mode:
-                request["secrets_file"] = self._ship_secrets(lines)
+                request["secrets_file"] = self.ship_secrets(lines)
             return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
 
-        return self._with_runtime(ask, prepared.runtime)
-
-    def launched_sweep(
-        self, job: Job, sweep: PreparedSweep, arguments: Parameters, task_vars: TaskVariables
-    ) -> ModuleResult:
-        """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
-        lines = self._secrets(job, task_vars) if arguments["state"] == "present" else b""
-
-        def ask(**more: Any) -> ModuleResult:
-            shipped = {"_secrets_file": self._ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            given = {**arguments, "_request": sweep.arguments, **shipped, **more}
-            return self.call("rankzero.slurm.job_sweep", given, task_vars)
-
-        return self._with_runtime(ask, sweep.first.runtime)
-
-    def rendered(
-        self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, object] | None = None
-    ) -> Rendered:
-        """A stage of a pipeline. `before`: the rendered stages up to it, in their order."""
-        after = [before[index].upstream() for index in stage.after]
-        prepare = self.prepared_sweep if stage.job.spec.sweep else self.prepared
-        return Rendered(stage, prepare(stage.job, relaunch, facts, after=after))
-
-    def launched_stage(
-        self,
-        stage: Stage,
-        launch: Prepared | PreparedSweep,
-        task_vars: TaskVariables,
-        *,
-        state: str = "present",
-        elements: Sequence[str] = (),
-    ) -> ModuleResult:
-        """A stage by the module that it is for; `elements` narrows a sweep."""
-        given = {"job": stage.path, "state": state}
-        if isinstance(launch, PreparedSweep):
-            return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)
-        return self.launched(stage.job, launch, given, task_vars)
+        return self.with_runtime(ask, prepared.runtime)
 
     def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
         """A module's result with what only the controller knows: the plan, and how to build what is missing."""
@@ -191,7 +138,7 @@ class LaunchAction(Action):
             result["plan"] = lines
         return result
 
-    def _with_runtime(self, ask: Callable[..., dict[str, Any]], runtime: Mapping[str, str]) -> dict[str, Any]:
+    def with_runtime(self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str]) -> ModuleResult:
         """Ask the module; once on each cluster and version bring the job runtime, and ask again."""
         result = ask()
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
@@ -199,7 +146,7 @@ class LaunchAction(Action):
         result.pop("invocation", None)
         return result
 
-    def _secrets(self, job: Job, task_vars: dict[str, Any]) -> bytes:
+    def secrets(self, job: Job, task_vars: TaskVariables) -> bytes:
         """The lines of the secrets whose values the controller holds."""
 
         def variable(name: str) -> Any:
@@ -207,7 +154,7 @@ class LaunchAction(Action):
 
         return secret_lines(job.spec, os.environ, variable)
 
-    def _ship_secrets(self, lines: bytes) -> str:
+    def ship_secrets(self, lines: bytes) -> str:
         """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
@@ -300,7 +247,7 @@ class LaunchAction(Action):
         names = {**old_short_names(), **short_names()}
         return {name: plain(extra[name]) for name in names if name in extra}
 
-    def _roots(self, job: Job) -> list[str]:
+    def roots(self, job: Job) -> list[str]:
         """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""
         settings = job.settings
         roots = [root for root in (settings.state_root, settings.store_root, settings.caches) if root]

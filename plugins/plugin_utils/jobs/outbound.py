@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import images_of, secrets_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+
+if TYPE_CHECKING:
+    # Loaded only where a job builds an image.
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput
+
+
+@dataclass(frozen=True)
+class EnvironmentSource:
+    """What a job's environment is built from: its key, and the files of the project."""
+
+    key: str
+    files: tuple[str, ...]
 
 
 @dataclass
@@ -33,16 +42,11 @@ class Leaving:
         if read.context:
             self._add(read.context.src, f"{_size(read.context)} of the build's context")
 
-    def job(self, job: Job, snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None) -> None:
+    def job(self, job: Job, snapshot: Snapshot, built: EnvironmentSource | None) -> None:
         """Note what else a job takes; `built`: what its environment is made from."""
         self._add(snapshot.src, f"{_size(snapshot)} of code")
-        if isinstance(built, CondaRecipe):
-            self._add(job.project, str(job.spec.environment.file))
-        elif built is not None:
-            made_from = built.recipe if isinstance(built, Wanted) else built
-            self._add(job.project, "pyproject.toml")
-            if made_from.lock is not None:
-                self._add(job.project, "uv.lock")
+        for name in built.files if built else ():
+            self._add(job.project, name)
         for option, kind, name in secrets_of(job.spec):
             self.secrets.append(f"{option.rpartition('.')[2]} ({kind} {name})")
         self.images += [image for _option, image in images_of(job.spec)]

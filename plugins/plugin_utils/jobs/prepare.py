@@ -21,7 +21,6 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
@@ -32,24 +31,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     plan,
     summary,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, conda_recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES, Recipe
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused_images
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Leaving
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
@@ -111,16 +105,17 @@ def prepare(
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
     leaving = Leaving()
-    image = image_key(job, leaving)
-    built = _built(job)
+    image = _image_key(job, leaving)
+    built = _environment_source(job)
+    on_nodes = spec.environment.mode in ON_NODES
     runtime_key, runtime = runtime_bundle()
     plan_of = functools.partial(
         plan,
         inputs=Inputs(
             code=snapshot.digest,
             runtime=runtime_key,
-            environment=built.key if isinstance(built, (Recipe, CondaRecipe)) else None,
-            packages=built.key if isinstance(built, Wanted) else None,
+            environment=built.key if built and not on_nodes else None,
+            packages=built.key if built and on_nodes else None,
             adopted=adopted.key if adopted else None,
             conda=spec.environment.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
             image=image,
@@ -161,19 +156,22 @@ def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
         )
 
 
-def _built(job: Job) -> Recipe | Wanted | CondaRecipe | None:
-    """What the job's environment is built from; None where it builds none."""
-    wanted = job.spec.environment
-    if wanted.mode in MODES:
-        return project_recipe(job.project, vars(wanted), job.roots)
-    if wanted.mode in ON_NODES:
-        made_from = project_recipe(job.project, {**vars(wanted), "mode": "venv"}, job.roots)
-        return Wanted(made_from, wanted.mode, wanted.platform)
-    if wanted.mode == "conda":
-        file = os.path.join(job.project, str(wanted.file))
-        job.roots.check("environment.file", file)
-        return conda_recipe(file)
-    return None
+def _image_key(job: Job, leaving: Leaving) -> str | None:
+    """As built_image.image_key, which is loaded only where a job builds an image."""
+    if job.spec.container.build is None:
+        return None
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.built_image import image_key
+
+    return image_key(job, leaving)
+
+
+def _environment_source(job: Job) -> EnvironmentSource | None:
+    """As built_environment.environment_source, which is loaded only where a job builds an environment."""
+    if job.spec.environment.mode not in (*MODES, *ON_NODES, "conda"):
+        return None
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.built_environment import environment_source
+
+    return environment_source(job)
 
 
 def _files(
@@ -214,35 +212,6 @@ def _warnings(job: Job) -> list[str]:
     return [*job.warnings, *(expired(chosen, date.today()) if chosen else [])]
 
 
-def image_key(job: Job, leaving: Leaving) -> str | None:
-    """The key of the image that the job has built; None where it builds none. What it is built from is noted in
-    `leaving`. Raises RankzeroError.
-    """
-    build = job.spec.container.build
-    if build is None:
-        return None
-    try:
-        read = None
-        if job.containerfile:
-            read = read_build(job.containerfile, job.context, build.build_args, build.target, job.roots)
-            bases = [("containerfile: FROM", name) for name in read.bases]
-            for problem in refused_images(bases, job.settings.images_from):
-                raise RankzeroError(f"{problem}.")
-            leaving.build(job.containerfile, read)
-        elif job.context:
-            raise RankzeroError("context: requires containerfile; omit it, or give containerfile.")
-        wanted = recipe(asdict(build), read.text if read else None, read.listed() if read else ())
-        if wanted.local_path:
-            raise RankzeroError(
-                f"reference: {wanted.reference} is on the cluster, so its key cannot be computed on the "
-                f"controller. Build the image "
-                "with the role or the module image, and name its file with container.image."
-            )
-    except RankzeroError as error:
-        raise RankzeroError(f"container.build.{error.message}") from error
-    return key_of(inputs(wanted))
-
-
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:
     """Lines NAME=base64 for the secrets whose values the controller holds. `variable` reads an Ansible variable."""
     lines, problems = b"", []
@@ -281,11 +250,12 @@ def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
         )
 
 
-def _sources(snapshot: Snapshot, built: Recipe | Wanted | CondaRecipe | None, job: Job) -> list[str]:
+def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> list[str]:
     state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
     if snapshot.dirty:
         state += f" + {len(snapshot.changed)} uncommitted changes"
-    what = built.kind if isinstance(built, Wanted) else "environment"
+    mode = job.spec.environment.mode
+    what = mode if mode in ON_NODES else "environment"
     file = job.spec.environment.file or "pyproject.toml"
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
     return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else "")]

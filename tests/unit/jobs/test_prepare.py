@@ -316,7 +316,7 @@ class Action(LaunchAction):
 def roots(environment: dict[str, str], state: str, store: str) -> tuple[tuple[str, str], int]:
     read = read_job({"name": "x", "command": ["x"]}, {"state_root": state, "store_root": store}, None, None, "/")
     action = Action(environment)
-    return tuple(action._roots(read)), len(action.asked)  # type: ignore[return-value]
+    return tuple(action.roots(read)), len(action.asked)  # type: ignore[return-value]
 
 
 def test_absolute_roots_cost_no_look_at_the_cluster() -> None:

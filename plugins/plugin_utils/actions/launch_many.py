@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions that launch sweeps and pipelines share. A file of its own: a single launch does not load it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, Stage
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep, prepare_sweep
+
+
+class LaunchManyAction(LaunchAction):
+    """Base of the actions that render several launches at once."""
+
+    def prepared_sweep(
+        self,
+        job: Job,
+        relaunch: str,
+        facts: Mapping[str, object] | None = None,
+        *,
+        after: Sequence[Upstream] | None = None,
+    ) -> PreparedSweep:
+        """The launches of a job with a section `sweep`."""
+
+        def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
+            return self.prepared(one, relaunch, facts, container_places=container_places, after=after)
+
+        return prepare_sweep(job, self.roots(job)[0], prepared)
+
+    def launched_sweep(
+        self, job: Job, sweep: PreparedSweep, arguments: Parameters, task_vars: TaskVariables
+    ) -> ModuleResult:
+        """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
+        lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
+
+        def ask(**more: Any) -> ModuleResult:
+            shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            given = {**arguments, "_request": sweep.arguments, **shipped, **more}
+            return self.call("rankzero.slurm.job_sweep", given, task_vars)
+
+        return self.with_runtime(ask, sweep.first.runtime)
+
+    def rendered(
+        self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, object] | None = None
+    ) -> Rendered:
+        """A stage of a pipeline. `before`: the rendered stages up to it, in their order."""
+        after = [before[index].upstream() for index in stage.after]
+        prepare = self.prepared_sweep if stage.job.spec.sweep else self.prepared
+        return Rendered(stage, prepare(stage.job, relaunch, facts, after=after))
+
+    def launched_stage(
+        self,
+        stage: Stage,
+        launch: Prepared | PreparedSweep,
+        task_vars: TaskVariables,
+        *,
+        state: str = "present",
+        elements: Sequence[str] = (),
+    ) -> ModuleResult:
+        """A stage by the module that it is for; `elements` narrows a sweep."""
+        given = {"job": stage.path, "state": state}
+        if isinstance(launch, PreparedSweep):
+            return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)
+        return self.launched(stage.job, launch, given, task_vars)
