@@ -17,8 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request i
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import (
     Spec,
     in_order,

@@ -44,7 +44,7 @@ DYNAMIC = {"importlib", "pkgutil", "pkg_resources", "runpy", "imp"}
 
 #: Signatures that may say it, each with the reason.
 ANY = {
-    "actions/launch.py plain": "what a user has written, of any shape",
+    "actions/plain.py plain": "what a user has written, of any shape",
     "actions/reconnect.py master_is_gone": "Ansible's connection, of which any plugin may be",
     "actions/reconnect.py retried": "as master_is_gone",
     "actions/shipped_programs.py interpreter": "Ansible's action, for its templates",

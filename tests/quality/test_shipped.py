@@ -4,24 +4,43 @@
 """What a module sends to the cluster, and what an action loads on the controller.
 
 Ansible packs, sends and compiles each file that a module imports, every time that it runs. budget.yml names the rooms
-of each module and action, and bounds the number and the size of their files. Counts only: no time is measured.
+of each module and action, and bounds the number and the size of their files. Of an action only what is loaded with it
+counts: an import within a function waits until it is needed. Counts only: no time is measured.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tests.repository import ROOT, files, imported_modules, in_collection, load_yaml
+from tests.repository import ROOT, files, imported_modules, in_collection, load_yaml, syntax_tree
 
 KINDS = {"modules": "plugins/modules/", "actions": "plugins/action/"}
 
 
-def shipped_with(path: str) -> set[str]:
+def loaded_modules(path: str) -> Iterator[tuple[int, str]]:
+    """As imported_modules, without what stands in a function or under TYPE_CHECKING."""
+    lines = set(_lines_run_at_once(syntax_tree(path)))
+    return ((line, name) for line, name in imported_modules(path) if line in lines)
+
+
+def _lines_run_at_once(node: ast.AST) -> Iterator[int]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child.lineno
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        elif not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield from _lines_run_at_once(child)
+
+
+def shipped_with(path: str, imports: Callable[[str], Iterable[tuple[int, str]]] = imported_modules) -> set[str]:
     """Our files that go along with one module, by their imports: paths relative to the root."""
     found: set[str] = set()
     waiting = [path]
     while waiting:
-        for _line, name in imported_modules(waiting.pop()):
+        for _line, name in imports(waiting.pop()):
             ours = in_collection(name)
             file = f"{ours.replace('.', '/')}.py" if ours else ""
             if file and file not in found and (ROOT / file).is_file():
@@ -47,7 +66,7 @@ def test_a_launch_does_not_send_what_only_the_controller_thinks() -> None:
 
 def measured(path: str) -> dict[str, Any]:
     """What one plugin takes along, itself included, as budget.yml says it."""
-    taken = {path, *shipped_with(path)}
+    taken = {path, *shipped_with(path, loaded_modules if path.startswith(KINDS["actions"]) else imported_modules)}
     parts = [file.split("/") for file in taken]
     return {
         "rooms": sorted({part[2] for part in parts if len(part) > 3 and part[1].endswith("_utils")}),
@@ -74,3 +93,20 @@ def test_every_import_counts() -> None:
     job = shipped_with("plugins/modules/job.py")
     assert "plugins/module_utils/run/launches.py" in job, "imported within a function of checkpoint_owner.py"
     assert measured("plugins/modules/job.py")["files"] == len(job) + 1
+
+
+def test_an_action_loads_what_one_launch_needs() -> None:
+    """Sweeps, pipelines, conda, images and sets of packages belong to other launches than a plain one."""
+    loaded = shipped_with("plugins/action/job.py", loaded_modules)
+    assert "plugins/plugin_utils/jobs/prepare.py" in loaded
+    others = {
+        "plugins/module_utils/image/containerfile.py",
+        "plugins/module_utils/plan/sweep.py",
+        "plugins/module_utils/pyenv/conda.py",
+        "plugins/module_utils/pyenv/packages/package_set.py",
+        "plugins/plugin_utils/jobs/folder.py",
+        "plugins/plugin_utils/jobs/pipeline.py",
+        "plugins/plugin_utils/jobs/sweep.py",
+    }
+    assert all((ROOT / path).is_file() for path in others) and not others & loaded
+    assert "plugins/plugin_utils/jobs/built_image.py" in shipped_with("plugins/action/job.py") - loaded

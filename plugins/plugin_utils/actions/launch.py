@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     extra_variables,
     tell_localhost,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
@@ -36,17 +37,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
 
 RELAUNCH = ("on_failure", "always", "never")
-
-
-def plain(value: Any) -> Any:
-    """Ansible's tagged and lazy containers as plain Python, so that nothing of Ansible reaches the library."""
-    if isinstance(value, Mapping):
-        return {str(key) if isinstance(key, str) else key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, str):
-        return "".join(value)
-    return value
 
 
 class LaunchAction(Action):

@@ -26,7 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction, plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
     RUNTIME,
     RUNTIME_FILES,
