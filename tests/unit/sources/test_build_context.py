@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 
 TEXT = "FROM base\nARG WHO\nCOPY app /app\nRUN --mount=type=secret,id=pip true\n"
 
@@ -124,7 +125,9 @@ def test_the_module_comes_to_the_same_key(project: Path, tmp_path: Path, monkeyp
     """What the role hands to the module of what is missing, as the role does it."""
     read = job(project, BUILD, "apptainer")
     made = ready(read)
-    missing = Asker.__new__(Asker).producers({"missing": made.arguments["refs"]}, made, read)["missing"]
+    action = Asker.__new__(Asker)
+    action._kept, action._snapshots = None, Snapshots(str(tmp_path / "kept"))
+    missing = action.producers({"missing": made.arguments["refs"]}, made, read)["missing"]
     (item,) = [one for one in missing if one["kind"] == "image"]
     assert (item["name"], item["formats"]) == ("x", ["sqsh", "sif"])
     options = {name: value for name, value in item.items() if name not in ("kind", "path", "key", "file") and value}
