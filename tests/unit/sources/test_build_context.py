@@ -126,7 +126,8 @@ def test_the_module_comes_to_the_same_key(project: Path, tmp_path: Path, monkeyp
     read = job(project, BUILD, "apptainer")
     made = ready(read)
     action = Asker.__new__(Asker)
-    action._kept, action._snapshots = None, Snapshots(str(tmp_path / "kept"))
+    action._kept, action._snapshots = None, Snapshots()
+    action._snapshots.path = str(tmp_path / "kept")
     missing = action.producers({"missing": made.arguments["refs"]}, made, read)["missing"]
     (item,) = [one for one in missing if one["kind"] == "image"]
     assert (item["name"], item["formats"]) == ("x", ["sqsh", "sif"])
