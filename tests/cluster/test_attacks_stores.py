@@ -214,7 +214,7 @@ def test_what_others_have_put_into_a_trusted_store_is_passed_over(store: Store) 
     store.plant(f"{platform}/code/{name}/train.sh")
     trusted = [{"path": platform, "owners": ["root"]}]
     ways = [f"chmod 1777 {platform}/code", f"chmod 755 {platform}/code", f"chown -R root {platform}/code/{name}"]
-    said = ["can be written by everybody", "belongs to user attacker", "another tree than its name says"]
+    said = ["can be written by everybody", "belongs to user attacker", "other content than its name states"]
     for number, (way, why) in enumerate(zip(ways, said)):
         rig.as_root(["sh", "-c", way])
         played = store.play(VICTIM, 0o022, "-e", "rerun=true", stores=trusted)

@@ -192,7 +192,7 @@ def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(sit
     job = site.job("true", container={"runtime": "oci", "image": empty, "mounts": [f"{empty}/none:/none"]})
     message = site.play(job).refused()
     assert f"container.image: {empty} has neither bin nor usr" in message
-    assert f"container.mounts: {empty}/none does not exist (it would lie on the file system of" in message
+    assert f"container.mounts: {empty}/none does not exist (it should be on the file system of" in message
     assert site.jobs() == {}
     lacking, image = site.lab.nodes[1], bundle(image)
     site.lab.faults.hide(lacking, image)

@@ -132,7 +132,7 @@ def test_a_worker_is_asked_how_far_it_is_and_a_killed_one_is_gone_on_with(bench:
             [owner] = bench.store.glob("datasets/records/*.work/owner")
             os.kill(int(owner.read_text()), signal.SIGKILL)
             said = process.communicate(timeout=60)[0]
-        assert "the process that stages it on the host was ended from outside" in said
+        assert "the process that stages it on the host was killed" in said
         there = bench.come()
         server.slow.clear()
         before = server.sent["big.bin"]

@@ -23,8 +23,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.extraction import Damaged, Refused, Rules
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import archive
 
 ANY = Rules(links="any", special="skip", control=True)
@@ -272,12 +273,12 @@ def test_unsquashfs_writes_what_has_passed(place: Place, tmp_path: Path) -> None
         words = ["mksquashfs", str(tree), str(tmp_path / name), "-quiet", "-no-progress"]
         subprocess.run(words, check=True, capture_output=True)
     rules, tool = Rules(links="any", control=True), shutil.which("unsquashfs") or ""
-    squashfs.unpack(tool, str(tmp_path / "good"), str(place.target / "root"), rules)
+    unsquash.unpack(tool, str(tmp_path / "good"), str(place.target / "root"), rules)
     assert (place.target / "root" / "bin" / "link").readlink() == Path("/bin/su")
     with pytest.raises(Refused, match="'pipe' is a special file"):
-        squashfs.unpack(tool, str(tmp_path / "bad"), str(place.target / "other"), rules)
+        unsquash.unpack(tool, str(tmp_path / "bad"), str(place.target / "other"), rules)
     with pytest.raises(Damaged):
-        squashfs.unpack(tool, str(tree / "bin" / "su"), str(place.target / "other"), rules)
+        unsquash.unpack(tool, str(tree / "bin" / "su"), str(place.target / "other"), rules)
     assert sorted(os.listdir(place.target)) == ["root"] and place.untouched()
 
 

@@ -236,7 +236,7 @@ def test_wheels_carried_for_a_lock(store: str, index: Index, tmp_path: Path, whe
     index.close()
     with pytest.raises(RankzeroError, match=r"the project has no uv\.lock"):
         ensure(store, source=wheelhouse)
-    with pytest.raises(RankzeroError, match=r"holds wheels; .* Use wheelhouse"):
+    with pytest.raises(RankzeroError, match=r"contains wheels; .* Use wheelhouse"):
         ensure(store, source=wheelhouse, lock=lock, kind="cache")
     assert ensure(store, source=wheelhouse, lock=lock)["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
     ensure(store, lock=lock, state="absent")

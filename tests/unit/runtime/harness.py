@@ -386,6 +386,6 @@ def sealed_environment(folder: Path) -> Path:
     squash(str(tree), str(file), "zstd")
     facts = {"file": file.name, "bytes": file.stat().st_size, "unpacked": 4096, "files": 2}
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    said = {"python": {"path": sys.executable}, "sealed": {**facts, "sha256": digest}}
+    said = {"digest": digest, "python": {"path": sys.executable}, "sealed": {**facts, "sha256": digest}}
     (folder / "env.json").write_text(json.dumps(said), encoding="utf-8")
     return file

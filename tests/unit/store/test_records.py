@@ -64,7 +64,7 @@ def test_anything_else_is_nothing(tmp_path: Path, content: object) -> None:
     assert manifest.present(folder) is None
     if content not in BESIDES:
         assert files.present(lay(tmp_path, files.SIDECAR, json.dumps(content))) is None
-        assert "names no digest" in files.damage(folder, files.IMAGE)
+        assert "contains no digest" in files.damage(folder, files.IMAGE)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_tree_that_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pyt
     assert len(read) == 3
     _edited(path)
     monkeypatch.setattr(verified.time, "time", lambda: now + 60)
-    with pytest.raises(ownership.Untrusted, match="another tree than its name says"):
+    with pytest.raises(ownership.Untrusted, match="other content than its name states"):
         found(own(tmp_path / "store"), path, memory)
     assert len(read) == 4
 
