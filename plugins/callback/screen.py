@@ -15,7 +15,7 @@ description:
     duration. Steps that run are shown live with their progress. The end is the proven result, or why it failed.
   - In a pipe or a file, with the environment variable E(CI) set, or with E(TERM) being V(dumb), every line is printed
     once, when it happens.
-  - Colours are Ansible's setting (E(NO_COLOR), E(ANSIBLE_NOCOLOR), E(ANSIBLE_FORCE_COLOR)). Without a terminal
+  - Colours are Ansible's setting (C(NO_COLOR), C(ANSIBLE_NOCOLOR), C(ANSIBLE_FORCE_COLOR)). Without a terminal
     there are none, unless they are forced.
   - With C(-v) the output is that of P(ansible.builtin.default#callback).
   - Tasks of other collections are shown where they change something, take longer than five seconds, or fail.
