@@ -10,7 +10,13 @@ about that one module. One that only looks extends ``rankzero.slurm.attributes.l
 
 from __future__ import annotations
 
-_CHECK_MODE = """
+
+class ModuleDocFragment:
+    """Read by Ansible's documentation loader: one class attribute is one fragment. Each is a plain string, because
+    `ansible-test sanity` reads them from the source.
+    """
+
+    DOCUMENTATION = """
 options: {}
 attributes:
   action_group:
@@ -21,21 +27,24 @@ attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying anything.
     support: full
-"""
-_DIFF_MODE = """
   diff_mode:
     description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
 """
 
-
-class ModuleDocFragment:
-    """Read by Ansible's documentation loader: one class attribute is one fragment."""
-
-    DOCUMENTATION = f"{_CHECK_MODE}{_DIFF_MODE}"
-
-    LOOKS = f"""{_CHECK_MODE}
+    LOOKS = """
+options: {}
+attributes:
+  action_group:
+    description: Use C(group/rankzero.slurm.slurm) in C(module_defaults) to set defaults for this module.
+    support: full
+    membership:
+      - rankzero.slurm.slurm
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying anything.
+    support: full
     details:
       - Never changes anything.
-{_DIFF_MODE}
+  diff_mode:
+    description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
     support: none
 """

@@ -6,7 +6,24 @@
 
 from __future__ import annotations
 
-_TRUSTED = """
+
+class ModuleDocFragment:
+    """Read by Ansible's documentation loader: one class attribute is one fragment. Each is a plain string, because
+    `ansible-test sanity` reads them from the source.
+    """
+
+    ROOTS = """
+options:
+  code_roots:
+    description:
+      - Folders on the controller from which files may be taken, as C(launch_cluster.code_roots). Links are resolved
+        first, and git's own files are never taken. If not set, files may come from anywhere.
+    type: list
+    elements: str
+"""
+
+    TRUSTED = """
+options:
   stores:
     description:
       - Stores of trusted owners, as C(launch_cluster.stores). Items found there are used instead of being built.
@@ -27,7 +44,9 @@ _TRUSTED = """
         elements: str
         required: true
 """
-_GROUP_WRITABLE = """
+
+    GROUP_WRITABLE = """
+options:
   store_group_writable:
     description:
       - As C(launch_cluster.store_group_writable). O(store_root) is shared by the members of its group, who can all
@@ -37,24 +56,6 @@ _GROUP_WRITABLE = """
     type: bool
     default: false
 """
-_ROOTS = """
-  code_roots:
-    description:
-      - Folders on the controller from which files may be taken, as C(launch_cluster.code_roots). Links are resolved
-        first, and git's own files are never taken. If not set, files may come from anywhere.
-    type: list
-    elements: str
-"""
-
-
-class ModuleDocFragment:
-    """Read by Ansible's documentation loader: one class attribute is one fragment."""
-
-    ROOTS = f"options:{_ROOTS}"
-
-    CACHE = f"options:{_TRUSTED}{_ROOTS}"
-
-    PRODUCER = f"options:{_TRUSTED}{_GROUP_WRITABLE}{_ROOTS}"
 
     RUN = r"""
 options:

@@ -24,7 +24,9 @@ description:
   - The tree is packed on the controller and unpacked on the cluster. Its digest is checked there before it gets its
     final name, so an interrupted run never leaves an incomplete snapshot.
 extends_documentation_fragment:
-  - rankzero.slurm.store.producer
+  - rankzero.slurm.store.trusted
+  - rankzero.slurm.store.group_writable
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:
   check_mode:

@@ -21,7 +21,9 @@ description:
   - The dataset appears under its name with one rename, once it is complete. A job never sees a partial dataset, and a
     job that reads the previous version can go on reading it.
 extends_documentation_fragment:
-  - rankzero.slurm.store.producer
+  - rankzero.slurm.store.trusted
+  - rankzero.slurm.store.group_writable
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:
   check_mode:

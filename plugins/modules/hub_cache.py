@@ -23,7 +23,8 @@ description:
   - A repository appears under its name only once it is complete. An interrupted download continues with the missing
     files.
 extends_documentation_fragment:
-  - rankzero.slurm.store.cache
+  - rankzero.slurm.store.trusted
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:
   check_mode:

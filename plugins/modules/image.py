@@ -25,7 +25,9 @@ description:
   - Builds run in a temporary folder on a local disk, with separate storage for the engine. An ordinary user needs a
     range of user ids (C(/etc/subuid)). An interrupted build never leaves an incomplete image.
 extends_documentation_fragment:
-  - rankzero.slurm.store.producer
+  - rankzero.slurm.store.trusted
+  - rankzero.slurm.store.group_writable
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:
   check_mode:

@@ -25,7 +25,9 @@ description:
   - If the host has no access to a package index, the set is made on the controller and sent. If the controller has none
     either, copy a set there and name it with O(source).
 extends_documentation_fragment:
-  - rankzero.slurm.store.producer
+  - rankzero.slurm.store.trusted
+  - rankzero.slurm.store.group_writable
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:
   check_mode:

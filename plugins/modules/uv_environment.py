@@ -26,7 +26,9 @@ description:
     downloads the packages for the host's Python and platform. Wheels that the host finds with the same content at the
     controller's paths are used from there; the others are sent.
 extends_documentation_fragment:
-  - rankzero.slurm.store.producer
+  - rankzero.slurm.store.trusted
+  - rankzero.slurm.store.group_writable
+  - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:
   check_mode:

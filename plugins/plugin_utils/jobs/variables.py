@@ -45,7 +45,7 @@ COURSE = (
     "course_class_limits",
     "course_exercise",
 )
-# The folder and the tasks of a class lie in one file, so each of the two playbooks takes the other's variables too.
+# A class is one file of variables (-e @class.yml), so each of the two playbooks takes the variables of the other.
 CHECKOFF = (
     "course_checked",
     "course_job",
@@ -102,6 +102,7 @@ LAB = (
     "root_packages",
     "site_packages",
 )
+LAB_CLUSTER = tuple(f"lab_cluster_{name}" for name in LAB)
 RECONCILE = ("jobs", "cluster", "set", "removed", "changed", "relaunch", "max_failures", "wait", "wait_timeout")
 
 #: Playbook -> its own variables, beside EVERYWHERE and `ansible_...`.
@@ -120,9 +121,9 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "prune": ("older_than", "max_size", "owners", "kinds"),
     "reconcile": ("jobs", "removed", "changed", "relaunch", *(f"reconcile_{name}" for name in RECONCILE)),
     "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),
-    "lab": ("lab", "state", *(f"lab_cluster_{name}" for name in LAB)),
-    "course": ("lab", *COURSE, "course_state", *CHECKOFF),
-    "checkoff": ("students", "pick", "evidence", *CHECKOFF, *COURSE, "course_state"),
+    "lab": ("lab", "state", *LAB_CLUSTER),
+    "course": ("lab", *LAB_CLUSTER, *COURSE, "course_state", *CHECKOFF),
+    "checkoff": ("students", "pick", "evidence", *CHECKOFF, "lab", *LAB_CLUSTER, *COURSE, "course_state"),
 }
 #: Playbooks that take the short names of the job spec (`-e nodes=8`).
 LAUNCHING = ("train", "plan", "cancel", "sweep", "pipeline", "shell", "fabric")
