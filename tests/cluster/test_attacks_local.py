@@ -99,7 +99,7 @@ def test_a_squatted_view_is_neither_run_nor_followed(attack_lab: AttackLab) -> N
     assert not outcome["success"]
     assert canary.owners() == []
     assert untouched(attack_lab, private)
-    for kind in ("a folder", "a link", "no folder"):
+    for kind in ("a folder", "a link", "a special file"):
         assert f"{view} is {kind} of attacker" in outcome["message"], outcome["message"]
 
 
@@ -127,7 +127,7 @@ def test_a_place_where_folders_can_be_replaced_takes_no_copy(
     """The attacker would put a folder with her own code in the place of the victim's."""
     place = f"/tmp/scratch-{attack_lab.token}"
     attack_lab.as_root(["sh", "-c", f"mkdir {place}; chown {owner} {place}; chmod {mode} {place}"], node=NODES[0])
-    tried = "import disk, sys\ntry: print('in', {})\nexcept disk.Trouble as error: print(error)"
+    tried = "import sys; from node import disk\ntry: print('in', {})\nexcept disk.Trouble as error: print(error)"
     code = tried.format("disk.Home(sys.argv[1]).path")
     found = python_as_victim(attack_lab, runtime, code, place)
     assert said in found, found

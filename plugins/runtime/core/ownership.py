@@ -5,7 +5,7 @@
 
 Their names can be guessed, so that another user may have made one first, or a link of that name. What counts is what is
 open: its owner is asked of the descriptor, and everything in it is reached from there. Standard library only; imported
-by disk.py.
+by node/disk.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import pwd
 import stat
 
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFREG: "a file"}
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -68,7 +69,7 @@ def opened(path):
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM):
             raise
         status = os.lstat(path)
-        kind = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(stat.S_IFMT(status.st_mode), "not a folder")
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a special file")
         raise Foreign(f"{path} is {kind} of {name_of(status.st_uid)}") from error
     status = os.fstat(folder)
     if status.st_uid != os.getuid():

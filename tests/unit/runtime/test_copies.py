@@ -181,7 +181,7 @@ def test_somebody_elses_folder_is_not_used(disk: ModuleType, tmp_path: Path) -> 
         disk.Home(str(tmp_path))
     squatted.unlink()
     squatted.touch()
-    with pytest.raises(disk.Trouble, match=rf"{disk.name()} is not a folder of .*{os.getuid()}"):
+    with pytest.raises(disk.Trouble, match=rf"{disk.name()} is a file of .*{os.getuid()}"):
         disk.Home(str(tmp_path))
 
 
