@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The only file of module_utils that knows Ansible: it runs a module's logic and reports its error."""
+"""The only file in module_utils that imports Ansible. It runs a module's logic and reports the result or the error."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version
     python_too_old,
 )
 
-# Before anything else is imported, which on an older Python may not even be possible.
+# Checked before further imports, because an older Python may fail on them.
 if sys.version_info[:2] < OLDEST_PYTHON:
     version = ".".join(map(str, sys.version_info[:3]))
     message = python_too_old(platform.node(), sys.executable, version, newer_pythons())
-    # There is no AnsibleModule yet that could say it.
+    # No AnsibleModule exists yet, so the failure is printed as JSON directly.
     sys.stdout.write(json.dumps({"failed": True, "changed": False, "msg": message}) + "\n")
     raise SystemExit(1)
 
 
 class Module(AnsibleModule):  # type: ignore[misc]  # ansible-core ships no types
-    """A module whose warnings may be printed, whatever they quote."""
+    """A module that removes control characters from its warnings."""
 
     def warn(self, warning: str, **options: Any) -> None:
-        """Without control characters: a warning may quote what another program wrote."""
+        """Show a warning without control characters. A warning may quote the output of another program."""
         super().warn(printable_lines(warning), **options)
 
 
@@ -47,10 +47,12 @@ def run_module(
     publishes: bool = False,
     **module_options: Any,
 ) -> None:
-    """Build the module, run `logic` on it and leave: exit_json with its result, or fail_json with what is known. What
-    the result has as `warnings` is shown as such.
+    """Build the module, run `logic` on it and exit with exit_json, or with fail_json and the results known so far.
 
-    `publishes`: what it makes is for everybody to read and for its owner to write, whatever the user's umask.
+    Entries under `warnings` in the result are shown as Ansible warnings.
+
+    `publishes`: files that the module creates are readable by everyone and writable only by their owner, regardless of
+    the user's umask.
     """
     if publishes:
         os.umask(0o022)

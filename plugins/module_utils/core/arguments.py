@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options that several modules take, and those of the producers: once for a module and for its controller half.
+"""Argument specs that are shared by several modules, and those of the producers (code, dataset, image, environment).
 
-A module has `_request` besides: what its controller half tells it.
+Each spec is defined once, for the module on the host and for its action plugin on the controller. A module also takes
+`_request`, the data that its action plugin sends.
 """
 
 from __future__ import annotations
@@ -149,13 +150,13 @@ UV_ENVIRONMENT: Options = {
     **ROOTS,
 }
 
-# What says which job: its layers, as the action plugins read them.
+# The layers of a job spec, as the action plugins read them.
 JOB_ARGUMENTS: Options = {
     "job": {"type": "raw", "required": True},
     "cluster": {"type": "dict", "default": {}},
     "overrides": {"type": "dict", "default": {}},
 }
-# What is to become of it on the cluster.
+# The desired state of the launch on the cluster.
 LAUNCH_ARGUMENTS: Options = {
     **JOB_ARGUMENTS,
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

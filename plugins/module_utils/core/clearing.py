@@ -1,16 +1,17 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remove a tree of any depth without leaving it: each name is removed from an open folder, no link is followed and no
-mount is entered.
+"""Remove a directory tree of any depth without leaving it.
 
-A path is looked up anew each time it is used. Whoever may write to a folder on the way can put a link there in between,
-and `rm -r PATH` deletes somewhere else. An open folder stays the same folder. A tree may also be deeper than Python's
-limit of recursion or of open files (`shutil.rmtree` fails on 1,000 levels), so the folders in a folder are moved up
-before it is removed.
+Each name is removed relative to an open folder. Links are not followed, and mounts are not entered.
 
-Standard library only, and of this collection nothing: jobs use the same file on their nodes (runtime/clearing.py is a
-link to it).
+A path is resolved again each time it is used. Anyone who can write to a folder on the path can put a link there in the
+meantime, and `rm -r PATH` would then delete somewhere else. A descriptor always refers to the same folder. A tree may
+also be deeper than Python's recursion limit or its limit of open files (`shutil.rmtree` fails at 1,000 levels).
+Therefore the subfolders of a folder are moved up before the folder is removed.
+
+This file uses the standard library only and imports nothing from this collection, because jobs use it on their nodes
+(runtime/clearing.py is a link to it).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_folder(path: str) -> int:
-    """A descriptor of an absolute path of which no part is a link. Raises OSError."""
+    """Return a descriptor of the folder at an absolute path that contains no links. Raises OSError."""
     names = path.strip("/").split("/")
     if not path.startswith("/") or {"", ".", ".."} & set(names):
         raise NotADirectoryError(f"{path!r} is not an absolute path in its plain form")
@@ -42,7 +43,7 @@ def open_folder(path: str) -> int:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file, a link, or a folder with all that is in it. Raises OSError; what is gone already is no error."""
+    """Remove a file, a link, or a folder with its content. A missing path is not an error. Raises OSError."""
     try:
         above = os.open(os.path.dirname(path) or ".", _FOLDER)
     except FileNotFoundError:
@@ -54,7 +55,7 @@ def remove_tree(path: str) -> None:
 
 
 def remove_in(folder: int, name: str) -> None:
-    """Remove `name` in an open folder, with all that is in it. Raises OSError; what is gone already is no error."""
+    """Remove `name` with its content from an open folder. A missing name is not an error. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         try:
             os.unlink(name, dir_fd=folder)
@@ -62,7 +63,7 @@ def remove_in(folder: int, name: str) -> None:
         except (IsADirectoryError, PermissionError) as error:
             try:
                 inner = _opened(name, folder)
-            except NotADirectoryError:  # a file that may not be removed
+            except NotADirectoryError:  # a file that this user may not remove
                 raise error from None
         try:
             clear(inner)
@@ -72,8 +73,8 @@ def remove_in(folder: int, name: str) -> None:
 
 
 def clear(folder: int, keep: Sequence[str] = ()) -> None:
-    """Remove everything in an open folder but the names `keep`. Raises OSError."""
-    # Two may clear the same folder at once, also on two hosts.
+    """Remove everything in an open folder except the names in `keep`. Raises OSError."""
+    # Two processes may clear the same folder at once, even on two hosts, so the names must be unique.
     fresh = (f".{os.getpid()}-{time.time_ns()}-{number}" for number in itertools.count())
     while entries := [one for one in _entries(folder) if one[0] not in keep]:
         for name, is_folder in entries:
@@ -85,13 +86,13 @@ def clear(folder: int, keep: Sequence[str] = ()) -> None:
 
 
 def _dissolve(name: str, top: int, fresh: Iterator[str]) -> None:
-    """Remove a folder of an open one: its files are removed, its folders get a fresh name in `top`."""
+    """Remove a subfolder of an open folder: remove its files, and move its folders to fresh names in `top`."""
     inner = _opened(name, top)
     try:
         for one, is_folder in _entries(inner):
             with contextlib.suppress(FileNotFoundError):
                 if is_folder:
-                    # To be moved it has to be writable: its `..` changes.
+                    # A folder must be writable to be moved, because its `..` entry changes.
                     os.close(_opened(one, inner))
                     os.rename(one, next(fresh), src_dir_fd=inner, dst_dir_fd=top)
                 else:
@@ -102,20 +103,22 @@ def _dissolve(name: str, top: int, fresh: Iterator[str]) -> None:
 
 
 def _entries(folder: int) -> list[tuple[str, bool]]:
-    """(name, whether it is a folder) of everything in an open folder."""
+    """List an open folder as pairs (name, whether it is a folder)."""
     with os.scandir(folder) as found:
         return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
 
 
 def _opened(name: str, above: int) -> int:
-    """A folder of an open one, made writable for its owner. Raises OSError, also for a link and for a mount."""
+    """Open a subfolder of an open folder and make it writable for its owner. Raises OSError, also for a link or a
+    mount.
+    """
     handle = os.open(name, _HANDLE, dir_fd=above)
     try:
         found = os.fstat(handle)
         if found.st_dev != os.fstat(above).st_dev:
             raise OSError(errno.EBUSY, "another file system is mounted there", name)
         if found.st_mode & 0o700 != 0o700:
-            # By the descriptor: the name could lead elsewhere by now.
+            # Use the descriptor, because the name may lead elsewhere by now.
             with contextlib.suppress(PermissionError):
                 os.chmod(f"/proc/self/fd/{handle}", 0o700)
         return os.open(f"/proc/self/fd/{handle}", _FOLDER)

@@ -1,22 +1,24 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Debian archive that a machine's own apt uses, as mmdebstrap is to use it: which, and how it is reached. Pure."""
+"""Find the Debian archive that this machine's apt uses, and how apt reaches it, for mmdebstrap. Pure."""
 
 from __future__ import annotations
 
-# What prints the lines that `pick_mirror` and `transport_options` read.
+# Commands whose output `pick_mirror` and `transport_options` read.
 TARGETS = ("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
 DUMP = ("apt-config", "dump", "--format", '%F "%v";%n', "Acquire")
 
-# Names under which Debian's own archives are configured; "-updates" and "-security" ones do not carry whole suites.
+# Release names of Debian's main archives. The "-updates" and "-security" archives do not contain complete suites.
 _DEBIAN = frozenset(
     {"oldoldstable", "oldstable", "stable", "testing", "unstable", "sid", "bullseye", "bookworm", "trixie", "forky"}
 )
 
 
 def pick_mirror(targets: str) -> str:
-    """The URI of the machine's Debian archive out of lines `URI RELEASE COMPONENT` of its index targets; "" if none."""
+    """Return the URI of the machine's Debian archive from lines `URI RELEASE COMPONENT` of its index targets; "" if
+    none.
+    """
     for line in targets.splitlines():
         uri, release, component = (line.split() + ["", "", ""])[:3]
         if release in _DEBIAN and component == "main":
@@ -35,7 +37,9 @@ _TRANSPORT = (
 
 
 def transport_options(dump: str) -> list[str]:
-    """Of `apt-config dump`, how this machine fetches (proxies, retries, time checks), as lines of an apt.conf."""
+    """Return the transport settings in the output of `apt-config dump` (proxies, retries, time checks) as apt.conf
+    lines.
+    """
     lines = ['Acquire::Languages "none";']
     for line in dump.splitlines():
         if line.startswith(_TRANSPORT) and not line.endswith(' "";'):
@@ -44,7 +48,7 @@ def transport_options(dump: str) -> list[str]:
 
 
 def why_failed(output: str) -> tuple[str, str]:
-    """What mmdebstrap's last words mean: (cause, sentence). Causes: no-suite, unreachable, no-package, other."""
+    """Classify mmdebstrap's error output as (cause, sentence). Causes: no-suite, unreachable, no-package, other."""
     if "does not have a Release file" in output:
         return "no-suite", "the Debian archive that this machine's apt uses does not have it"
     if "Unable to locate package" in output or "has no installation candidate" in output:

@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names for what enters and leaves the typed code: Ansible's options and results, and JSON. A signature that has one is
-at that edge; between the rooms goes nothing of which not even the fields are known.
+"""Types for untyped data at the boundaries of the library: Ansible's options and results, and JSON.
+
+Only functions at such a boundary use these types. Data that passes between rooms has known fields.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ T = TypeVar("T")
 
 # The options of a module or an action, as Ansible has checked them against its argument spec.
 Parameters = Mapping[str, Any]
-# What a module or an action returns, or a part of it.
+# The result of a module or an action, or a part of it.
 ModuleResult = dict[str, Any]
-# An object as it was read from JSON or YAML, before its fields are checked, or as it will be written.
+# An object read from JSON or YAML before its fields are checked, or an object to be written.
 JsonObject = dict[str, Any]
-# Ansible's variables of a task, by name.
+# Ansible's variables for a task, by name.
 TaskVariables = dict[str, Any]
 
 
 def read_json(path: str) -> object:
-    """What a JSON file holds; None where there is none, or no such file."""
+    """Return the content of a JSON file; None if the file is missing, unreadable or not valid JSON."""
     try:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
@@ -35,13 +36,14 @@ def read_json(path: str) -> object:
 
 
 def has_fields(document: object, **kinds: type | tuple[type, ...]) -> bool:
-    """Whether a JSON value is an object that has these fields, each of its kind."""
+    """Return whether a JSON value is an object that has all these fields, each of the given type."""
     return isinstance(document, dict) and all(isinstance(document.get(name), kind) for name, kind in kinds.items())
 
 
 def made_of(kind: Callable[..., T], request: JsonObject) -> T:
-    """A dataclass from what the controller's half of a module has sent. Raises RankzeroError where that is of another
-    release, or of nobody's making.
+    """Build a dataclass from the request that the action plugin sent.
+
+    Raises RankzeroError if the fields do not match, for example because the request comes from another release.
     """
     try:
         return kind(**request)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one exception family of the collection.
+"""The exceptions of the collection.
 
-The library raises; only the edge (`edge.py` in a module, an action plugin on the controller) turns an error into a
-failed result. An error carries what is already known (`partial`), so that a failure never loses a job id.
+The library raises them. Only the boundary (core/ansible.py in a module, an action plugin on the controller) turns an
+error into a failed result. An error carries the results known so far (`partial`), so that a failure never loses a job
+id.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 
 
 class RankzeroError(Exception):
-    """Something a user can act on. `message` names the option, the value, what is allowed and what to do.
+    """An error that the user can act on. `message` names the option, the value, what is allowed and what to do.
 
-    It quotes what files and other programs say, and it is printed: so it is made printable here, for all of them.
+    The message may quote files and the output of other programs. It is made printable here for all errors.
     """
 
     def __init__(self, message: str, **partial: object) -> None:
@@ -25,7 +26,7 @@ class RankzeroError(Exception):
 
 
 class SpecError(RankzeroError):
-    """One or more mistakes in a job spec, reported together. `problems` has one sentence a mistake."""
+    """One or more mistakes in a job spec, reported together. `problems` has one sentence per mistake."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -35,12 +36,12 @@ class SpecError(RankzeroError):
 
 
 class SlurmError(RankzeroError):
-    """A Slurm command failed for a reason that trying again will not mend."""
+    """A Slurm command failed for a reason that a retry does not fix."""
 
 
 class SlurmUnavailable(SlurmError):
-    """Slurm did not answer (slurmctld or slurmdbd silent, time-out): nothing may be concluded about any job."""
+    """Slurm did not answer (slurmctld or slurmdbd is down, or a time-out). Nothing can be concluded about any job."""
 
 
 class SlurmMissing(SlurmError):
-    """The Slurm commands are not on this host."""
+    """The Slurm commands are not installed on this host."""

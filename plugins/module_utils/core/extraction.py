@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one way to unpack an archive: tar in any packing here, zip in archive.py by the same rules.
+"""Unpack tar archives, compressed or not, safely. archive.py applies the same rules to zip files.
 
-An archive is read twice. The first pass looks at every name, link, size and the number of members, and refuses what
-does not fit the rules, before a byte is written. The second pass writes relative to open folders, never follows a link,
-never opens a file that is there already, and makes the links of the archive last. Owners, times and setuid bits of an
-archive count for nothing; who may read what was unpacked is a matter of the umask.
+An archive is read twice. The first pass checks every name, link and size and the number of members, and refuses an
+archive that breaks the rules before any byte is written. The second pass writes relative to open folders, never follows
+a link, never opens an existing file, and creates the archive's links last. Owners, times and setuid bits in an archive
+are ignored; the umask decides who can read the unpacked files.
 
-Standard library only, and of this collection nothing: jobs use the same file on their nodes (runtime/extraction.py is a
-link to it).
+Standard library only, without imports from this collection: jobs use this file on their nodes (runtime/extraction.py is
+a link to it).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from dataclasses import dataclass
 from typing import IO, Any, cast
 
 FOLDER, FILE, LINK, HARD, OTHER = "folder", "file", "link", "hard link", "special file"
-# A header may claim to be as large as memory; no honest one needs more.
+# A header may claim any size, up to all memory. No valid header needs more than this.
 MOST_AT_ONCE = 4 << 20
 MOST_DEEP = 100
-MOST_LINKS, MOST_NAME, MOST_PATH = 40, 255, 4000  # as the kernel counts them (path_resolution(7))
-# Below this an archive may be as small as it likes for what it holds.
+MOST_LINKS, MOST_NAME, MOST_PATH = 40, 255, 4000  # the kernel's limits (path_resolution(7))
+# An archive with less content than this passes at any compression ratio.
 ALWAYS_FITS = 256 << 20
 _BLOCK = 1 << 20
 _PACKINGS: Mapping[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
-# A line of `unsquashfs -lln`: type, mode, owner, size (of a device its numbers), time, path.
+# A line of `unsquashfs -lln`: type, mode, owner, size (for a device, its numbers), time, path.
 _LISTED = re.compile(r"(.)([-rwxsStT]{9}) +\d+/\d+ +(\d+(?:, *\d+)?) +\d+-\d+-\d+ \d+:\d+ (.*)", re.DOTALL)
 _KINDS = (
     (tarfile.TarInfo.isdir, FOLDER),
@@ -49,21 +49,21 @@ _KINDS = (
 
 
 class Refused(Exception):
-    """What an archive holds that it must not; nothing was written."""
+    """The archive contains something that is not allowed. Nothing was written."""
 
 
 class Damaged(Exception):
-    """An archive that ends early, or that cannot be read."""
+    """The archive ends early or cannot be read."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What an archive may hold.
+    """What an archive may contain.
 
-    `links`: `refuse`, `skip`, `inside` (only links that stay in the folder) or `any` (kept as they are: never written
-    through, and believed by nobody but the reader of the tree). `special`: `refuse` or `skip` devices, pipes and the
-    like. `control`: whether names may have control characters. `modes`: `plain` (0755 or 0644) or `image` (all bits, as
-    the root of a container needs them; only for a folder that nobody else may enter).
+    `links`: `refuse`, `skip`, `inside` (only links that stay in the folder) or `any` (kept as they are; unpacking never
+    writes through them). `special`: `refuse` or `skip` devices, pipes and the like. `control`: whether names may
+    contain control characters. `modes`: `plain` (0755 or 0644) or `image` (all bits, as a container's root needs; only
+    for a folder that nobody else may enter).
     """
 
     links: str = "refuse"
@@ -72,13 +72,13 @@ class Rules:
     modes: str = "plain"
     members: int = 1_000_000
     ratio: int = 250
-    #: Bytes of all files together; None leaves it to `ratio` and to the room on the disk.
+    #: Limit for the bytes of all files together; None: only `ratio` and the free disk space limit them.
     size: int | None = None
 
 
 @dataclass(frozen=True)
 class Member:
-    """One member that has passed: `name` is a plain relative path. `source`: what the archive knows it by."""
+    """One member. Once checked, `name` is a plain relative path. `source`: the archive's own record of the member."""
 
     name: str
     kind: str
@@ -90,7 +90,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Written:
-    """What has been written. `sha256` is that of a file's content, or of a link's target."""
+    """A file or link that was written. `sha256` is the digest of the file's content or of the link's target."""
 
     name: str
     kind: str
@@ -103,7 +103,7 @@ class Written:
 
 
 class _Guard:
-    """A stream that hands out only so much at once, and whose damage has one name."""
+    """A stream that limits the size of a single read and reports all damage as Damaged."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream = stream
@@ -124,7 +124,7 @@ class _Guard:
 
 @contextlib.contextmanager
 def damage() -> Iterator[None]:
-    """Damage has one name inside, whichever library finds it."""
+    """Convert the errors that the libraries raise for damaged archives to Damaged or Refused."""
     try:
         yield
     except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
@@ -132,14 +132,14 @@ def damage() -> Iterator[None]:
     except RecursionError as error:
         raise Refused("its headers have headers without end") from error
     except OSError as error:
-        if error.errno is None:  # bz2 has no error of its own
+        if error.errno is None:  # bz2 raises a plain OSError for damage
             raise Damaged(str(error)) from error
         raise
 
 
 @contextlib.contextmanager
 def tar(archive: str | IO[bytes]) -> Iterator[tarfile.TarFile]:
-    """The tar in a file or a seekable stream, unpacked on the way. Raises Damaged."""
+    """Open the tar in a file or a seekable stream and decompress it while reading. Raises Damaged."""
     with contextlib.ExitStack() as layers:
         raw = layers.enter_context(open(archive, "rb")) if isinstance(archive, str) else archive
         raw.seek(0)
@@ -155,14 +155,14 @@ def tar(archive: str | IO[bytes]) -> Iterator[tarfile.TarFile]:
 
 
 def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
-    """Every header of a tar, as long as there are not too many."""
+    """Iterate over the headers of a tar. Raises Refused if there are too many."""
     count = 0
-    while packed.offset:  # 0: there was no first header, and next() of Python 3.10 would seek to -1
+    while packed.offset:  # 0: no first header was found, and next() in Python 3.10 would seek to -1
         with damage():
             found = packed.next()
         if found is None:
             return
-        # tarfile keeps them all; who needs them, does that.
+        # tarfile keeps all headers in memory; callers keep the ones they need.
         cast("Any", packed).members = []
         count += 1
         if count > rules.members:
@@ -171,14 +171,14 @@ def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
 
 
 def of_tar(packed: tarfile.TarFile, rules: Rules) -> Iterator[Member]:
-    """The members of an archive. What is no file, folder or link is OTHER. Raises RankzeroError beyond `rules`."""
+    """Iterate over the members of a tar. Anything but a file, folder or link is OTHER. Raises Refused, Damaged."""
     for found in headers(packed, rules):
         kind = next((kind for is_it, kind in _KINDS if is_it(found)), OTHER)
         yield Member(found.name, kind, found.size if kind == FILE else 0, found.mode, found.linkname, found)
 
 
 def of_listing(text: str, folder: str) -> Iterator[Member]:
-    """A squashfs file by what `unsquashfs -lln -d FOLDER` says of it: that program writes, once this has passed."""
+    """Iterate over the members in output of `unsquashfs -lln -d FOLDER`. unsquashfs unpacks after the checks."""
     for line in text.removesuffix("\n").split("\n"):
         found = _LISTED.fullmatch(line)
         path, arrow, target = found[4].partition(" -> ") if found and found[1] == "l" else (line, "", "")
@@ -193,7 +193,7 @@ def of_listing(text: str, folder: str) -> Iterator[Member]:
 
 
 def plain(name: str, control: bool = False) -> str:
-    """A member's name as a plain relative path, empty for the folder itself. Raises Refused for any other name."""
+    """Return a member's name as a plain relative path, empty for the folder itself. Raises Refused otherwise."""
     short = name
     while short.startswith("./"):
         short = short[2:].lstrip("/")
@@ -212,7 +212,7 @@ def plain(name: str, control: bool = False) -> str:
 
 
 def check(members: Iterable[Member], rules: Rules, packed_bytes: int, free: int | None = None) -> list[Member]:
-    """The members that are to be written, in their order, with plain names. Raises Refused."""
+    """Return the members to be written, in their order, with plain names. Raises Refused."""
     kept: list[Member] = []
     kinds: dict[str, str] = {}
     links: dict[str, str] = {}
@@ -250,12 +250,12 @@ def check(members: Iterable[Member], rules: Rules, packed_bytes: int, free: int 
 
 
 def most_bytes(rules: Rules, packed_bytes: int) -> int:
-    """How much an archive of that size may hold."""
+    """Return the most bytes that an archive of this size may contain."""
     return rules.size if rules.size is not None else max(ALWAYS_FITS, rules.ratio * packed_bytes)
 
 
 def _place(name: str, kind: str, kinds: dict[str, str]) -> None:
-    """Take note of a name. Raises Refused where it is there already, or lies below what is no folder."""
+    """Record a name. Raises Refused if it is already present or if a parent of it is not a folder."""
     there = kinds.get(name)
     if there is not None and (there, kind) != (FOLDER, FOLDER):
         raise Refused(f"{name!a} is there twice")
@@ -269,7 +269,7 @@ def _place(name: str, kind: str, kinds: dict[str, str]) -> None:
 
 
 def _stays(name: str, links: Mapping[str, str]) -> None:
-    """Raises Refused for a link that leads out of the folder, by itself or by way of others."""
+    """Raise Refused for a link that leads out of the folder, directly or through other links."""
     found: list[str] = []
     left, followed = name.split("/"), 0
     while left:
@@ -293,7 +293,7 @@ def _stays(name: str, links: Mapping[str, str]) -> None:
 
 
 class _Folder:
-    """Writes below one folder, relative to descriptors: whatever a name leads to, nothing outside is touched."""
+    """Writes below one folder, relative to descriptors, so that nothing outside the folder is touched."""
 
     def __init__(self, path: str) -> None:
         self.chain: list[tuple[str, int]] = [("", os.open(path, _DIRECTORY))]
@@ -303,7 +303,7 @@ class _Folder:
             os.close(descriptor)
 
     def enter(self, parts: Sequence[str]) -> int:
-        """The descriptor of a folder, which is made where it is missing."""
+        """Return the descriptor of a folder, which is created if it is missing."""
         same = 0
         while same < min(len(parts), len(self.chain) - 1) and self.chain[same + 1][0] == parts[same]:
             same += 1
@@ -343,7 +343,7 @@ class _Folder:
 
     def hard_link(self, member: Member) -> None:
         above, last = self.above(member.target)
-        held = os.dup(above)  # the way to the other name may close it
+        held = os.dup(above)  # entering the other folder may close it
         try:
             there, new = self.above(member.name)
             os.link(last, new, src_dir_fd=held, dst_dir_fd=there, follow_symlinks=False)
@@ -361,7 +361,7 @@ def write(
     rules: Rules,
     mtime: int | None = None,
 ) -> list[Written]:
-    """Write members that have passed into an empty folder. Raises Damaged and OSError."""
+    """Write checked members into an empty folder. Raises Damaged and OSError."""
     written: dict[str, Written] = {}
     below = _Folder(folder)
     try:
@@ -392,7 +392,7 @@ def write(
 
 
 def untar(archive: str | IO[bytes], folder: str, rules: Rules | None = None, mtime: int | None = None) -> list[Written]:
-    """Unpack a tar into an empty folder: nothing, or all of it unless the storage fails. Raises Refused, Damaged."""
+    """Unpack a tar into an empty folder: all of it, or nothing unless the storage fails. Raises Refused, Damaged."""
     rules = rules or Rules()
     size = os.path.getsize(archive) if isinstance(archive, str) else archive.seek(0, os.SEEK_END)
     with tar(archive) as packed:

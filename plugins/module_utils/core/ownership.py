@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose files are believed: those of known owners, where nobody else can write.
+"""Decide whose files are trusted: those of known owners that nobody else can write.
 
-A file counts by what the file system says of it (owner and mode), never by what is written in it or beside it. What
+The decision uses the owner and the mode in the file system, never the content of this file or another. A file that
 another user could have written is neither run nor read as a result.
 """
 
@@ -22,13 +22,15 @@ _GROUP, _OTHERS = 0o020, 0o002
 
 
 class Untrusted(RankzeroError):
-    """Something that another user could have written lies where only trusted files may."""
+    """A path that another user could have written was found where only trusted files are allowed."""
 
 
 @dataclass(frozen=True)
 class Trust:
-    """`owners`: the users whose files are believed, besides root's. `group_writes`: so are those of everybody whom a
-    group's right to write lets in, because the user has asked for that.
+    """Who is trusted.
+
+    `owners`: the users, besides root, whose files are trusted. `group_writes`: also trust everyone who can write
+    through a group's write permission, because the user has asked for that.
     """
 
     owners: frozenset[int]
@@ -36,16 +38,16 @@ class Trust:
 
     @classmethod
     def own(cls, *, group_writes: bool = False) -> Trust:
-        """Trust this user only; with `group_writes` also what the group may write."""
+        """Trust this user only; with `group_writes` also everyone who can write through the group."""
         return cls(frozenset({os.geteuid()}), group_writes)
 
 
 def flaw(status: os.stat_result, trust: Trust) -> str:
-    """Why a file is not believed, as the end of a sentence; empty where it is."""
+    """Return why a file is not trusted, as the end of a sentence; empty if it is trusted."""
     if status.st_uid not in trust.owners | {0} and not trust.group_writes:
         return f"belongs to {user_name(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode):
-        return ""  # its mode means nothing
+        return ""  # the mode of a link has no meaning
     if status.st_mode & _OTHERS:
         return f"can be written by everybody (mode {stat.S_IMODE(status.st_mode):04o})"
     if status.st_mode & _GROUP and not trust.group_writes:
@@ -54,8 +56,10 @@ def flaw(status: os.stat_result, trust: Trust) -> str:
 
 
 def tree_flaw(root: str, trust: Trust, *, links: bool = False) -> str:
-    """What is wrong with anything in the folder (or file) `root`, with its path; empty where nothing is. `links`: they
-    may lead out only to what the same owners or root alone can write. Raises OSError.
+    """Return the first untrusted path in the folder (or file) `root` and the reason; empty if there is none.
+
+    `links`: links may lead out of `root` only to paths that nobody but the trusted owners or root can write. Raises
+    OSError.
     """
     inside = f"{os.path.realpath(root)}/"
     for path, status in _everything(root):
@@ -73,8 +77,10 @@ def tree_flaw(root: str, trust: Trust, *, links: bool = False) -> str:
 
 
 def path_flaw(path: str, trust: Trust) -> str:
-    """What is wrong with an absolute path without links, or with a folder above it. Of a folder with the sticky bit
-    nobody can take what is another's; where nothing is there yet, that does not help.
+    """Return why an absolute path without links, or a folder above it, is not trusted; empty if all are.
+
+    A sticky folder of root passes, because nobody can replace another user's entries in it. This does not cover an
+    entry that does not exist yet.
     """
     place = "/"
     for name in ["", *path.strip("/").split("/")]:
@@ -91,8 +97,9 @@ def path_flaw(path: str, trust: Trust) -> str:
 
 
 def exposed_above(path: str) -> str:
-    """The folder above an absolute path in which everybody could put another one in its place; empty where there is
-    none. `path` has no links.
+    """Return the folder above an absolute path in which every user could replace entries; empty if there is none.
+
+    `path` contains no links.
     """
     place = os.path.dirname(path)
     while place != os.path.dirname(place):
@@ -103,7 +110,7 @@ def exposed_above(path: str) -> str:
 
 
 def described(path: str) -> str:
-    """Owner, group and mode of a path for people."""
+    """Return the owner, group and mode of a path as text for people. Raises OSError."""
     status = os.lstat(path)
     return (
         f"owner {user_name(status.st_uid)}, group {group_name(status.st_gid)}, mode {stat.S_IMODE(status.st_mode):04o}"
@@ -111,12 +118,14 @@ def described(path: str) -> str:
 
 
 def is_own(path: str) -> bool:
-    """Whether this user, and nobody else, may write what the path names. Raises OSError."""
+    """Return whether this user, and nobody else, can write the path. Raises OSError."""
     return not flaw(os.lstat(path), Trust.own()) and os.lstat(path).st_uid == os.geteuid()
 
 
 def is_own_below(root: str, path: str) -> bool:
-    """Whether all from the folder `root` down to `path` is this user's (or root's), and nobody else can write it."""
+    """Return whether every path from below the folder `root` down to `path` is this user's (or root's) and closed to
+    others.
+    """
     while path.startswith(f"{root.rstrip('/')}/"):
         try:
             if flaw(os.lstat(path), Trust.own()):
@@ -128,10 +137,7 @@ def is_own_below(root: str, path: str) -> bool:
 
 
 def tighten(path: str) -> bool:
-    """Take the right to write from group and others where the path is this user's own; whether that was needed.
-
-    Raises OSError.
-    """
+    """Remove write permission for group and others if the path belongs to this user; return whether that was needed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
@@ -144,7 +150,7 @@ def tighten(path: str) -> bool:
 
 
 def user_name(uid: int) -> str:
-    """For messages: `user NAME`, or `user UID` if the UID has no name."""
+    """Return `user NAME` for messages, or `user UID` if the UID has no name."""
     try:
         return f"user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
@@ -152,7 +158,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """The group's name, or its number if it has none."""
+    """Return the group's name, or its number if it has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -170,7 +176,7 @@ def _everything(root: str) -> Iterator[tuple[str, os.stat_result]]:
     while pending:
         with os.scandir(pending.pop()) as found:
             for item in found:
-                status = os.lstat(item.path)  # a DirEntry's own may be older
+                status = os.lstat(item.path)  # the status cached in a DirEntry may be older
                 yield item.path, status
                 if stat.S_ISDIR(status.st_mode):
                     pending.append(item.path)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a rendered launch is known on the cluster only: its generation, in which store a thing lies, and its digest.
+"""Placeholders for values of a rendered launch that are known only on the cluster. Pure.
 
-They stand in the text as words that mean the same wherever they are quoted, and are replaced there. Pure.
+These values are the generation, the store that holds an item, and an item's digest. Each placeholder is a plain word
+that needs no quoting anywhere, and is replaced on the cluster.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-# What needs no quoting: not for the shell, not in JSON, not in a list of mounts.
+# Paths that need no quoting in the shell, in JSON or in a list of mounts.
 PLAIN = r"/[A-Za-z0-9._/+@=-]*"
 
 
 def with_generation(text: str, token: str, generation: int) -> str:
-    """Rendered text for one generation: `token` (Plan.token) stands where its number belongs."""
+    """Return rendered text with `token` (Plan.token) replaced by the number of the generation."""
     return text.replace(token, str(generation))
 
 
 def digest_token(key: str) -> str:
-    """Stands for the sha256 of what has this key: of the squashfs file, or of the list of a set of packages."""
+    """Return the placeholder for the sha256 of the item with this key: a squashfs file or the list of a package set."""
     return f"SHA256-OF-{key}"
 
 
 def text_replaced(value: T, texts: Mapping[str, str]) -> T:
-    """A request, rendered files or lines with tokens and paths replaced by what they turned out to be.
+    """Return a request, rendered files or lines with tokens and paths replaced by their actual values.
 
-    The shape stays, but for tuples, which become lists.
+    The structure is kept, except that tuples become lists.
     """
     return cast("T", _replaced(value, texts))
 

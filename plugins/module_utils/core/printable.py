@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text from files and from the cluster as it may go to a terminal. Pure.
+"""Make text from files and from the cluster safe to print on a terminal. Pure.
 
-A terminal obeys control characters: they clear the screen, retype what stands there, or set the clipboard. Marks of
-text direction show a path in another order than it has. Half a surrogate pair ends the program that prints it.
+A terminal obeys control characters: they clear the screen, overwrite text, or set the clipboard. Marks of text
+direction change the displayed order of a path. Half a surrogate pair raises an error in the program that prints it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,31 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-# The longest line that is shown: a megabyte of it hides what stands above.
+# The longest line that is printed. A line of a megabyte would scroll earlier output away.
 LONGEST = 4000
-# The same for a message of several lines. It may be a diff, of which nothing is to be missed: the cut says how much.
+# The limit for a message of several lines. It may be a diff that must not lose anything silently, so the cut is marked
+# with the number of characters left out.
 LONGEST_OF_LINES = 100_000
-# Colours and movements of the cursor, as progress bars and loggers write them; they are dropped from lines of logs.
+# Colours and cursor movements, as progress bars and loggers write them. They are removed from log lines.
 _SEQUENCES = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _BLANKS = "\t\r\n\v\f"
-# Controls, formats (direction, joiners, tags), halves of pairs, ends of lines and of paragraphs.
+# Unicode categories: control, format (direction, joiners, tags), surrogate, line separator, paragraph separator.
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def _seen(character: str) -> str:
-    """One character, or its escape where a terminal would do anything else than show it."""
+    """Return a character, or its escape sequence if a terminal would not simply display it."""
     if character.isprintable() or unicodedata.category(character) not in _UNSEEN:
         return character
     return character.encode("unicode_escape").decode("ascii")
 
 
 def printable(value: object, width: int = LONGEST) -> str:
-    """A value as one line: colours dropped, blanks for ends of lines, escapes for all else that is no sign; cut."""
-    # What is cut anyway is not looked at: a value may have megabytes.
+    """Return a value as one line of at most `width` characters.
+
+    Colours are removed, line breaks and tabs become spaces, and other unprintable characters become escapes.
+    """
+    # A value may have megabytes, so the part that is cut anyway is not processed.
     text = str(value)[: 4 * width + 1000]
     if not text.isprintable():
         text = _SEQUENCES.sub("", text)
@@ -43,7 +47,7 @@ def printable(value: object, width: int = LONGEST) -> str:
 
 
 def printable_lines(value: object) -> str:
-    """A message of several lines. The lines stay, each as it is, with escapes for all that is no sign."""
+    """Return a message of several lines. The lines are kept; unprintable characters become escapes."""
     return "\n".join(_line(line) for line in str(value).split("\n"))
 
 
@@ -55,12 +59,13 @@ def _line(text: str) -> str:
     return shown if more <= 0 else f"{shown}… ({more} characters more)"
 
 
-# What of a result people read: Ansible and the playbooks print it as it is. All else is data, and stays as it is.
+# Keys of a result that people read: Ansible and the playbooks print them as they are. Other values are data and are not
+# changed.
 SHOWN = frozenset({"msg", "message", "lines", "diff", "explain", "notes", "problems", "summary", "table", "warnings"})
 
 
 def printable_result(result: Mapping[str, object]) -> dict[str, object]:
-    """A result whose texts for people may be printed, at any depth but in an artifact's values."""
+    """Return a result with its texts for people made printable, at any depth except in an artifact's `values`."""
     return {
         key: _texts(value) if key in SHOWN else value if key == "values" else _inside(value)
         for key, value in result.items()

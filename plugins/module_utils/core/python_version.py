@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The oldest Python of a host, and what to say on an older one; itself it runs from Python 3.7 on."""
+"""The oldest Python that a host may have, and the message for an older one. This file itself runs on Python 3.7."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ OLDEST_PYTHON = (3, 9)
 
 
 def newer_pythons() -> list[str]:
-    """Interpreters on this host's PATH that are new enough, newest first."""
+    """Return the Python interpreters on this host's PATH that are new enough, newest first."""
     found = (shutil.which(f"python3.{minor}") for minor in range(30, OLDEST_PYTHON[1] - 1, -1))
     return [path for path in found if path]
 
 
 def python_too_old(host: str, interpreter: str, version: str, newer: list[str]) -> str:
-    """The message for a host whose Python is too old. `newer`: interpreters of that host, as far as they are known."""
+    """Return the message for a host whose Python is too old. `newer`: known newer interpreters on that host."""
     wanted = ".".join(map(str, OLDEST_PYTHON))
     known = f" It has {', '.join(newer)}." if newer else " Install one there if it has none."
     return (

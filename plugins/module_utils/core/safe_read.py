@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Safe reading of files that another user may have written: without following links, blocking, or unlimited reads.
+"""Read files that another user may have written, without following links, blocking, or unlimited reads.
 
-Any name below a folder may be a link to a file that only the reader may read, a pipe that nobody writes to, a device,
-or a file without an end. `Beneath(root)` reads carefully, and what it reads is its owner's word. `Beneath(root, owner)`
-reads nothing that anybody but that owner (or root) could have written: see `Untrusted`.
+A name below a folder may be a link to a file that only the reader may read, a pipe without a writer, a device, or an
+endless file. `Beneath(root)` protects the reader, but does not check who wrote the content. `Beneath(root, owner)`
+reads nothing that anybody but that owner (or root) could have written; see `Untrusted`.
 
-File systems of several hosts (NFS, Lustre, FUSE) remember that a name was missing, and a file's size. So a name is
-looked for in the listing of its folder and never asked for while it is missing, and sizes are asked anew (statx(2),
-AT_STATX_FORCE_SYNC).
+File systems shared by several hosts (NFS, Lustre, FUSE) cache missing names and file sizes. Therefore a name is looked
+up in the listing of its folder and is never opened while it is missing, and sizes are requested from the server
+(statx(2), AT_STATX_FORCE_SYNC).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# More names than this in one folder of somebody else were put there to keep the reader busy.
+# Limit for the names read from another user's folder. More names were put there to keep the reader busy.
 MOST_NAMES = 20000
-#: Bytes of a file that people write.
+#: Size limit in bytes for a file that people write.
 MOST_BYTES = 1_000_000
-#: More than any program nests its files, and far from Python's limit of recursion.
+#: Depth limit for folders: deeper than any program nests its files, and far below Python's recursion limit.
 LEVELS = 100
-# Attributes that hold access control lists: with one, a group's right to write may be the right of others.
+# Attributes that hold access control lists. With a list, the group's write permission may apply to other users.
 _ACLS = ("system.posix_acl_access", "system.nfs4_acl")
 _FORCE_SYNC, _SIZE = 0x2000, 0x200
 _libc = ctypes.CDLL(None)
@@ -44,8 +44,11 @@ _libc = ctypes.CDLL(None)
 
 @dataclass(frozen=True)
 class File:
-    """A regular file. `changed`: when its content, owner or mode last changed (ctime), in epoch seconds of the file
-    system; no user can set it. `data`: its beginning, as far as it was asked for.
+    """A regular file that was read.
+
+    `changed`: when its content, owner or mode last changed (ctime), in epoch seconds of the file system; users cannot
+    set it. `data`: the beginning of the file, up to the requested size. `sha256`: the digest of a file that was read
+    completely, else "".
     """
 
     path: str
@@ -56,14 +59,15 @@ class File:
 
     @property
     def text(self) -> str:
-        """The content as UTF-8; bytes that are none become U+FFFD."""
+        """The content as UTF-8. Invalid bytes become U+FFFD."""
         return self.data.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class Beneath:
-    """What lies beneath one folder, which is itself no link. `owner`: the user who alone (with root) may have written
-    it; None where that is judged elsewhere.
+    """The files below one folder, which is not itself a link.
+
+    `owner`: the only user, besides root, who may have written them; None if the caller decides what to trust.
     """
 
     root: str
@@ -71,7 +75,7 @@ class Beneath:
 
     @contextlib.contextmanager
     def folder(self, relative: str = "") -> Iterator[int]:
-        """A descriptor of a folder, reached without links. Raises OSError, `Untrusted`."""
+        """Open a folder without following links, as a descriptor. Raises OSError, `Untrusted`."""
         descriptor = os.open(self.root, _FOLDER)
         try:
             place = self.root
@@ -90,13 +94,13 @@ class Beneath:
 
     @contextlib.contextmanager
     def stream(self, relative: str) -> Iterator[IO[bytes]]:
-        """A regular file, to read it. Raises OSError, `Untrusted`."""
+        """Open a regular file for reading, as a binary stream. Raises OSError, `Untrusted`."""
         with self.opened(relative) as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
             yield stream
 
     @contextlib.contextmanager
     def opened(self, relative: str) -> Iterator[int]:
-        """A descriptor of a regular file, to read it. Raises OSError, `Untrusted`."""
+        """Open a regular file for reading, as a descriptor. Raises OSError, `Untrusted`."""
         parent, name = os.path.split(relative)
         path = os.path.join(self.root, relative)
         with self.folder(parent) as folder:
@@ -113,7 +117,7 @@ class Beneath:
             os.close(descriptor)
 
     def whole(self, relative: str, most: int) -> bytes:
-        """All of a regular file of at most `most` bytes. Raises OSError, `Untrusted`."""
+        """Read a complete regular file of at most `most` bytes. Raises OSError; `Untrusted` also for a larger file."""
         with self.stream(relative) as stream:
             data = stream.read(most + 1)
         if len(data) > most:
@@ -124,7 +128,7 @@ class Beneath:
         return data
 
     def names(self, relative: str) -> list[str]:
-        """The names in a folder, sorted; none where it cannot be read. Raises `Untrusted`."""
+        """Return the names in a folder, sorted; empty if it cannot be read. Raises `Untrusted`."""
         try:
             with self.folder(relative) as folder, os.scandir(folder) as entries:
                 found = []
@@ -137,7 +141,7 @@ class Beneath:
             return []
 
     def folders(self, relative: str) -> list[str]:
-        """The names of the folders in a folder that are not hidden; links are none."""
+        """Return the names of the subfolders of a folder, without hidden ones and links."""
         found = []
         with contextlib.suppress(OSError), self.folder(relative) as folder:
             for name in self.names(relative):
@@ -147,8 +151,9 @@ class Beneath:
         return found
 
     def file(self, relative: str, most: int) -> File | None:
-        """A regular file with its first `most` bytes, and their digest where that is all of it. What cannot be read is
-        not there.
+        """Read the first `most` bytes of a regular file, with a digest if that is all of it.
+
+        Returns None if the file is missing, cannot be read or is not trusted.
         """
         try:
             with self.stream(relative) as stream:
@@ -160,7 +165,7 @@ class Beneath:
         return File(relative, status.st_size, status.st_ctime, data, digest)
 
     def text(self, relative: str, most: int) -> str:
-        """The text of a file of at most `most` bytes; empty if there is none."""
+        """Return the first `most` bytes of a file as text; empty if the file cannot be read."""
         found = self.file(relative, most)
         return found.text if found else ""
 
@@ -181,18 +186,20 @@ class Beneath:
 
 
 def weakness(descriptor: int, owner: int) -> str:
-    """Why somebody else than `owner` and root could have written an open file or folder, as the end of a sentence;
-    empty where nobody could.
+    """Return why somebody other than `owner` and root could have written an open file or folder; empty if nobody could.
+
+    The reason is the end of a sentence.
     """
     status = os.fstat(descriptor)
     why = flaw(status, Trust(frozenset({owner})))
-    # Where everybody has a group of his own the usual umask is 002, and that group's right is only its owner's.
+    # On systems that give each user a private group the usual umask is 002, and that group's write permission applies
+    # to the owner only.
     private = status.st_uid == owner and not status.st_mode & stat.S_IWOTH and is_private_group(owner, status.st_gid)
     return "" if why and private and not _has_list(descriptor) else why
 
 
 def remedy(root: str, why: str, owner: int) -> str:
-    """What the owner of a folder does about such a file."""
+    """Return what the owner of the folder `root` should do about such a file, as a sentence."""
     if why.startswith("belongs"):
         return f"Find out where it came from, and remove it. List what is not yours: find {root} ! -user {owner}"
     return (
@@ -202,7 +209,10 @@ def remedy(root: str, why: str, owner: int) -> str:
 
 
 def is_private_group(uid: int, gid: int) -> bool:
-    """Whether a group is a user's alone: it has the user's name, is the user's own, and has no other members."""
+    """Return whether a group is a user's private group.
+
+    It has the user's name, is the user's primary group, and has no other members.
+    """
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
@@ -211,7 +221,7 @@ def is_private_group(uid: int, gid: int) -> bool:
 
 
 def _has_list(descriptor: int) -> bool:
-    """Whether an access control list may give the right of a file's group to others."""
+    """Return whether an access control list may give the group's permissions on a file to others."""
     with contextlib.suppress(OSError):
         return any(name in _ACLS for name in os.listxattr(descriptor))
     return False
@@ -225,8 +235,9 @@ def _is_link(name: str, folder: int) -> bool:
 
 @contextlib.contextmanager
 def regular(path: str) -> Iterator[IO[bytes]]:
-    """A regular file that somebody names, to read it: links are followed, and a pipe or a device is not waited for.
-    Raises OSError.
+    """Open a regular file that a user named. Links are followed; opening does not wait for a pipe or a device.
+
+    Raises OSError, also for anything that is not a regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
@@ -236,7 +247,7 @@ def regular(path: str) -> Iterator[IO[bytes]]:
 
 
 def is_listed(path: str) -> bool:
-    """Whether a file's folder names it."""
+    """Return whether a file appears in the listing of its folder."""
     try:
         return os.path.basename(path) in os.listdir(os.path.dirname(path) or ".")
     except OSError:
@@ -244,8 +255,10 @@ def is_listed(path: str) -> bool:
 
 
 def sync(path: str, folder: int = -100) -> None:
-    """Ask the server for a file's attributes, so that the next look at it sees its true size. Never fails. `folder`: a
-    descriptor that `path` is relative to.
+    """Request a file's attributes from the server, so that the next stat returns its current size. Never raises an
+    error.
+
+    `folder`: the descriptor of the folder that `path` is relative to.
     """
     statx = getattr(_libc, "statx", None)
     if statx is not None:  # glibc before 2.28 has none
@@ -254,7 +267,7 @@ def sync(path: str, folder: int = -100) -> None:
 
 
 def bounded_walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk(top)`, which calls itself for each level, without what lies deeper than LEVELS folders."""
+    """Walk like `os.walk(top)`, which recurses once per level, but only to a depth of LEVELS folders."""
     for place, folders, names in os.walk(top):
         if place[len(top) :].count("/") >= LEVELS:
             folders.clear()
@@ -262,9 +275,9 @@ def bounded_walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def named_text(path: str, option: str, most: int = MOST_BYTES, errors: str = "strict") -> str:
-    """The whole text of a file. `option` begins the errors; `errors` as in `open`.
+    """Return the text of a file. `option` starts the error messages; `errors` as in `open`.
 
-    Raises FileNotFoundError, and RankzeroError for a folder, a pipe, a device, too many bytes, what is no UTF-8.
+    Raises FileNotFoundError. Raises RankzeroError for a folder, pipe or device, too many bytes, or invalid UTF-8.
     """
     try:
         with regular(path) as stream:

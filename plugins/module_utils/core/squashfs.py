@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the first bytes of a squashfs file tell (kernel: fs/squashfs/squashfs_fs.h)."""
+"""Read the superblock of a squashfs file (kernel: fs/squashfs/squashfs_fs.h)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SUPERBLOCK = 96
 
 
 def is_squashfs(path: str) -> bool:
-    """Raises OSError."""
+    """Return whether a file starts with the squashfs magic number. Raises OSError."""
     with open(path, "rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
 
 def cut_off(path: str) -> str | None:
-    """`N bytes of M` where a squashfs file is shorter than it says, else None. Raises OSError."""
+    """Return `N bytes of M` if a squashfs file is shorter than its superblock states, else None. Raises OSError."""
     with open(path, "rb") as stream:
         head = stream.read(SUPERBLOCK)
-    # At 40 the length of the file system, as 8 bytes, the lowest first.
+    # At offset 40: the length of the file system as 8 bytes, little-endian.
     length = struct.unpack_from("<Q", head.ljust(SUPERBLOCK, b"\0"), 40)[0]
     size = os.path.getsize(path)
     return f"{size} bytes of {length}" if size < max(length, SUPERBLOCK) else None

@@ -1,13 +1,16 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a state root: read only where nobody but its owner (or root) could have written them, and written so
-that nobody else can, whatever the umask.
+"""Read and write the files of a state root.
+
+Files are read only if nobody but the owner (or root) could have written them. Files are written so that nobody else can
+write them, regardless of the umask.
 
     STATE_ROOT/runs/NAME/KEY/GENERATION/...     STATE_ROOT/clusters, cache, sets ...
 
-A state root belongs to one user. What decides over launches (`own`) must be the reader's own; looking at another user's
-runs (`of`) is looking at data, all of which must be that user's. docs/trust.md has the whole of it.
+A state root belongs to one user. A state root that decides about launches (`own`) must belong to the reader. When
+another user's runs are inspected (`of`), they are only data, and all of them must belong to that user. See
+docs/trust.md.
 """
 
 from __future__ import annotations
@@ -23,21 +26,21 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted, user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, is_private_group
 
-# No file of ours has more bytes. A journal grows with its events.
+# Size limit in bytes for a file of the collection. A journal grows with its events and has its own limit.
 MOST = 4 << 20
 JOURNAL_BYTES = 16 << 20
 # Times from 1970 to 2100, in epoch seconds.
 LATEST = 4102444800.0
 # RUN = STATE_ROOT/runs/NAME/KEY/GENERATION
 _DEPTH = 4
-# Beside the arrays of a sweep: which elements it has, for those who read its results.
+# The file next to a sweep's arrays that lists the sweep's elements, for readers of its results.
 SWEEP_RECORD = "sweep.json"
 _LONGEST_NUMBER = 40
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?(?:\+[0-9]{1,6})?(?:\.[0-9]{1,10})?")
 
 
 def of(state_root: str) -> Beneath:
-    """A state root to look at: all that is read must be its owner's. Raises `Untrusted`."""
+    """Open a state root for inspection. All files read must belong to its owner. Raises `Untrusted`."""
     try:
         status = os.stat(state_root)
     except OSError:
@@ -48,7 +51,7 @@ def of(state_root: str) -> Beneath:
 
 
 def own(state_root: str) -> Beneath:
-    """A state root that decides what this user launches: another user's is refused. Raises `Untrusted`."""
+    """Open a state root that decides what this user launches. Another user's is refused. Raises `Untrusted`."""
     found = of(state_root)
     if found.owner != os.geteuid():
         raise Untrusted(
@@ -61,7 +64,7 @@ def own(state_root: str) -> Beneath:
 
 
 def of_run(run_dir: str) -> tuple[Beneath, str]:
-    """(state root, path below it) of a run directory. Raises `Untrusted`."""
+    """Return (state root, path below it) for a run directory. Raises `Untrusted`."""
     parts = run_dir.split(os.sep)
     if len(parts) > _DEPTH and parts[-_DEPTH] == "runs":
         return of(os.sep.join(parts[:-_DEPTH]) or os.sep), os.path.join(*parts[-_DEPTH:])
@@ -69,12 +72,12 @@ def of_run(run_dir: str) -> tuple[Beneath, str]:
 
 
 def is_foreign(run_dir: str) -> bool:
-    """Whether a run directory is another user's: then it may be read, and nothing is written there."""
+    """Return whether a run directory belongs to another user. Such a directory is read and never written."""
     return of_run(run_dir)[0].owner != os.geteuid()
 
 
 def _check_links(path: str, owner: int) -> None:
-    """Raises `Untrusted` where a link on the way to a folder is neither root's, nor its owner's, nor the reader's."""
+    """Raise `Untrusted` if a link on the path belongs to anyone but root, `owner` or the reader."""
     place = os.sep
     for name in os.path.abspath(path).split(os.sep)[1:]:
         place = os.path.join(place, name)
@@ -88,7 +91,7 @@ def _check_links(path: str, owner: int) -> None:
 
 
 def text(found: Beneath, relative: str, most: int = MOST) -> str:
-    """A file's text as it is now; "" where there is none that can be read. Raises `Untrusted`."""
+    """Return a file's current text; "" if it cannot be read. Raises `Untrusted`."""
     try:
         return found.whole(relative, most).decode("utf-8", "replace")
     except OSError:
@@ -96,18 +99,18 @@ def text(found: Beneath, relative: str, most: int = MOST) -> str:
 
 
 def document(found: Beneath, relative: str) -> JsonObject | None:
-    """A file's JSON object; None where there is none. Raises `Untrusted`."""
+    """Return a file's JSON object; None if there is none. Raises `Untrusted`."""
     return json_object(text(found, relative))
 
 
 def record_of_sweep(folder: str) -> JsonObject | None:
-    """What a sweep's folder (STATE_ROOT/runs/NAME/.sweep-KEY) says of its elements; None where it says nothing."""
+    """Return the record of a sweep's elements from its folder (STATE_ROOT/runs/NAME/.sweep-KEY), or None."""
     found, place = of_run(os.path.join(folder, "1"))
     return document(found, os.path.join(os.path.dirname(place), SWEEP_RECORD))
 
 
 def json_object(content: str) -> JsonObject | None:
-    """A JSON object; None for anything else (half written, torn by a connection, not ours, or made to keep us busy)."""
+    """Parse a JSON object; None for anything else (half written, truncated in transfer, foreign, malicious)."""
     try:
         found = json.loads(content, parse_int=_integer)
     except (ValueError, RecursionError):
@@ -116,30 +119,31 @@ def json_object(content: str) -> JsonObject | None:
 
 
 def _integer(digits: str) -> int:
-    # Reading digits takes time with their square.
+    # The time to parse an integer grows with the square of its digits.
     if len(digits) > _LONGEST_NUMBER:
         raise ValueError("no number of ours is as long")
     return int(digits)
 
 
 def is_time(value: object) -> bool:
-    """Whether this is a moment in epoch seconds."""
+    """Return whether a value is a time in epoch seconds between 1970 and 2100."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LATEST
 
 
 def is_count(value: object, most: int = 1_000_000) -> bool:
-    """Whether a value from a file is an integer from 0 to `most`. True and False are not."""
+    """Return whether a value from a file is an integer from 0 to `most`. True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def is_job_id(value: object) -> bool:
-    """Whether this is the id of a job, of a task of an array, of a component, or of a step."""
+    """Return whether a value is the id of a job, an array task, a component of a heterogeneous job, or a step."""
     return isinstance(value, str) and bool(_JOB_ID.fullmatch(value))
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and those above it: no group and nobody else gets the right to write, whatever the umask. Raises
-    OSError.
+    """Create a folder and its missing parents, not writable for group and others regardless of the umask.
+
+    Raises OSError.
     """
     if path and not os.path.isdir(path):
         make_folder(os.path.dirname(path))
@@ -149,8 +153,10 @@ def make_folder(path: str) -> None:
 
 @contextlib.contextmanager
 def closed_to_groups(folder: str) -> Iterator[None]:
-    """A job inherits the umask of who submits it, and writes its claim and its verdict under it. Where new files in its
-    folder are those of a group of several users, as in a project's folder, the group gets no right to write them.
+    """Set the umask under which a job is submitted, for the duration of the context.
+
+    A job inherits the submitter's umask and writes its claim and its verdict under it. If new files in `folder` belong
+    to a group with several members, as in a project's folder, the group gets no write permission.
     """
     before = os.umask(0o022)
     with contextlib.suppress(OSError):
@@ -164,7 +170,7 @@ def closed_to_groups(folder: str) -> Iterator[None]:
 
 
 def write(path: str, content: str, *, durably: bool = False) -> None:
-    """Make a file hold `content`, by rename; its folder is made. Nobody else may write it. Raises OSError."""
+    """Write `content` to a file by rename and create its folder. Nobody else can write the file. Raises OSError."""
     make_folder(os.path.dirname(path))
     temporary = f"{path}.{os.getpid()}.tmp"
     with contextlib.suppress(FileNotFoundError):
@@ -174,7 +180,7 @@ def write(path: str, content: str, *, durably: bool = False) -> None:
 
 
 def create(path: str, content: str, *, mode: int = 0o644, durably: bool = False) -> None:
-    """A new file with that content. Raises OSError, also where the name is taken."""
+    """Create a new file with this content. Raises OSError, also if the file exists."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(content)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Times and names as people say them. Pure."""
+"""Format times and names for people. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them: `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    """Return seconds as text: `42 s`, `3 min 05 s`, `2 h 07 min`."""
     if seconds is None:
         return "unknown"
     total = round(seconds)
@@ -22,7 +22,7 @@ def duration(seconds: float | None) -> str:
 
 
 def about(seconds: float) -> str:
-    """The same where the last digits would claim too much: `about 40 s`, `about 12 min`, `about 2 h 07 min`."""
+    """Return a rounded duration, for estimates: `about 40 s`, `about 12 min`, `about 2 h 07 min`."""
     if seconds < 90:
         return f"about {max(1, round(seconds / 10)) * 10} s"
     if seconds < 5400:
@@ -31,18 +31,18 @@ def about(seconds: float) -> str:
 
 
 def moment(epoch: float, now: float) -> str:
-    """A time of day on this machine's clock, with the day where it is not within the next twelve hours."""
+    """Return an epoch time as local time, with the date if it is twelve hours or more from `now`."""
     return time.strftime("%H:%M" if abs(epoch - now) < 12 * 3600 else "%Y-%m-%d %H:%M", time.localtime(epoch))
 
 
 def short_list(names: Sequence[str], most: int = 4) -> str:
-    """A few names, then how many more."""
+    """Return a few names, then how many more there are."""
     if len(names) <= most:
         return ", ".join(names) or "none"
     return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
 
 
 def last_lines(text: str, most: int = 8) -> str:
-    """The end of what a program said, indented, each line on its own: there it says what went wrong."""
+    """Return the last non-empty lines of a program's output, indented. They usually state the error."""
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join(f"  {line}" for line in lines[-most:])
