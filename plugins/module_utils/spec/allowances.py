@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which secrets and images a cluster's settings allow to a job: `secrets_from` and `images_from`. Pure."""
+"""Check which secrets and images a cluster's settings allow a job to use: `secrets_from` and `images_from`. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRANSPORTS = ("docker", "oci", "oci-archive", "docker-archive", "dir")
 
 
 def image_name(reference: str) -> str:
-    """One spelling of an image: no transport, no user, `/` after the registry; a path without `..`."""
+    """Return an image name in one spelling: no transport, no user, `/` after the registry; a path without `..`."""
     transport, colon, rest = reference.partition(":")
     name = rest.lstrip("/") if colon and transport in _TRANSPORTS else reference
     if name.startswith("/"):
@@ -27,7 +27,7 @@ def image_name(reference: str) -> str:
 
 
 def secrets_of(spec: LaunchSpec) -> list[tuple[str, str, str]]:
-    """(option, kind of the source, its name) of each secret that a job asks for."""
+    """Return (option, kind of the source, name of the source) for each secret that a job requests."""
     found = [(f"secrets.{name}", source.kind, source.name) for name, source in sorted(spec.secrets.items())]
     build = spec.container.build
     if build is not None:
@@ -38,7 +38,7 @@ def secrets_of(spec: LaunchSpec) -> list[tuple[str, str, str]]:
 
 
 def images_of(spec: LaunchSpec) -> list[tuple[str, str]]:
-    """(option, image) of what a job's spec names; a Containerfile names more."""
+    """Return (option, image) for each image named in a job's spec. A Containerfile may name more."""
     named = [("container.image", spec.container.image if spec.container.runtime != "none" else None)]
     if spec.container.build is not None:
         named.append(("container.build.reference", spec.container.build.reference))
@@ -46,12 +46,12 @@ def images_of(spec: LaunchSpec) -> list[tuple[str, str]]:
 
 
 def refused(spec: LaunchSpec, settings: ClusterSettings) -> list[str]:
-    """What a job asks for that the cluster's settings do not allow, a sentence each."""
+    """Return what a job requests that the cluster's settings do not allow, one sentence each."""
     return [*_refused_secrets(spec, settings.secrets_from), *refused_images(images_of(spec), settings.images_from)]
 
 
 def refused_images(images: Iterable[tuple[str, str]], allowed: Sequence[str] | None) -> Iterator[str]:
-    """The same of images, given as (option, image)."""
+    """Return the images, given as (option, image), that `allowed` does not permit, one sentence each."""
     for option, image in images:
         if allowed is not None and not _matches(image_name(image), map(image_name, allowed)):
             yield (

@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Named fabrics: which variables a network wants, and why. Data and look-up, pure.
+"""Named fabrics: which variables a network needs, and why. Data and look-up, pure.
 
-`auto` sets nothing: the runtime picks the interface on the nodes, and what a site has in /etc/nccl.conf or in its own
-plugins stands. The others say what is known of a kind of network; a cluster adds its own or replaces ours by name
-(`launch_cluster.fabrics`). What works around a fault of certain versions says of which, and until when it is believed:
-after that day it is still set, and every launch says that it is to be looked at.
+`auto` sets nothing: the runtime chooses the interface on the nodes, and the site's settings in /etc/nccl.conf or in its
+own plugins apply. The other fabrics record what is known about a kind of network. A cluster adds its own fabrics or
+replaces the built-in ones by name (`launch_cluster.fabrics`). A workaround for a fault states the affected versions and
+an expiry date. After that date it is still set, and every launch warns that it must be reviewed.
 
-Values checked against NCCL's and RCCL's lists of variables, libfabric's fi_cxi(7) and fi_efa(7), aws-ofi-nccl.
+Values were checked against NCCL's and RCCL's lists of variables, libfabric's fi_cxi(7) and fi_efa(7), and aws-ofi-nccl.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Setting:
-    """One variable of a fabric, and why it is set. A workaround says for which `version`, until when (`expires`)."""
+    """One variable of a fabric, and why it is set.
+
+    A workaround states the affected `version` and the date (`expires`) after which it must be reviewed.
+    """
 
     name: str
     value: str
@@ -34,14 +37,14 @@ class Setting:
 
     @property
     def workaround(self) -> str:
-        """For a table: of which versions, until which day; empty where it is no workaround."""
+        """The affected versions and the expiry date, for a table; empty if this is not a workaround."""
         parts = [self.version and f"for {self.version}", self.expires and f"until {self.expires}"]
         return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """A kind of network. `title`: its name for people; `settings`: the variables that it needs."""
+    """A kind of network. `title`: its name for people; `settings`: the variables it needs."""
 
     name: str
     title: str
@@ -83,7 +86,8 @@ FABRICS: tuple[Fabric, ...] = (
         "efa",
         "AWS Elastic Fabric Adapter",
         (
-            # Not FI_EFA_USE_DEVICE_RDMA=1: since libfabric 1.18 it is found, and on adapters without it ranks abort.
+            # FI_EFA_USE_DEVICE_RDMA=1 is not set: libfabric 1.18 and later detect it, and on adapters without it ranks
+            # abort.
             Setting("FI_PROVIDER", "efa", "libfabric takes EFA, not a socket provider"),
         ),
     ),
@@ -133,19 +137,21 @@ FABRICS: tuple[Fabric, ...] = (
 
 
 def fabric(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric | None:
-    """A fabric by name; a cluster's own of that name comes first. None where nobody knows it."""
+    """Return a fabric by name, the cluster's own first; None if the name is unknown."""
     if name in own:
         return Fabric(name, "the cluster's own", own[name])
     return next((known for known in FABRICS if known.name == name), None)
 
 
 def names(own: Mapping[str, tuple[Setting, ...]]) -> list[str]:
-    """Names of all fabrics, those of the collection first. `own`: the cluster's, which may redefine one."""
+    """Return the names of all fabrics, the built-in ones first. `own`: the cluster's, which may redefine a built-in
+    one.
+    """
     return [known.name for known in FABRICS] + [name for name in own if fabric(name, {}) is None]
 
 
 def expired(chosen: Fabric, today: date) -> list[str]:
-    """A sentence for each workaround whose day has passed."""
+    """Return a sentence for each workaround that has expired."""
     return [
         f"fabric {chosen.name}: {item.name}={item.value} works around {item.version or 'something'} and expired "
         f"on {item.expires}: check whether it is still needed, and set it in launch_cluster.fabrics with a later date, "
@@ -159,7 +165,7 @@ _KEYS = ("value", "reason", "version", "expires")
 
 
 def _parse_setting(value: object) -> dict[str, str]:
-    """The fields of one variable: plain text is its value, a map also gives the reason, and what it works around."""
+    """Parse one variable: plain text is its value; a map may also give the reason and what the workaround is for."""
     if not isinstance(value, Mapping):
         return {"value": t.to_text(value), "reason": "the cluster sets it"}
     unknown = sorted(set(map(str, value)) - set(_KEYS))

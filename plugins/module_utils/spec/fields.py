@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A row of the job spec's field table is the metadata of a dataclass field; this is how to make and find rows. Pure."""
+"""Declare and list the rows of the job spec's field table. A row is the metadata of a dataclass field. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 
 @dataclass(frozen=True)
 class Sbatch:
-    """The option of sbatch(1) as which a field reaches Slurm. Whoever has to know of it reads this declaration.
+    """The sbatch(1) option that passes a field to Slurm. All code about these options reads this declaration.
 
-    `name`: its long name. `value`: what the line says, from the field's section, where that is not the field's own
-    value; `salloc`: what an interactive session says in its place.
-    `size`: the plan decides the value, and each step repeats it.
-    `either`: resources.sbatch may give it where the field does not; an aspect of the plan writes the line.
-    `inside`: what becomes of it in a job that is running already. `ignored`: it is named as left aside; `step`: each
-    step asks for it; `given`: the running job has its own. Else the end of a sentence that refuses it, with {value}
-    and {job}.
+    `name`: its long name. `value`: computes the option's value from the field's section, if it is not the field's own
+    value. `salloc`: the same for an interactive session. `size`: the plan decides the value, and each step repeats it.
+    `either`: resources.sbatch may set the option if the field does not; an aspect of the plan writes the line.
+    `inside`: what happens to the field in a launch inside a running job. `ignored`: it is reported as ignored; `step`:
+    each step requests it; `given`: the running job has its own value. Any other text is the end of a sentence that
+    refuses the field, with {value} and {job}.
     """
 
     name: str
@@ -47,46 +46,46 @@ def option(
     instead_of: tuple[str, ...] = (),
     formerly: str | None = None,
 ) -> Any:
-    """A field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`.
+    """Declare a field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`.
 
-    `sbatch`: how it reaches Slurm. `instead_of`: further options of sbatch in whose place the field stands.
-    `formerly`: its name in an earlier release, which is still taken (old_names.py).
+    `sbatch`: how it is passed to Slurm. `instead_of`: further sbatch options that the field replaces. `formerly`: its
+    name in an earlier release, which is still accepted (old_names.py).
     """
     metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
     metadata |= {"sbatch": sbatch, "instead_of": instead_of, "formerly": formerly}
-    # Called in the bodies of the table's dataclasses, which pylint does not see.
+    # This is called in the bodies of the table's dataclasses, which pylint does not see.
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # pylint: disable=invalid-field-call
     return field(default=default, metadata=metadata)  # pylint: disable=invalid-field-call
 
 
 def section(kind: type, doc: str) -> Any:
-    """A nested table."""
+    """Declare a nested table."""
     return field(default_factory=kind, metadata={"section": kind, "doc": doc})  # pylint: disable=invalid-field-call
 
 
 @dataclass(frozen=True)
 class FieldInfo:
-    """One row of the table as generators and the key see it."""
+    """One row of the table, as the generators and the launch key use it."""
 
     path: str
     attribute: dataclasses.Field[Any]
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What `option` has recorded of the field."""
+        """What `option` recorded about the field."""
         return self.attribute.metadata
 
     @property
     def default(self) -> Any:
-        """A fresh copy where the default is a list or a table; MISSING for a required field."""
+        """The default, as a fresh copy if it is a list or a table; MISSING for a required field."""
         if self.attribute.default_factory is not dataclasses.MISSING:
             return self.attribute.default_factory()
         return self.attribute.default
 
 
 def fields_of(table: type, prefix: str = "") -> Iterator[FieldInfo]:
-    """Every leaf of the table, depth first, in the order of the file."""
+    """Iterate over the leaves of the table, depth first, in the order of the file."""
     for attribute in dataclasses.fields(table):
         nested = attribute.metadata.get("section")
         if nested:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The job spec: one field table, and the typed LaunchSpec that is read from merged layers.
 
-The dataclasses below are the table: type, default, whether the value is part of the launch key, a short name for `-e`,
-documentation and an example stand in each field's metadata. The reference page, the JSON Schema and the doc fragment
-are generated from it (scripts/generate_reference.py). Pure; no I/O.
+The dataclasses below are the table. Each field's metadata holds its type, default, documentation, example, short name
+for `-e`, and whether its value is part of the launch key. The reference page, the JSON Schema and the doc fragment are
+generated from the table (scripts/generate_reference.py). Pure; no I/O.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _path = t.text(r"[^\0\n]+", "a path")
-# One spelling of one path: the runtime compares it with the names in the code snapshot.
+# A normalized path: the runtime compares it with the names in the code snapshot.
 _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.parse(value)), _path.schema)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Section `setup`: what a site needs before anything else runs."""
+    """Section `setup`: what a site needs to run before the launch."""
 
     modules: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
@@ -136,7 +136,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """A whole job spec, checked and with all defaults. Fields without a section stand at its top."""
+    """A complete job spec, checked and with all defaults. Fields without a section are at its top level."""
 
     name: str = option(
         t.text(NAME, "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"),
@@ -259,7 +259,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """What belongs to a cluster and not to a job. Every other key of `launch_cluster` is a layer below the job."""
+    """Settings of a cluster rather than a job. Every other key of `launch_cluster` is a layer below the job."""
 
     state_root: str = option(
         t.text(r"[/~$][^\0\n%\\]*", "an absolute path, or one that begins with ~ or $NAME"),

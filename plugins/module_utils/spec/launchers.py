@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who starts the ranks: one row for each value of `launcher.kind`. Topology, rules, script and reference page read it.
+"""The programs that start the ranks: one row for each value of `launcher.kind`.
 
-A new one is a row here, and a script in plugins/runtime/rank that becomes its ranks by rank.sh. Pure.
+The topology, the rules, the script and the reference page read this table. A new launcher needs a row here and a script
+in plugins/runtime/rank that starts its ranks through rank.sh. Pure.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Starter:
-    """`per`: Slurm starts one task for each `rank`, or one for each `node`, whose `script` then starts the ranks.
+    """A program that starts the ranks.
 
-    `rendezvous`: the values of launcher.rendezvous that it knows; `meeting`: the
-    one way that its nodes meet where nothing is to choose. `one_node`: it starts ranks on a single node only.
-    `program`: what people read of it, where that is not its kind.
+    `per`: Slurm starts one task for each `rank`, or one for each `node`, whose `script` then starts the ranks.
+    `rendezvous`: the values of launcher.rendezvous that it supports. `meeting`: its only rendezvous, if there is no
+    choice. `one_node`: it starts ranks on a single node only. `program`: its name for people, if that differs from
+    `kind`.
     """
 
     kind: str
@@ -31,12 +33,14 @@ class Starter:
 
     @property
     def shown(self) -> str:
-        """What people read of it."""
+        """The name for people."""
         return self.program or self.kind
 
     @property
     def names(self) -> str:
-        """Whose variables say which rank a process is, as runtime/rank/rank.sh reads them: Slurm's or torch's."""
+        """Whose variables tell a process its rank, as runtime/rank/rank.sh reads them: Slurm's (`srun`) or torch's
+        (`torchrun`).
+        """
         return "srun" if self.per == "rank" else "torchrun"
 
 
@@ -67,10 +71,10 @@ STARTERS: tuple[Starter, ...] = (
 
 
 def starter(kind: str) -> Starter:
-    """The row of a kind, which `launcher.kind` has checked."""
+    """Return the row of a kind that `launcher.kind` has validated."""
     return next(row for row in STARTERS if row.kind == kind)
 
 
 def knowing(rendezvous: str) -> tuple[Starter, ...]:
-    """Those that know a value of launcher.rendezvous."""
+    """Return the rows that support a value of launcher.rendezvous."""
     return tuple(row for row in STARTERS if rendezvous in row.rendezvous)

@@ -16,28 +16,28 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Layer:
-    """One source of values. `lines` maps a dotted path to its line where the source is a file."""
+    """One source of values. If the source is a file, `lines` maps a dotted path to its line number."""
 
     name: str
     data: Mapping[Any, Any]
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def origin(self, path: str) -> str:
-        """Where a value stands: `jobs/gpt.yml:7`, or the layer's name."""
+        """Return where a value was set: `jobs/gpt.yml:7`, or the layer's name."""
         line = self.lines.get(path)
         return f"{self.name}:{line}" if line else self.name
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The merged tree, who set each leaf (dotted path -> origin) and what could not be merged (sentences)."""
+    """The merged tree, where each leaf was set (dotted path -> origin) and what could not be merged (sentences)."""
 
     data: dict[str, Any]
     origins: dict[str, str]
     problems: list[str]
 
     def origin(self, path: str) -> str | None:
-        """Who set the value at a path, or the nearest map above or below it; None for a default."""
+        """Return where the value at a path, or the nearest map above or below it, was set; None for a default."""
         if path in self.origins:
             return self.origins[path]
         for known, origin in self.origins.items():
@@ -47,7 +47,7 @@ class Merged:
 
 
 def merge(layers: Sequence[Layer]) -> Merged:
-    """Merge layers, the later over the earlier."""
+    """Merge layers; later layers override earlier ones."""
     merged = Merged({}, {}, [])
     for layer in layers:
         _merge_map(merged, merged.data, layer, layer.data, "")
@@ -66,7 +66,8 @@ def _merge_map(merged: Merged, target: dict[str, Any], layer: Layer, source: Map
             _forget(merged.origins, path)
         elif isinstance(value, Mapping):
             if not isinstance(old, dict):
-                # A scalar below a map is a mistake of one of the two layers; the type check names the newer one.
+                # A scalar and a map at the same path are a mistake in one of the two layers; the type check names the
+                # newer one.
                 target[key] = old = {}
                 _forget(merged.origins, path)
                 merged.origins[path] = layer.origin(path)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options under the name that they had in an earlier release: still taken, with a warning. Pure; no I/O.
+"""Accept options under their name in an earlier release, with a warning. Pure; no I/O.
 
-A layer is brought to today's names before the layers are merged, so a job file with the old name and a command line
-with the new one mean the same option. `formerly` in the field table declares an old name.
+Each layer is converted to the current names before the layers are merged, so that a job file with the old name and a
+command line with the new one set the same option. `formerly` in the field table declares an old name.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer
 
-#: The release that will no longer take them.
+#: The release that will no longer accept them.
 REMOVED_IN = "0.3.0"
 
 
 def old_paths() -> dict[str, str]:
-    """Old dotted path -> today's."""
+    """Return the old dotted paths -> the current ones."""
     return {
         f"{info.path.rpartition('.')[0]}.{info.meta['formerly']}": info.path
         for info in fields_of(LaunchSpec)
@@ -30,7 +30,7 @@ def old_paths() -> dict[str, str]:
 
 
 def old_short_names() -> dict[str, str]:
-    """Old name as `-e NAME=value` -> old dotted path, where today's option has such a name too."""
+    """Return old names for `-e NAME=value` -> old dotted path, for options whose current name has a short form too."""
     return {
         info.meta["formerly"]: f"{info.path.rpartition('.')[0]}.{info.meta['formerly']}"
         for info in fields_of(LaunchSpec)
@@ -39,7 +39,9 @@ def old_short_names() -> dict[str, str]:
 
 
 def with_new_names(layer: Layer) -> tuple[Layer, list[str], list[str]]:
-    """(the layer under today's names, a warning for each old one, what is wrong: both names given)."""
+    """Return (the layer under the current names, a warning for each old one, a sentence for each option with both
+    names).
+    """
     data: dict[Any, Any] = dict(layer.data)
     lines = dict(layer.lines)
     warnings, problems = [], []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Merged layers -> the typed spec, with every mistake at once, each naming its path and who set it. Pure."""
+"""Parse merged layers into the typed spec. Reports all mistakes at once, each with its path and origin. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names impo
 
 
 def short_names() -> dict[str, str]:
-    """The closed list of overrides: short name -> dotted path."""
+    """Return the allowed overrides: short name -> dotted path."""
     return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta.get("short")}
 
 
 def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
-    """Overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their mistakes."""
+    """Return overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their
+    mistakes.
+    """
     names = short_names()
     paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths()}
     data: dict[str, Any] = {}
@@ -49,7 +51,7 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True)
 class Parsed:
-    """What could be read: the spec (defaults where a value is wrong), the mistakes, and the paths they stand at."""
+    """The result of parsing: the spec (defaults where a value is wrong), the mistakes, and the paths with mistakes."""
 
     spec: LaunchSpec
     problems: list[str]
@@ -57,16 +59,16 @@ class Parsed:
 
 
 def parse(merged: Merged) -> Parsed:
-    """Read every value of the merged layers; mistakes are collected, each naming its path and who set it."""
+    """Parse every value of the merged layers. Mistakes are collected, each with its path and its origin."""
     reader = _Reader(merged)
     spec = reader.table(LaunchSpec, merged.data, "")
     return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
 
 
 def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:
-    """`launch_cluster` as (its own settings, the layer below the job).
+    """Split `launch_cluster` into (its own settings, the layer below the job).
 
-    An unknown key goes where the known key lies that it resembles most: there it is reported with that suggestion.
+    An unknown key goes to the part with the most similar known key, so that its error suggests that key.
     """
     own = [attribute.name for attribute in dataclasses.fields(ClusterSettings)]
     job = [attribute.name for attribute in dataclasses.fields(LaunchSpec)]
@@ -79,7 +81,7 @@ def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:
 
 
 def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:
-    """The cluster's own settings and what is wrong with them."""
+    """Parse the cluster's own settings; returns them and their mistakes."""
     reader = _Reader(merged)
     return reader.table(ClusterSettings, merged.data, ""), merged.problems + reader.problems
 

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of sbatch and srun: which fields stand for them, and which a job may give itself. Pure.
+"""The options of sbatch and srun: which fields set them, and which ones a job may set itself. Pure.
 
-A field declares its option in its metadata (fields.Sbatch). All that is said of these options is derived from there.
+A field declares its option in its metadata (fields.Sbatch). The rules for these options are derived from there.
 
-Slurm reads its options with getopt_long(3), which takes any beginning of a long option that is not ambiguous:
-`--job-nam=x` renames the job. So a name has to be written out, or every rule about an option could be passed by.
+Slurm reads its options with getopt_long(3), which accepts any unambiguous prefix of a long option: `--job-nam=x`
+renames the job. Therefore a name must be written in full; otherwise every rule about an option could be bypassed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 
 @dataclass(frozen=True)
 class Declared:
-    """A field of the job spec that Slurm is given as an option: its path, its default, and how it gets there."""
+    """A field of the job spec that is passed to Slurm as an option: its path, its default, and the option."""
 
     path: str
     default: Any
@@ -38,12 +38,12 @@ class Declared:
         return getattr(self._section(spec), self.path.rpartition(".")[2])
 
     def line(self, spec: LaunchSpec) -> str | bool | None:
-        """What the job's header says; nothing where there is no such line."""
+        """Return the value in the job's header; None if there is no such line."""
         value: str | bool | None = self.sbatch.value(self._section(spec)) if self.sbatch.value else self.given(spec)
         return value
 
     def for_salloc(self, spec: LaunchSpec) -> str | bool | None:
-        """What an interactive session is asked for."""
+        """Return the value for an interactive session (salloc)."""
         return self.sbatch.salloc(self._section(spec)) if self.sbatch.salloc else self.line(spec)
 
     def _section(self, spec: LaunchSpec) -> Any:
@@ -58,12 +58,12 @@ DECLARED = tuple(
     for info in fields_of(LaunchSpec)
     if info.meta["sbatch"]
 )
-# Those of which the header has a line as the field says it, in the order of the table.
+# The fields that have a header line with the field's own value, in the order of the table.
 PLAIN = tuple(row for row in DECLARED if not row.sbatch.size and not row.sbatch.either)
 
 
 def _owned_by_fields() -> Iterator[tuple[str, str]]:
-    """The options of sbatch that a field always decides, and that field."""
+    """Iterate over (option of sbatch that a field always decides, path of that field)."""
     for info in fields_of(LaunchSpec):
         declared: Sbatch | None = info.meta["sbatch"]
         if declared is None or not declared.either:
@@ -78,7 +78,7 @@ _OURS_SBATCH = f"{_OURS} chdir array wait quiet"
 _OURS_SRUN = (
     f"{_OURS} kill-on-bad-exit jobid multi-prog pty interactive async external-launcher no-allocate debugger-test"
 )
-# Options that a field or the collection itself decides, and the field.
+# Options that a field or the collection itself decides -> the field; "" for the collection.
 OWNED_SBATCH = {
     **dict(_owned_by_fields()),
     **dict.fromkeys(_OURS_SBATCH.split(), ""),
@@ -88,12 +88,12 @@ OWNED_SRUN = {
     "export": OWNED_SBATCH["export"],
     **dict.fromkeys(_OURS_SRUN.split(), ""),
 }
-# Lines that only a batch script has a use for, and options that sbatch alone knows (salloc(1)).
+# Options that only make sense in a batch script, and options that only sbatch accepts (salloc(1)).
 BATCH_ONLY = (
     "batch", "chdir", "export", "export-file", "ignore-pbs", "job-name", "no-requeue", "open-mode", "output",
     "propagate", "requeue", "signal",
 )  # fmt: skip
-# Options that decide when or how often a job runs: inside another job nobody would do so.
+# Options that decide when or how often a job runs. Inside another job they would have no effect.
 SCHEDULING = ("begin", "deadline", "hold", "no-requeue", "requeue", "signal")
 STEP_ONLY = (
     "mpi",
@@ -107,13 +107,14 @@ STEP_ONLY = (
     "task-epilog",
     "resv-ports",
 )
-# They imply a binding of one GPU a task, after which LOCAL_RANK names a GPU that the rank cannot see.
+# These options imply a binding of one GPU per task. LOCAL_RANK would then name a GPU that the rank cannot see.
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
-# Options that give tasks devices where their value names GPUs.
+# Options that assign devices to tasks if their value names GPUs.
 TRES = ("tres-per-task",)
 
-# The other long options of Slurm 22.05 to 26.11 that both commands take (salloc(1), sbatch(1), srun(1)), documented
-# or not. A name that is none of them, nor the beginning of one, is passed on: a site's plugins have options as well.
+# The other long options of Slurm 22.05 to 26.11 that both commands accept (salloc(1), sbatch(1), srun(1)), documented
+# or not. A name that is neither one of them nor a prefix of one is passed on, because a site's plugins have options as
+# well.
 _COMMON = (
     "acctg-freq bb bbf begin cluster-constraint comment consolidate-segments container container-id context contiguous "
     "core-spec cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot distribution extra extra-node-info gpu-bind "
@@ -134,11 +135,11 @@ _PYXIS = (
     "no-container-mount-home container-remap-root no-container-remap-root container-entrypoint "
     "container-entrypoint-log no-container-entrypoint container-writable container-readonly container-env"
 )
-# Each command takes what only the other's rules know as one of its own, too: in doubt a name is to be written out.
+# The options that only one command's rules know count for the other as well: in doubt, a name must be written in full.
 SBATCH = frozenset(f"{_COMMON} {_SBATCH} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(STEP_ONLY)
 SRUN = frozenset(f"{_COMMON} {_SRUN} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(OWNED_SRUN) | set(STEP_ONLY)
 
 
 def abbreviated(name: str, known: frozenset[str]) -> list[str]:
-    """The options that getopt_long would take a name for that is none itself; empty for an option's whole name."""
+    """Return the options that getopt_long would accept an abbreviated name for; empty for a complete name."""
     return [] if name in known else sorted(option for option in known if option.startswith(name))

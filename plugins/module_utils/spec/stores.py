@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The value of `launch_cluster.stores`: stores of other owners that are read before one's own. Pure."""
+"""The value of `launch_cluster.stores`: stores of other owners that are read before the user's own. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Value types of the job spec: text or YAML value in, typed value out, or one sentence saying what is allowed.
+"""Value types of the job spec. A type turns text or a YAML value into a typed value, or raises one sentence about the
+mistake.
 
-A job file is read as text only (`"12:00:00"`, `"007"`, `"no"`), Ansible variables arrive typed by YAML 1.1 (43200, 7,
-False): each type accepts both and refuses what YAML has already spoiled, saying "quote it". Pure; no I/O.
+A job file is read as text only (`"12:00:00"`, `"007"`, `"no"`). Ansible variables arrive typed by YAML 1.1 (43200, 7,
+False). Each type accepts both, and refuses values that YAML has already changed with the advice "quote it". Pure; no
+I/O.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 Parse = Callable[[Any], Any]
-# What a rule found: the paths of the spec that it looked at, and a sentence.
+# The finding of a rule: the paths of the spec that it checked, and a sentence.
 Finding = tuple[Sequence[str], str]
-# An option of a command of Slurm: its long name, and its value or True for a switch.
+# An option of a Slurm command: its long name, and its value, or True for a switch.
 Option = tuple[str, "str | bool"]
 Options = tuple[Option, ...]
 
 
 class Invalid(ValueError):
-    """What is wrong with one value, as the end of a sentence that starts with its path ("must be ...")."""
+    """A value is wrong. The message is the end of a sentence that starts with the value's path ("must be ...")."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,16 @@ class Type:
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: short, and never more than one line."""
+    """Return a value as an error message shows it: short and on one line."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def to_text(value: object) -> str:
-    """Text from a scalar. An int is safe to take as its digits; a bool, float or date has lost what the user wrote."""
+    """Convert a scalar to text. Raises Invalid.
+
+    An int is safe to convert to its digits. A bool, float or date no longer shows what the user wrote.
+    """
     if isinstance(value, str):
         if "\0" in value:
             raise Invalid("may not contain a NUL character")
@@ -59,7 +64,11 @@ def to_text(value: object) -> str:
 
 
 def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) -> Type:
-    """Text; `pattern` must match all of it, `allowed` says so in words; `lines=False` refuses control characters."""
+    """Return a type for text.
+
+    `pattern` must match all of the text; `allowed` describes the pattern in words; `lines=False` refuses control
+    characters.
+    """
     regex = re.compile(pattern) if pattern else None
 
     def parse(value: object) -> str:
@@ -77,7 +86,7 @@ def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) 
 
 
 def whole(minimum: int, maximum: int | None = None) -> Type:
-    """A whole number in minimum..maximum (both included)."""
+    """Return a type for an integer in minimum..maximum (both included)."""
     limit = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
 
     def parse(value: object) -> int:
@@ -97,7 +106,7 @@ def whole(minimum: int, maximum: int | None = None) -> Type:
 
 
 def auto_or(other: Type) -> Type:
-    """`auto` (returned as None: the plan decides) or a value of the other type."""
+    """Return a type that accepts `auto` (parsed as None: the plan decides) or a value of the other type."""
 
     def parse(value: object) -> object:
         return None if value == "auto" else other.parse(value)
@@ -124,7 +133,7 @@ BOOLEAN = Type("true or false", _parse_boolean, {"enum": [True, False, "true", "
 
 
 def choice(*names: str) -> Type:
-    """One of some words."""
+    """Return a type that accepts one of these names."""
     listed = ", ".join(names)
 
     def parse(value: object) -> str:
@@ -143,7 +152,10 @@ _TIME = re.compile(
 
 
 def time_minutes(value: str) -> float:
-    """Minutes in a Slurm time (sbatch(1) --time): "30", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS"."""
+    """Return the minutes in a Slurm time (sbatch(1) --time). Raises Invalid.
+
+    Formats: "30", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS".
+    """
     match = _TIME.fullmatch(value)
     if not match:
         raise Invalid(f"must be a Slurm time such as 30 (minutes), 04:00:00 or 1-12:00:00, not {shown(value)}")
@@ -167,7 +179,7 @@ TIME = Type("Slurm time", _parse_time, {"type": "string", "pattern": r"^[0-9]{1,
 
 
 def memory_mib(text: str | None) -> int | None:
-    """MiB of a size as sbatch takes it for --mem: 64G, 500 (MiB), 0; None where it is not given."""
+    """Return the MiB in a size for sbatch's --mem: 64G, 500 (MiB), 0; None if it is not given."""
     if text is None:
         return None
     number, unit = (text[:-1], text[-1]) if text[-1:] in "KMGT" else (text, "M")
@@ -175,7 +187,7 @@ def memory_mib(text: str | None) -> int | None:
 
 
 def listed(item: Type, filled: bool = False) -> Type:
-    """A list of values of one type, as a tuple; `filled` refuses the empty one."""
+    """Return a type for a list of values of one type, parsed as a tuple. `filled` refuses the empty list."""
 
     def parse(value: object) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
@@ -197,7 +209,7 @@ def listed(item: Type, filled: bool = False) -> Type:
 
 
 def mapped(key_pattern: str, key_words: str, item: Type) -> Type:
-    """A map whose keys match a pattern and whose values are of one type."""
+    """Return a type for a map whose keys match a pattern and whose values are of one type."""
     regex = re.compile(key_pattern)
 
     def parse(value: object) -> dict[str, Any]:
@@ -230,7 +242,7 @@ def mapped(key_pattern: str, key_words: str, item: Type) -> Type:
 
 
 def _parse_option(value: object) -> str | bool:
-    """The value of a free sbatch or srun option: text, or a switch. Text that says true or false is a switch too."""
+    """Parse the value of a free sbatch or srun option: text, or a switch. The texts true and false are switches too."""
     if isinstance(value, bool):
         return value
     result = to_text(value)
@@ -245,10 +257,10 @@ OPTION = Type("option value: text, or true for a switch", _parse_option, {"type"
 
 
 def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | None:
-    """The most similar of some names, or None where none is as similar as that (0 to 1)."""
-    if len(word) > 100:  # no misspelling, and its time grows with the square of it
+    """Return the most similar name, or None if no similarity reaches `likeness` (0 to 1)."""
+    if len(word) > 100:  # too long for a misspelling, and the time to compare grows with the square of the length
         return None
-    # difflib costs 10 ms to import and is only needed on the way to an error.
+    # Importing difflib takes 10 ms, and it is needed only for error messages.
     import difflib
 
     found = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
@@ -256,6 +268,6 @@ def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | Non
 
 
 def suggestion(word: str, names: Sequence[str]) -> str:
-    """`; did you mean X?` or nothing."""
+    """Return `; did you mean X?` with the most similar name, or ""."""
     found = nearest(word, names)
     return f"; did you mean {found}?" if found else ""
