@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers: the rules between the values of a spec, and how the ranks get into theirs. Pure.
+"""Containers: the rules between the values of a spec, and how the ranks enter their container. Pure.
 
-What differs between runtimes is declared by each (spec/containers). The numbers of the traps are those of
-docs/containers.md; what avoids each is tested by that number.
+Each runtime declares how it differs from the others (spec/containers). The numbers of the traps are those of
+docs/containers.md. The tests refer to a trap by its number.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.conta
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, mount
 
-# The node's values of these would be seen by the image's programs, which they do not fit (trap 10).
+# The image's programs would see the node's values of these variables, which do not fit them (trap 10).
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
-# What some runtimes hide behind a file system of their own.
+# A folder that some runtimes hide behind their own file system.
 HIDDEN = "/tmp"
-# Ends of variables that only say where a runtime keeps things.
+# Suffixes of variables that only set where a runtime stores files.
 _HARMLESS = ("_CACHEDIR", "_TMPDIR")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How the ranks get into their container: flags of the step (pyxis), or words before their command (the others).
+    """How the ranks enter their container: flags of the step (pyxis), or words before their command (other runtimes).
 
-    `header` are the flags of the job where they are asked for there, too. `words` are the command's own: what stands
-    before them is known on the node. `variables` are those whose value on the node wins over the image's; `cleared`
-    those that must not reach it. `local` name the variables of the script that lead to folders on each node's own disk,
-    which pyxis has to be told of one by one.
+    `header`: the flags of the job, if the flags are requested there too. `words`: the runtime's own arguments; what
+    precedes them is known on the node. `variables`: variables whose value on the node overrides the image's. `cleared`:
+    variables that must not reach the container. `local`: variables of the script that point to folders on each node's
+    own disk; pyxis needs each of them listed.
     """
 
     runtime: str
@@ -63,7 +63,7 @@ class Entry:
 
     @property
     def image_file(self) -> str:
-        """The image as a path that each node must see; empty where it is a registry's name."""
+        """The image as a path that each node must see; empty if it is a name in a registry."""
         return self.image if self.image.startswith("/") else ""
 
     @property
@@ -73,7 +73,7 @@ class Entry:
 
 
 def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """The rules between the values of a container, as checks.py collects them."""
+    """Check the rules between the values of a container. Yields (paths, sentence) for plan/validate.py."""
     wanted = spec.container
     yield from _own_flags(spec)
     if wanted.runtime == "none":
@@ -222,11 +222,11 @@ def entry(
     writable: Sequence[str] = (),
     built: str | None = None,
 ) -> Entry | None:
-    """How the ranks of a launch enter their container; None without one.
+    """Return how the ranks of a launch enter their container; None without a container. Raises SpecError.
 
-    `runs_dir` holds all generations of the launch: a script that is submitted by hand makes another one there.
-    `places` are the code, the environment and, last, the runtime, which nobody may write; `writable` the caches.
-    `variables`: those exported. `built`: the path of an image that is made for the job.
+    `runs_dir` holds all generations of the launch, because a script that is submitted by hand creates another one
+    there. `places`: the code, the environment and, last, the runtime, which are mounted read-only. `writable`: the
+    caches. `variables`: the exported variables. `built`: the path of an image that is built for the job.
     """
     wanted = spec.container
     image = wanted.image or built
@@ -235,7 +235,7 @@ def entry(
     kind = registry.runtime_named(wanted.runtime)
     users = [mount(text) for text in wanted.mounts]
     read_only = [Mount(place, place, ("ro",)) for place in places]
-    # Each with what decides where it lies.
+    # Each mount with the option that decides its location.
     ours = [
         ("launch_cluster.state_root", Mount(runs_dir, runs_dir)),
         *(("launch_cluster.store_root", place) for place in read_only[:-1]),
@@ -244,7 +244,7 @@ def entry(
         *(("checkpoint.dir", place) for place in _checkpoints(spec, users)),
     ]
     _check_places(kind, ours, users)
-    # The wider first: one that lies in another must come after it.
+    # Outer mounts come first, because a nested mount must come after the one that contains it.
     mounts = tuple(sorted([*users, *(place for _root, place in ours)], key=lambda one: one.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
     wish = Wish(
@@ -274,14 +274,14 @@ def entry(
 
 
 def _gpus(spec: LaunchSpec) -> str:
-    """Whose libraries the ranks need of the node."""
+    """Return the vendor whose libraries the ranks need from the node; "" without GPUs."""
     if not spec.resources.gpus_per_node:
         return ""
     return "amd" if generation(spec.resources.gpu_type) == "amd" else "nvidia"
 
 
 def _local(spec: LaunchSpec) -> Iterator[str]:
-    """What a job has mounted below HIDDEN on its nodes."""
+    """Iterate over the variables with the paths that a job mounts below HIDDEN on its nodes."""
     if spec.environment.mode == "sealed":
         yield "RANKZERO_SEALED"
     for name, one in sorted(spec.data.items()):
@@ -290,7 +290,7 @@ def _local(spec: LaunchSpec) -> Iterator[str]:
 
 
 def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
-    """The folder of checkpoints at its own path, unless a mount of the job's shows it there already."""
+    """Return a mount of the checkpoint folder at its own path, unless one of the job's mounts includes it."""
     if spec.checkpoint.dir is None:
         return []
     folder = posixpath.normpath(spec.checkpoint.dir)
@@ -302,9 +302,10 @@ def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
 
 
 def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Sequence[Mount]) -> None:
-    """What can be said once it is known where the cluster keeps runs and store. Raises `SpecError`.
+    """Check the locations of runs and store on the cluster against the runtime and the user's mounts. Raises
+    `SpecError`.
 
-    `ours`: mounts with the option that decides about each.
+    `ours`: mounts with the option that decides the location of each.
     """
     problems = []
     for root, place in ours:
@@ -324,10 +325,12 @@ def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Seque
 
 
 def built_file(runtime: str) -> str:
-    """Which file of an image that we built a runtime starts from."""
+    """Return the file of a built image that a runtime starts from."""
     return registry.runtime_named(runtime).built
 
 
 def image_formats(runtime: str) -> list[str]:
-    """What the module image makes for a runtime: a squashfs file always, and the file that it starts from."""
+    """Return the formats that module image builds for a runtime: always a squashfs file, and the file that it starts
+    from.
+    """
     return list(dict.fromkeys(["sqsh", built_file(runtime).rpartition(".")[2]]))

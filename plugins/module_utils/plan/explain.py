@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why is this variable set? The environment of a job as rows for people and for playbooks. Pure.
+"""Explain the environment of a job: each variable, its value and why it is set, for people and for playbooks. Pure.
 
-Three kinds of row: what the script exports, what is only known on the node (the rank wrapper sets it), and secrets,
-which are named and never shown.
+There are three kinds of rows: variables that the script exports, variables whose value is known only on the node (the
+rank wrapper sets them), and secrets, which are named and never shown.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
 
 
 def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variable]:
-    """What the rank wrapper and Slurm set, in the order in which it happens."""
+    """Iterate over the variables that the rank wrapper and Slurm set, in the order in which they are set."""
     shape = plan.topology
     torchrun = "torch.distributed.run counts them"
     srun = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "NODE_RANK": "SLURM_NODEID"}
@@ -79,7 +79,7 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
 
 
 def table(found: Sequence[Mapping[str, str]]) -> list[str]:
-    """Aligned lines: NAME  value  reason (source; set by whom)."""
+    """Format the rows as aligned lines: NAME  value  reason (source; set by ...)."""
 
     values = [printable(row["value"], VALUE_WIDTH) for row in found]
     wide = max((len(row["name"]) for row in found), default=0)

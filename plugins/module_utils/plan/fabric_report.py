@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fabric as a platform team looks at it: its variables beside what the site's own files say. Pure.
+"""Describe a fabric for a platform team: its variables, compared with the site's own files. Pure.
 
-NCCL and RCCL read their files first and let a variable of the environment stand above them, so a fabric's value
-replaces a site file's of the same name; `auto` replaces none. Source: NCCL's user guide, "Environment variables".
+NCCL and RCCL read their files first, and a variable of the environment overrides them. Therefore a fabric's value
+replaces the value of the same name in a site's file; `auto` replaces none. Source: NCCL's user guide, "Environment
+variables".
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import
     names,
 )
 
-# Files in which a site sets variables of NCCL and RCCL for everybody; a user's own come after them.
+# Files in which a site sets variables of NCCL and RCCL for all users; a user's own files come after them.
 SITE_FILES = ("/etc/nccl.conf", "/etc/rccl.conf", "~/.nccl.conf", "~/.rccl.conf")
-# Which GPUs a fabric of ours was written for.
+# The GPU generation that a built-in fabric was written for.
 HARDWARE = {
     "infiniband_h100": "hopper",
     "infiniband_a100": "ampere",
@@ -37,7 +38,7 @@ HARDWARE = {
 
 
 def parse_conf(text: str) -> dict[str, str]:
-    """NAME=VALUE of one file; a # begins a comment."""
+    """Parse the lines NAME=VALUE of one file. A # starts a comment."""
     found = {}
     for line in text.splitlines():
         name, equals, value = line.split("#", 1)[0].partition("=")
@@ -47,7 +48,7 @@ def parse_conf(text: str) -> dict[str, str]:
 
 
 def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, tuple[Setting, ...]]:
-    """The cluster's own fabrics. Raises SpecError with every mistake."""
+    """Parse the cluster's own fabrics. Raises SpecError with all mistakes."""
     try:
         own: dict[str, tuple[Setting, ...]] = OWN_FABRICS.parse(value)
     except t.Invalid as error:
@@ -56,7 +57,7 @@ def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, 
 
 
 def chosen(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric:
-    """The fabric of a name. Raises SpecError where nobody knows it."""
+    """Return the fabric with this name. Raises SpecError if it is unknown."""
     found = fabric(name, own)
     if found is None:
         listed = names(own)
@@ -72,7 +73,7 @@ def describe(
     gpu_types: Sequence[str],
     today: date,
 ) -> ModuleResult:
-    """Everything about one fabric. `site`: path of a site's file -> its variables."""
+    """Describe one fabric completely. `site`: path of a site's file -> its variables. Raises SpecError."""
     own = known(fabrics)
     found = chosen(name, own)
     source = f"launch_cluster.fabrics.{name}" if name in own else f"fabric {name}"
@@ -107,7 +108,7 @@ def describe(
             for variable, value in values.items()
             if variable not in set_names
         ]
-    # Of the cluster's other fabrics, too: a job may choose any of them.
+    # Expired workarounds of the cluster's other fabrics are listed too, because a job may choose any of them.
     others = [Fabric(other, "the cluster's own", settings) for other, settings in own.items() if other != name]
     return {
         "fabric": found.name,
@@ -122,7 +123,7 @@ def describe(
 
 
 def measured(value: object, fabrics: object, in_use: str) -> list[str]:
-    """Lines about what a fabric check has written, and whether jobs get it: that is for the cluster to say."""
+    """Describe the fabrics that a fabric check measured, and whether launch_cluster offers them to jobs."""
     own, lines = known(fabrics), []
     for name, settings in known(value, "nccl_measured").items():
         if own.get(name) != settings:
@@ -148,7 +149,7 @@ def _notes(found: Fabric, own: Mapping[str, tuple[Setting, ...]], gpu_types: Seq
 
 
 def table(found: Fabric, rows: Sequence[JsonObject]) -> list[str]:
-    """Aligned lines: NAME  value  reason (source; workaround ...)."""
+    """Format the rows as aligned lines: NAME  value  reason (source; workaround ...)."""
     lines = [f"fabric {found.name}: {found.title}"]
     if not rows:
         return [*lines, "  sets nothing; the nodes' own files and plugins decide, and the interface is picked there"]

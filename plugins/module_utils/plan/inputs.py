@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a launch is made from, and where the cluster keeps it: known before anything is decided. Data only."""
+"""The inputs of a launch and their locations on the cluster, known before the plan is made. Data only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Clu
 
 @dataclass(frozen=True)
 class Ref:
-    """Something a launch needs on the cluster: `kind` code, environment, packages, image or dataset, `key` of its
-    inputs, `path` once there.
+    """An item that a launch needs on the cluster.
+
+    `kind`: code, environment, packages, image or dataset. `key`: the key of its inputs. `path`: its path once it is
+    there.
     """
 
     kind: str
@@ -24,13 +26,13 @@ class Ref:
 
 
 def mounted(refs: Iterable[Ref]) -> list[str]:
-    """The paths that a container shows; its image is around it."""
+    """Return the paths that are mounted in the container. The image is left out, because it is the container itself."""
     return [ref.path for ref in refs if ref.kind != "image"]
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """A launch that must have succeeded before: its name, its key, and where its results lie (with its own token)."""
+    """A launch that must succeed first: its name, key and result path (which contains that launch's own token)."""
 
     name: str
     key: str
@@ -38,7 +40,7 @@ class Upstream:
 
     @property
     def variable(self) -> str:
-        """The name under which the ranks find `path`."""
+        """The variable in which the ranks find `path`."""
         return "RANKZERO_AFTER_" + re.sub(r"[^A-Za-z0-9]", "_", self.name).upper()
 
 
@@ -46,9 +48,9 @@ class Upstream:
 class Inputs:
     """Digests that are known before anything is built, and the launches that this one follows.
 
-    `environment` is that of an environment to be built, `packages` that of the packages from which each node makes its
-    own, `adopted` that of the one at `environment.path`; `conda`: whether it is a conda environment. `image` is that of
-    an image to be built.
+    `environment`: digest of an environment to be built. `packages`: of the packages from which each node builds its own
+    environment. `adopted`: of the existing environment at `environment.path`. `conda`: whether that is a conda
+    environment. `image`: digest of an image to be built.
     """
 
     code: str
@@ -61,7 +63,7 @@ class Inputs:
     after: tuple[Upstream, ...] = ()
 
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
-        """What of it is part of the launch key, by name."""
+        """Return the inputs that are part of the launch key, by name."""
         environment = self.adopted or self.packages or self.environment
         return {
             "code": self.code,
@@ -74,8 +76,9 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a cluster keeps things, as absolute paths. The roots in `settings` are not looked at: they may still begin
-    with ~ or $NAME. `caches` is launch_cluster.caches.
+    """Where a cluster stores files, as absolute paths.
+
+    The roots in `settings` are not used: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches.
     """
 
     state_root: str
@@ -84,7 +87,7 @@ class Site:
     caches: str | None = None
 
     def refs(self, inputs: Inputs) -> tuple[Ref, ...]:
-        """Where that of a launch lies which is in the store once it is built."""
+        """Return the refs of the inputs that are in the store once they are built."""
         kinds = (
             ("code", "code", inputs.code),
             ("environment", "environments", inputs.environment),

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""LaunchSpec -> Plan: everything the job's script needs, decided. Pure; no I/O, no Slurm process.
+"""Turn a LaunchSpec into a Plan: everything that the job's script needs. Pure; no I/O, no Slurm process.
 
-The generation is not known yet: the cluster's own run directory decides it when the job is submitted. Rendered text
-therefore carries a token in its place, which `generation.with_generation` replaces. The token holds the launch key, a
-digest of the whole spec, so no value that a user gives can contain it.
+The generation is not known yet: the run directory on the cluster decides it when the job is submitted. Rendered text
+therefore contains a token in its place, which `placeholders.with_generation` replaces. The token contains part of the
+launch key, a digest of the whole spec, so no value from a user can contain it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import O
 
 @dataclass(frozen=True)
 class Plan:
-    """A launch, decided: what Slurm is asked, what the ranks run, where everything lies."""
+    """A planned launch: what Slurm is asked for, what the ranks run, and where all files are."""
 
     name: str
     key: str
@@ -55,7 +55,7 @@ class Plan:
     environment_dir: str = ""
     caches: str | None = None
     conda: bool = False
-    # One script for the elements of a sweep: what they have of their own comes from the array's file.
+    # True for the array of a sweep: one script for all elements, whose own values come from the array's file.
     array: bool = False
 
     @property
@@ -64,7 +64,7 @@ class Plan:
         return self.spec.environment.mode == "sealed"
 
     def recorded(self) -> list[dict[str, str]]:
-        """The refs, those of large files with the digest that the nodes compare with."""
+        """Return the refs as dicts. Refs of large files include the digest that the nodes compare with."""
         compared = {one.key for one in self.spec.data.values() if one.file}
         compared |= {
             ref.key for ref in self.refs if ref.kind == "packages" or (ref.kind == "environment" and self.sealed)
@@ -73,11 +73,11 @@ class Plan:
         return [{**dataclasses.asdict(ref), **digests.get(ref.key, {})} for ref in self.refs]
 
     def ref(self, kind: str) -> Ref | None:
-        """The code (`code`), environment or other thing of this kind that the launch needs; None if it needs none."""
+        """Return the ref of this kind (code, environment, ...) that the launch needs; None if it needs none."""
         return next((ref for ref in self.refs if ref.kind == kind), None)
 
     def runs_dir(self) -> str:
-        """The directory of all generations of this key."""
+        """Return the directory of all generations of this key."""
         return self.run_dir[: -len(self.token) - 1]
 
 
@@ -88,14 +88,17 @@ def plan(
     site: Site,
     container_places: tuple[str, str | None] | None = None,
 ) -> Plan:
-    """Decide a launch. `container_places`: what the container mounts in place of this launch's own runs and
-    checkpoints, where it serves the elements of a sweep.
+    """Plan a launch. Raises SpecError.
+
+    `container_places`: the folders of runs and checkpoints that the container mounts instead of this launch's own, if
+    it serves all elements of a sweep.
     """
     refs = site.refs(inputs)
     key = launch_key(spec, inputs.keyed(spec))
     token = f"GENERATION-{key[-24:]}"
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
-    # Beside the runs, and not in the store: a node that sees no store still has to start.
+    # The runtime is stored with the runs and not in the store, because a node that does not see the store must start
+    # too.
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
     environment_path = _path(refs, "environment") or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
@@ -128,7 +131,7 @@ def plan(
         header=tuple(option for aspect in ASPECTS for option in aspect.header(context)),
         step=tuple(option for aspect in ASPECTS for option in aspect.step(context)),
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
-        # Two aspects may tell the script the same.
+        # Two aspects may export the same variable.
         exports=tuple({name: value for aspect in ASPECTS for name, value in aspect.exports(context)}.items()),
         argv=_argv(spec, python),
         variables=exported,
@@ -144,7 +147,7 @@ def plan(
 
 
 def _read(spec: LaunchSpec, inputs: Inputs, refs: Sequence[Ref]) -> list[str]:
-    """The folders of other launches, of stores and of datasets that the ranks read."""
+    """Return the folders of other launches, stores and datasets that the ranks read."""
     upstream = [posixpath.dirname(one.path) for one in inputs.after]
     return upstream + mounted(refs) + [one.folder for one in spec.data.values()]
 
@@ -167,12 +170,14 @@ def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
 
 
 def contract(spec: LaunchSpec) -> JsonObject:
-    """What the runtime in the job must know to judge the artifact: the content of contract.json."""
+    """Return the content of contract.json: what the runtime in the job needs to check the artifact."""
     return {"artifact": dataclasses.asdict(spec.artifact) if spec.artifact else None}
 
 
 def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObject:
-    """launch.json: the spec with who set each value, the digests, the versions. Itself a runnable spec."""
+    """Return launch.json: the spec with the origin of each value, the digests and the versions. It is a runnable spec
+    itself.
+    """
     return {
         "rankzero_launch": 1,
         "name": plan.name,
@@ -193,7 +198,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def summary(plan: Plan) -> list[str]:
-    """The plan in a few lines, for people."""
+    """Return the plan in a few lines, for people."""
     shape, ask = plan.topology, plan.spec.resources
     place = [_count(shape.cpus_per_node, "CPU")]
     if ask.gpus_per_node:

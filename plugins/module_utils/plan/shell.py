@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan -> the commands of an interactive session: one allocates what the job would get, one opens a shell. Pure.
+"""Turn a plan into the commands of an interactive session: one allocates what the job would get, one opens a shell.
+Pure.
 
-salloc takes the job's header, less what means something to a batch script alone. The shell is one task on the first
-node with all that the node's ranks would have, in their container. What it finds there is in a script of its own
-(templates/shell.sh.j2), so that no value of the job has to stand on a command line.
+salloc gets the job's header without the options that only make sense in a batch script. The shell is one task on the
+first node with everything that the node's ranks would have, in their container. Its set-up is in a separate script
+(templates/shell.sh.j2), so that no value of the job appears on a command line.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ SCRIPT = "shell.sh"
 
 @dataclass(frozen=True)
 class Session:
-    """`allocate` is empty inside a job that runs already. `folder` is the session's own place on the cluster."""
+    """An interactive session as commands.
+
+    `folder`: the session's own folder on the cluster. `allocate`: empty if the session runs inside a running job.
+    """
 
     folder: str
     allocate: tuple[str, ...]
@@ -40,23 +44,23 @@ class Session:
 
     @property
     def lines(self) -> list[str]:
-        """The commands as a person types them."""
+        """The commands as a user types them."""
         return [shlex.join(command) for command in (self.allocate, self.shell) if command]
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """One command that opens the shell, and gives the allocation back at its end."""
+        """One command that opens the shell and releases the allocation when the shell ends."""
         return (*self.allocate, *self.shell)
 
 
 def folder_of(plan: Plan) -> str:
-    """Where the session's script, home and working directory lie: <state_root>/shells/<name>/<key>."""
+    """Return the folder of the session's script, home and working directory: <state_root>/shells/<name>/<key>."""
     state_root = plan.runs_dir().rsplit("/", 3)[0]
     return f"{state_root}/shells/{plan.name}/{short_key(plan.key)}"
 
 
 def container_of(plan: Plan) -> Entry | None:
-    """The ranks' container as the session enters it: with the session's folder in the place of the run's."""
+    """Return the ranks' container for the session, with the session's folder in place of the run directory."""
     if plan.container is None:
         return None
     return entry(
@@ -74,7 +78,9 @@ def container_of(plan: Plan) -> Entry | None:
 
 
 def values_of(plan: Plan) -> list[tuple[str, str]]:
-    """What the program is told of its sizes and of its checkpoints' folder, and what mounts a sealed environment."""
+    """Return the variables for the parallelism sizes, the checkpoint folder and the datasets, and those for a sealed
+    environment.
+    """
     folders = [
         (name, value)
         for name, value in plan.exports
@@ -85,7 +91,7 @@ def values_of(plan: Plan) -> list[tuple[str, str]]:
 
 
 def programs(plan: Plan) -> tuple[str, ...]:
-    """Files of the job's runtime that the session has in its own folder; no other has a part in it."""
+    """Return the files of the job's runtime that the session needs. They are copied to its own folder."""
     enter = plan.container.kind.programs if plan.container else ()
     if plan.sealed:
         return (*enter, *sealed_environment.PROGRAMS)
@@ -93,7 +99,7 @@ def programs(plan: Plan) -> tuple[str, ...]:
 
 
 def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
-    """The commands. `nodes`: where the launch would run inside the job that the spec names."""
+    """Return the commands. `nodes`: where the launch would run inside the job that the spec names."""
     folder = folder_of(plan)
     return Session(folder, () if plan.spec.launcher.inside_job else _allocate(plan), _shell(plan, folder, nodes))
 
@@ -115,7 +121,7 @@ def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
     if inside:
         words.append(f"--jobid={inside}")
         words += [f"--nodelist={node}" for node in nodes[:1]]
-    # Whatever else is started in the allocation meanwhile does not wait for the shell's end.
+    # --overlap: other steps in the allocation do not wait for the shell to end.
     words += ["--overlap", "--nodes=1", "--ntasks=1", f"--cpus-per-task={plan.topology.cpus_per_node}"]
     words += [_option(name, value) for name, value in inside_job.step(spec) if name != "overlap"]
     container = container_of(plan)
@@ -131,13 +137,13 @@ def _option(name: str, value: str | bool) -> str:
 
 
 def notes(plan: Plan) -> list[str]:
-    """What of a rank's surroundings the shell does not have."""
+    """Return notes on what the ranks have and the shell does not."""
     spec, said = plan.spec, []
-    # A file of the cluster need not be seen in a container.
+    # A file on the cluster may not be visible in a container.
     hidden = [name for name, source in sorted(spec.secrets.items()) if source.kind != "from_file" or plan.container]
     if hidden:
         said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
-    # Such a runtime is entered before any line of a script.
+    # Such a runtime enters the container before any line of a script runs.
     entered = plan.container is not None and not plan.container.words
     if entered and (spec.setup.modules or spec.setup.commands):
         said.append("not in the shell: setup, which is done on the node before the container is entered")
@@ -156,5 +162,5 @@ def notes(plan: Plan) -> list[str]:
 
 
 def described(found: Session) -> dict[str, object]:
-    """As module job_shell returns it."""
+    """Return a session as module job_shell returns it."""
     return {**dataclasses.asdict(found), "commands": found.lines}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The elements of a sweep as one job array: one script for all, and a line of bash for what each has of its own.
+"""The elements of a sweep as one job array: one script for all, and a line of bash with each element's own values.
 
-The line of an element is read by the task that runs it (runtime/start/job.sh), from a file that is written once and
-never changed. Its key, generation and run directory are put before it on the cluster. Pure; no I/O.
+The task that runs an element reads its line (runtime/start/job.sh) from a file that is written once and never changed.
+The element's key, generation and run directory are put in front of the line on the cluster. Pure; no I/O.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
-# Of many broken elements these are shown.
+# How many mistakes are shown at most.
 _PROBLEMS_SHOWN = 10
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -35,7 +35,7 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 @dataclass(frozen=True)
 class Element:
-    """One launch of a sweep: its place in it, its values, its spec as it would be written by hand, its plan."""
+    """One launch of a sweep: its number, its values, its spec as a user would write it, and its plan."""
 
     number: int
     point: Mapping[str, str]
@@ -46,7 +46,7 @@ class Element:
 def specs(
     spec: LaunchSpec, merged: Merged, fabrics: Mapping[str, tuple[Setting, ...]] | None = None
 ) -> list[tuple[dict[str, str], Merged, LaunchSpec]]:
-    """(values, layers, spec) of every element; SpecError names the elements whose values do not fit their fields."""
+    """Return (values, layers, spec) of every element. Raises SpecError that names the elements with invalid values."""
     if spec.sweep is None:
         raise SpecError([f"sweep: {spec.name} has none; give it parameters (job spec, section sweep), or launch it"])
     found, problems = [], []
@@ -67,7 +67,10 @@ def elements(
     found: Iterable[tuple[dict[str, str], Merged, LaunchSpec]],
     plan_of: Callable[[LaunchSpec, Merged], Plan],
 ) -> tuple[list[Element], list[str]]:
-    """The elements, and what to know of them. Two that are one launch are a mistake, unless chance has drawn them."""
+    """Return the elements and notes about them. Raises SpecError.
+
+    Two elements with the same launch key are a mistake, unless they were sampled at random.
+    """
     kept: dict[str, Element] = {}
     problems: list[str] = []
     folders: dict[str, int] = {}
@@ -98,24 +101,24 @@ def elements(
 
 
 def container_places(state_root: str, name: str, found: Sequence[LaunchSpec]) -> tuple[str, str | None]:
-    """What the container of every element mounts: the folder of all runs, and what holds all checkpoints."""
+    """Return what every element's container mounts: the folder of all runs, and the parent of all checkpoints."""
     folders = [posixpath.normpath(one.checkpoint.dir) for one in found if one.checkpoint.dir]
     return f"{state_root}/runs/{name}", posixpath.commonpath(folders) if folders else None
 
 
 def sweep_key(found: Sequence[Element]) -> str:
-    """The key of all elements together, in any order."""
+    """Return the key of all elements together, independent of their order."""
     text = json.dumps(sorted(element.plan.key for element in found))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def tasks_token(key: str) -> str:
-    """Stands for the array's tasks (sbatch --array) until it is known which elements are submitted."""
+    """Return the placeholder for the array's tasks (sbatch --array), until it is known which elements are submitted."""
     return f"TASKS-{key[-24:]}"
 
 
 def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> Plan:
-    """The plan of the array: what all elements share. Their own parts are in `line`."""
+    """Return the plan of the array, which all elements share. Their own values are in `lines`."""
     first, key = found[0].plan, sweep_key(found)
     token = f"GENERATION-{key[-24:]}"
     run_dir = f"{state_root}/runs/{spec.name}/.sweep-{short_key(key)}/{token}"
@@ -143,7 +146,7 @@ def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> P
 
 
 def _own_names(found: Sequence[Element]) -> set[str]:
-    """The variables whose values differ between elements."""
+    """Return the names of the variables whose values differ between elements."""
     first = found[0].plan
     exports, variables = dict(first.exports), {variable.name: variable.value for variable in first.variables}
     names = set()
@@ -154,7 +157,7 @@ def _own_names(found: Sequence[Element]) -> set[str]:
 
 
 def lines(found: Sequence[Element]) -> list[str]:
-    """The line of each element: variables of the runtime, then functions that job.sbatch calls in their place."""
+    """Return the line of each element: variables of the runtime, then functions that job.sbatch calls."""
     own = _own_names(found)
     result = []
     for element in found:
@@ -171,7 +174,7 @@ def lines(found: Sequence[Element]) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """A word of bash on one line, whatever it holds (no NUL)."""
+    """Return a text as a bash word on one line, for any text without NUL."""
     if _PLAIN.fullmatch(text):
         return text
     escaped = "".join(

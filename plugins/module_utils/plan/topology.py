@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many tasks and ranks run where. Pure."""
+"""Compute how many tasks and ranks run on how many nodes. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers impo
 
 @dataclass(frozen=True)
 class Topology:
-    """`tasks_per_node` are Slurm's, `ranks_per_node` torch's: equal under srun, one task a node under torchrun.
+    """The nodes, tasks and ranks of a launch.
 
-    `rendezvous` is how torch.distributed.run's nodes meet: static, c10d or standalone; None under srun.
+    `tasks_per_node` counts Slurm's tasks, `ranks_per_node` torch's ranks: equal under srun; one task per node under
+    torchrun. `rendezvous`: how torch.distributed.run's nodes meet: static, c10d or standalone; None under srun.
     """
 
     starter: Starter
@@ -27,7 +28,7 @@ class Topology:
 
     @property
     def launcher(self) -> str:
-        """Whose variables say which rank a process is: `srun` or `torchrun`, as the job's scripts read it."""
+        """Whose variables tell a process its rank: `srun` or `torchrun`, as the job's scripts read it."""
         return self.starter.names
 
     @property
@@ -37,22 +38,22 @@ class Topology:
 
     @property
     def tasks(self) -> int:
-        """The number of Slurm tasks; fewer than ranks where the launcher starts the ranks of a node."""
+        """The number of Slurm tasks. It is less than the number of ranks if the launcher starts the ranks of a node."""
         return self.nodes * self.tasks_per_node
 
     @property
     def cpus_per_node(self) -> int:
-        """CPUs that the tasks of one node ask for."""
+        """The CPUs that the tasks of one node request."""
         return self.tasks_per_node * self.cpus_per_task
 
 
 def topology(spec: LaunchSpec) -> Topology:
-    """Nodes, ranks and tasks of a spec. Without `launcher.ranks_per_node`, one rank per GPU, else one per node."""
+    """Return nodes, ranks and tasks of a spec. Default of `launcher.ranks_per_node`: one per GPU, else one per node."""
     ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
     cpus = spec.resources.cpus_per_rank
     row = starter(spec.launcher.kind)
     if row.per == "rank":
         return Topology(row, spec.resources.nodes, ranks, ranks, cpus)
-    # Exactly one task a node: one a GPU would start the square of the ranks.
+    # Exactly one task per node: with one task per GPU, the square of the ranks would start.
     rendezvous = spec.launcher.rendezvous if row.rendezvous else row.meeting
     return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)

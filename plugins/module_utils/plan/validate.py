@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules between the values of a spec, checked all at once before anything is rendered. Pure."""
+"""Check the rules between the values of a spec, all at once, before anything is rendered. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import p
 def validated(
     merged: Merged, known_problems: Sequence[str] = (), fabrics: Mapping[str, tuple[Setting, ...]] | None = None
 ) -> LaunchSpec:
-    """The spec of merged layers, or a SpecError with all mistakes: those known, of single values, between values."""
+    """Return the spec of merged layers.
+
+    Raises SpecError with all mistakes: the known ones, those in single values and those between values.
+    """
     parsed = parse(merged)
     problems = [*known_problems, *parsed.problems]
     for paths, sentence in (finding for aspect in ASPECTS for finding in aspect.findings(parsed.spec, fabrics or {})):

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The environment policy: which variables a job gets, and why. Pure.
 
-What can only be known on the node (RANK, MASTER_ADDR, the network interface ...) is set by the runtime's rank wrapper.
+Values that are known only on the node (RANK, MASTER_ADDR, the network interface ...) are set by the runtime's rank
+wrapper.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import s
 RUNTIME_NAMES = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
 )  # fmt: skip
-# Every command of Slurm that a job's script runs takes options from variables of its own name (INPUT ENVIRONMENT
-# VARIABLES of its manual page); under a script they would override what it says.
+# Prefixes of variables that Slurm commands in a job's script read as options (INPUT ENVIRONMENT VARIABLES in their
+# manual pages). Such a variable would override the script's own options.
 RESERVED_PREFIXES = (
     "SLURM_", "SLURMD_", "SALLOC_", "SBATCH_", "SRUN_", "SBCAST_", "SCANCEL_", "SCONTROL_", "SACCT_", "SACCTMGR_",
     "SINFO_", "SQUEUE_", "SSTAT_", "STRIGGER_", "RANKZERO_", "rankzero_",
 )  # fmt: skip
-# Names that change how bash itself reads the script, that it refuses to assign, or that it changes by itself (bash(1),
-# Shell Variables); all that begin with BASH besides.
+# Names that change how bash reads the script, that it refuses to assign, or that it changes by itself (bash(1), Shell
+# Variables). Names that begin with BASH are reserved as well.
 SHELL_NAMES = (
     "COMP_WORDBREAKS", "DIRSTACK", "ENV", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "FUNCNEST", "GROUPS",
     "HISTCMD", "IFS", "LINENO", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PS4",
@@ -38,7 +39,7 @@ SHELL_NAMES = (
 
 @dataclass(frozen=True)
 class Variable:
-    """One exported variable: why it is set, the subject or fabric it belongs to (`source`), and who set it."""
+    """One exported variable: why it is set, the topic or fabric it belongs to (`source`), and where it was set."""
 
     name: str
     value: str
@@ -59,14 +60,14 @@ CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
 def generation(gpu_type: str | None) -> str | None:
-    """The hardware generation of a GPU type (`h100`, `nvidia_h100_80gb`), or None where its name does not say it."""
+    """Return the hardware generation of a GPU type (`h100`, `nvidia_h100_80gb`); None if the name does not tell."""
     words = re.split(r"[^a-z0-9]+", (gpu_type or "").lower())
     return next((name for name, types in GENERATIONS.items() if set(types) & set(words)), None)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a rule wants of a variable: one value, or (value None) any but `forbidden`."""
+    """What a rule requires of a variable: this value, or (value None) any value except `forbidden`."""
 
     value: str | None
     forbidden: str | None
@@ -74,7 +75,7 @@ class Rule:
 
 
 def connection_rules(spec: LaunchSpec) -> list[Rule]:
-    """How many hardware queues a GPU's kernels are launched through. No rule means that nothing needs to be set."""
+    """Return the rules for CUDA_DEVICE_MAX_CONNECTIONS, the number of hardware queues for a GPU's kernels."""
     wanted, hardware = spec.parallelism, generation(spec.resources.gpu_type)
     if not spec.resources.gpus_per_node or hardware == "blackwell":
         return []
@@ -92,7 +93,7 @@ def connection_rules(spec: LaunchSpec) -> list[Rule]:
 
 
 def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[tuple[list[str], str]]:
-    """Values that cannot hold together, each with the spec's paths and a sentence that names both sides."""
+    """Return conflicting values, each with the paths in the spec and a sentence that names both sides."""
     found = []
     rules, given = connection_rules(spec), spec.env.get(CONNECTIONS)
     path = f"env.{CONNECTIONS}"
@@ -111,8 +112,8 @@ def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[
     return found
 
 
-# A tool's cache -> its folder below the cluster's caches. What compilers write (Triton, inductor) is not among
-# them: thousands of small files, which every node makes for itself.
+# A tool's cache variable -> its folder below the cluster's caches. Caches of compilers (Triton, inductor) are left out:
+# they consist of thousands of small files, which every node creates for itself.
 CACHES = {
     "HF_HOME": "huggingface",
     "NEMO_HOME": "nemo",
@@ -120,7 +121,7 @@ CACHES = {
     "UV_CACHE_DIR": "uv",
     "XDG_CACHE_HOME": "xdg",
 }
-# Names that make a tool take what is cached and look nothing up.
+# Variables that make tools use cached files and look nothing up.
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -130,7 +131,7 @@ OFFLINE = {
 
 
 def cache_variables(caches: str | None) -> list[Variable]:
-    """Where each tool keeps what it fetches: one place that all nodes see."""
+    """Return the variables that point each tool's cache to one folder that all nodes see."""
     if not caches:
         return []
     reason = "a cache of one node is missing on the others: all nodes share one"
@@ -141,7 +142,7 @@ def cache_variables(caches: str | None) -> list[Variable]:
 
 
 def offline_variables(set_by: str) -> list[Variable]:
-    """Variables of a job that asks no network. `set_by`: who said so."""
+    """Return the variables of a job without network access. `set_by`: where `offline` was set."""
     reasons = {"TOKENIZERS_PARALLELISM": "threads of a tokenizer that is forked by a data loader can hang"}
     default = "offline is true: take what is cached, do not wait for a network that the nodes do not have"
     return [Variable(name, value, reasons.get(name, default), "offline", set_by) for name, value in OFFLINE.items()]
@@ -155,10 +156,10 @@ def variables(
     caches: str | None = None,
     conda: bool = False,
 ) -> list[Variable]:
-    """The exported variables in order; a job's own value replaces the policy's.
+    """Return the exported variables in order. A job's own value replaces the policy's.
 
-    `own`: fabrics of the cluster, `caches`: its folder for caches (launch_cluster.caches), `conda`:
-    whether the environment is one.
+    `own`: fabrics of the cluster. `caches`: its folder for caches (launch_cluster.caches). `conda`: whether the
+    environment is a conda environment.
     """
     result = [
         Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "logs"),
@@ -202,13 +203,13 @@ def variables(
         name: Variable(name, value, "the job sets it", "env", merged.origin(f"env.{name}") or "job")
         for name, value in spec.env.items()
     }
-    # Of two rules for one name the later one stands where it is the job that has allowed both.
+    # If two rules set the same variable, the job's own value has resolved the conflict, and the later rule is kept.
     named = {variable.name: variable for variable in result}
     return [jobs.pop(name, variable) for name, variable in named.items()] + list(jobs.values())
 
 
 def reserved(name: str) -> str | None:
-    """Why a job may not set a variable, or None."""
+    """Return why a job may not set a variable; None if it may."""
     if name in RUNTIME_NAMES:
         return "is set for each rank when the job runs"
     if name.startswith(RESERVED_PREFIXES):
