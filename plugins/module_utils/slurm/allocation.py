@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A job that is running already, and whether a launch fits into it: asked before anything starts.
+"""Check, before anything starts, whether a launch fits into a job that is already running.
 
-Source: `scontrol show -d job`, whose lines "Nodes=... CPU_IDs=... Mem=... GRES=..." say what the job holds where.
+Source: `scontrol show -d job`, whose lines "Nodes=... CPU_IDs=... Mem=... GRES=..." list what the job holds on each
+node.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _UNITS = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 @dataclass(frozen=True)
 class Held:
-    """What a job holds on one node. `memory` in MiB; None where Slurm does not count it."""
+    """What a job holds on one node. `memory` in MiB; None if Slurm does not track it."""
 
     node: str
     cpus: int
@@ -35,13 +36,13 @@ class Held:
     gres: tuple[parse.Gres, ...] = ()
 
     def gpus(self, gpu_type: str | None = None) -> int:
-        """GPUs, of one type if given. A job that was given some of no named type has that many of each."""
+        """Return the number of GPUs, of one type if given. GPUs without a type count for every type."""
         return parse.count_gres(self.gres, "gpu", gpu_type, untyped=True)
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """A running job: its nodes in Slurm's own order, and when it ends (epoch seconds; None: no limit)."""
+    """A running job: its nodes in Slurm's order, and its end (epoch seconds; None: no limit)."""
 
     job_id: str
     name: str
@@ -49,12 +50,12 @@ class Allocation:
     nodes: tuple[Held, ...] = field(default=())
 
     def left(self, now: float) -> float | None:
-        """Seconds until its time limit."""
+        """Return the seconds until the time limit; None if there is no limit."""
         return None if self.end is None else max(0.0, self.end - now)
 
 
 def count_ids(text: str) -> int:
-    """How many CPUs "0-3,8" names."""
+    """Return the number of CPUs in a list of ids such as "0-3,8"."""
     total = 0
     for part in filter(None, text.split(",")):
         low, dash, high = part.partition("-")
@@ -63,13 +64,15 @@ def count_ids(text: str) -> int:
 
 
 def mebibytes(text: str) -> int | None:
-    """MiB of a size as Slurm writes it (32000, 32G); 0 and nothing mean that it is not counted."""
+    """Return the MiB in a size as Slurm writes it (32000, 32G); None for 0 and "", which mean that memory is not
+    tracked.
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", text)
     return int(float(match[1]) * _UNITS[match[2]]) or None if match else None
 
 
 def parse_held(text: str) -> list[tuple[str, Held]]:
-    """(Slurm's list of nodes, what each of them gives) of the text of `scontrol show -d job`."""
+    """Parse `scontrol show -d job` into pairs (Slurm's list of nodes, what the job holds on each of them)."""
     return [
         (
             match["nodes"],
@@ -80,7 +83,7 @@ def parse_held(text: str) -> list[tuple[str, Held]]:
 
 
 def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
-    """The allocation of a job. Raises `RankzeroError` where nothing can be started in it, and says why."""
+    """Return the allocation of a job. Raises `RankzeroError` with the reason if nothing can be started in the job."""
     result = slurm.attempt("scontrol", "show", "--details", "job", job_id)
     if result.rc != 0 and "Invalid job id specified" in result.stderr:
         raise _refused(job_id, "Slurm does not know it (or no longer), or does not show it to you")
@@ -130,8 +133,10 @@ def _check_usable(job_id: str, block: Mapping[str, str], uid: int) -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a launch wants of a running job. `names`: nodes that the user wants, else the first ones that have what is
-    asked; `exclude`: host lists; `memory` a node as sbatch takes it.
+    """What a launch requests from a running job.
+
+    `names`: nodes that the user chose; if empty, the first nodes with the requested resources are used. `exclude`: host
+    lists. `memory`: per node, as sbatch takes it.
     """
 
     job_id: str
@@ -147,9 +152,9 @@ class Asked:
 
 
 def choose(found: Allocation, asked: Asked) -> tuple[list[str], list[str]]:
-    """(names of the nodes to run on, in Slurm's order; a sentence for each reason why it cannot be). Pure.
+    """Choose the nodes for a launch: (their names in Slurm's order, a sentence for each problem). Pure.
 
-    Each of `asked.exclude` is one host's name.
+    Each entry of `asked.exclude` is the name of one host.
     """
     nodes, names, exclude = asked.nodes, asked.names, asked.exclude
     known = [held.node for held in found.nodes]
@@ -189,14 +194,14 @@ def choose(found: Allocation, asked: Asked) -> tuple[list[str], list[str]]:
 
 
 def described(found: Allocation, nodes: Sequence[str], now: float) -> str:
-    """Where a launch goes, for people."""
+    """Return where a launch runs, as text for people."""
     left = found.left(now)
     limit = "no time limit" if left is None else f"{clock(int(left))} left"
     return f"job {found.job_id} ({found.name}): {' '.join(nodes)} of its {len(found.nodes)} nodes; {limit}"
 
 
 def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None:
-    """A warning where the job ends before the launch may."""
+    """Return a warning if the job may end before the launch does, else None."""
     left = found.left(now)
     if left is None or left >= time_minutes * 60:
         return None
@@ -207,7 +212,7 @@ def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None
 
 
 def place(slurm: Slurm, asked: Asked, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
-    """(allocation, nodes to run on, problems) for what a launch asks."""
+    """Return (allocation, nodes to run on, problems) for what a launch requests. Raises `RankzeroError`."""
     found = look(slurm, asked.job_id)
     excluded = [node for names in asked.exclude for node in expand_nodes(slurm, names)]
     nodes, problems = choose(found, replace(asked, exclude=excluded))

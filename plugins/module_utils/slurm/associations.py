@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Account, QOS and their limits for one request: what Slurm would refuse, or hold in the queue for ever. Pure.
+"""Check account, QOS and their limits for one request: what Slurm would refuse, or hold in the queue forever. Pure.
 
-Of a limit that several set, the first one holds: the partition's QOS, the job's QOS, the association (with
+If a limit is set at several levels, the first one applies: the partition's QOS, the job's QOS, the association (with
 OverPartQOS the job's QOS comes first). Source: resource_limits, sacctmgr(1), AccountingStorageEnforce in slurm.conf(5).
 """
 
@@ -17,15 +17,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
 
-# sacctmgr's columns for the most that one job may have, and how a sentence calls each. What all jobs of a user, an
-# account or a group may have together bounds each single one as well.
+# sacctmgr's columns with upper limits for a job, and the subject of each limit in a sentence. A limit for all jobs of a
+# user, an account or a group also limits each single job.
 MOST_OF_A_JOB = {
     "MaxTRES": "a job",
     "MaxTRESPerUser": "a user",
     "MaxTRESPerAccount": "an account",
     "GrpTRES": "all its jobs together",
 }
-# Trackable resource -> (what to change, what it counts).
+# Trackable resource -> (option to change, name of the resource).
 ASKED = {
     "node": ("resources.nodes", "nodes"),
     "cpu": ("resources.cpus_per_rank", "CPUs"),
@@ -36,7 +36,7 @@ ASKED = {
 
 @dataclass(frozen=True)
 class Charge:
-    """Under which account and QOS a job would run. None: not known."""
+    """The account and QOS that a job would run under. None: unknown."""
 
     account: str | None
     qos: str | None
@@ -55,7 +55,7 @@ def _near(name: str, names: Sequence[str]) -> str:
 def charge(
     known: Knowledge, user: str, *, account: str | None, qos: str | None, partition: str | None
 ) -> tuple[Charge, list[str]]:
-    """Who pays, and what is wrong with that: a sentence each."""
+    """Return the account and QOS of a request, and a sentence for each problem with them."""
     rows = known.associations
     if rows is None:
         return Charge(account, qos), []
@@ -73,7 +73,7 @@ def charge(
             return Charge(used, qos), []
         sentence = f"resources.account: {account!r} is not an account of {user} here{_near(account, accounts)}"
         return Charge(account, qos), [f"{sentence} Yours: {_known(accounts)}."]
-    # An association of the very partition comes before the one for all partitions.
+    # An association for this partition takes precedence over the one for all partitions.
     association = sorted((row for row in mine if row["Account"] == used), key=lambda row: not row["Partition"])[0]
     allowed = [name for name in association["QOS"].split(",") if name]
     default = association["DefaultQOS"] or (
@@ -89,19 +89,19 @@ def charge(
 
 
 def _amounts(text: str) -> dict[str, int]:
-    """ "gres/gpu=4,node=2,mem=64G" as numbers; memory in MiB."""
+    """Parse amounts such as gres/gpu=4,node=2,mem=64G into numbers; memory in MiB."""
     found = {}
     for part in text.split(","):
         name, _equals, value = part.partition("=")
         count = parse.parse_count(value) if name else None
         if count is not None:
-            # Without a letter sacctmgr means MiB.
+            # Without a unit, sacctmgr means MiB.
             found[name] = count // 2**20 if name == "mem" and value[-1].isalpha() else count
     return found
 
 
 def holders(known: Knowledge, who: Charge, partition_qos: str | None) -> list[tuple[str, Mapping[str, str]]]:
-    """Who sets limits for the job, strongest first: (how a sentence calls it, its row)."""
+    """Return the holders of limits for the job, strongest first: (name in a sentence, row of sacctmgr)."""
     rows = known.qos or {}
     ordered: list[tuple[str, Mapping[str, str]]] = []
     if partition_qos in rows:
@@ -115,7 +115,7 @@ def holders(known: Knowledge, who: Charge, partition_qos: str | None) -> list[tu
 
 
 def overridden(known: Knowledge, who: Charge) -> frozenset[str]:
-    """Limits of the partition that the job's QOS lifts (flags PartitionTimeLimit, PartitionMaxNodes, ...)."""
+    """Return the limits of the partition that the job's QOS lifts (flags PartitionTimeLimit, PartitionMaxNodes ...)."""
     row = (known.qos or {}).get(who.qos or "")
     return frozenset(row["Flags"].split(",")) if row else frozenset()
 
@@ -129,7 +129,7 @@ def over_limits(
     per_node: Mapping[str, int],
     time_seconds: float | None,
 ) -> Iterator[str]:
-    """A sentence for each limit that this job alone is over. `asked` and `per_node`: trackable resource -> amount."""
+    """Yield a sentence for each limit that this job alone exceeds. `asked`, `per_node`: resource (TRES) -> amount."""
     if not known.enforces("limits"):
         return
     seen: set[str] = set()
@@ -165,7 +165,7 @@ def _asked(name: str) -> tuple[str, str]:
 def over_count(
     known: Knowledge, who: Charge, partition_qos: str | None, jobs: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
-    """Where so many jobs are in the queue already that Slurm takes no more. `jobs`: (account, QOS) of the user's."""
+    """Yield a sentence for each limit on queued jobs that is reached. `jobs`: (account, QOS) of the user's jobs."""
     if not known.enforces("limits"):
         return
     for holder, row in holders(known, who, partition_qos):

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one runner of Slurm commands: finds them, runs them in a clean environment, tells silence from refusal.
+"""Run Slurm commands: find them, run them in a clean environment, and tell "no answer" from "refused".
 
-Three answers exist and are never mixed: Slurm answered (a `CommandResult`), Slurm refused (`SlurmError`), Slurm is
-silent (`SlurmUnavailable`: nothing may be concluded about any job). Sources: squeue(1), scontrol(1), sacct(1), sinfo(1)
-and the traps of submission (the submitter's own SLURM_* variables leak into every command, SBATCH_* overrides #SBATCH).
+There are three outcomes, which are never confused: Slurm answered (a `CommandResult`), Slurm refused (`SlurmError`),
+and Slurm did not answer (`SlurmUnavailable`: nothing can be concluded about any job). Sources: squeue(1), scontrol(1),
+sacct(1), sinfo(1), and known traps of submission (the submitter's own SLURM_* variables affect every command, SBATCH_*
+overrides #SBATCH).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 EXTRA_PATH = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin")
 DEFAULT_TIMEOUT = 60.0
 
-# Every one of these prefixes is an input of some Slurm command. A submitter who sits inside a job has dozens of them.
+# Variables with these prefixes are read by some Slurm command. A submitter inside a job has dozens of them.
 SCRUBBED_PREFIXES = (
     "SLURM_",
     "SBATCH_",
@@ -43,11 +44,12 @@ SCRUBBED_PREFIXES = (
     "SLURMD_",
     "SLURMCTLD_",
 )
-# These say how to reach and authenticate to the cluster; without them a command may talk to another one or to none.
+# These variables say how to reach and authenticate to the cluster. Without them a command may contact another cluster,
+# or none.
 KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
 KEPT_PREFIXES = ("SLURM_SACK_",)
 
-# Messages (in LC_ALL=C) of a slurmctld, slurmdbd or munged that does not answer.
+# Error messages (in LC_ALL=C) when slurmctld, slurmdbd or munged does not answer.
 SILENCE = (
     "unable to contact slurm controller",
     "socket timed out",
@@ -70,7 +72,7 @@ SILENCE = (
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What one command said. `rc` is 124 when it was stopped at its time limit (`timed_out`)."""
+    """The result of one command. `rc` is 124 if it was stopped at its time limit (`timed_out`)."""
 
     argv: tuple[str, ...]
     rc: int
@@ -80,7 +82,7 @@ class CommandResult:
 
     @property
     def silent(self) -> bool:
-        """True when Slurm did not answer: the command may or may not have had its effect."""
+        """Whether Slurm did not answer. In that case the command may or may not have taken effect."""
         if self.timed_out:
             return True
         text = self.stderr.lower()
@@ -88,7 +90,7 @@ class CommandResult:
 
     @property
     def complaint(self) -> str:
-        """The command's own words, in one line, for a message."""
+        """The last lines of the command's own error message, in one line."""
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         return "; ".join(lines[-3:]) or f"exit code {self.rc}"
 
@@ -98,14 +100,14 @@ Runner = Callable[[Sequence[str], float, Mapping[str, str], Optional[str], Optio
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """A copy of `environment` for a Slurm command: no leaked Slurm settings, plain English, times as epoch seconds."""
+    """Return a copy of `environment` for a Slurm command: no inherited Slurm settings, plain English, epoch times."""
     clean = {
         name: value
         for name, value in environment.items()
         if name in KEPT or name.startswith(KEPT_PREFIXES) or not name.startswith(SCRUBBED_PREFIXES)
     }
     clean["LC_ALL"] = "C"
-    # squeue, sacct and scontrol then print epoch seconds: no time zone, no daylight saving, no locale.
+    # squeue, sacct and scontrol then print epoch seconds, independent of time zone, daylight saving and locale.
     clean["SLURM_TIME_FORMAT"] = "%s"
     return clean
 
@@ -117,7 +119,7 @@ def run_command(
     stdin: str | None = None,
     cwd: str | None = None,
 ) -> CommandResult:
-    """Run `argv` in a process group of its own; at `timeout` seconds the whole group is ended."""
+    """Run `argv` in its own process group. After `timeout` seconds the whole group is killed."""
     process = subprocess.Popen(
         list(argv),
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -144,9 +146,9 @@ def run_command(
 
 
 class Slurm:
-    """The Slurm commands of this host. `commands` counts the ones that ran; `notes` collects warnings for the user.
+    """The Slurm commands of this host. `commands` counts the commands run; `notes` collects warnings for the user.
 
-    `accounting` is what sacct was found to be: "unknown" (not asked), "ok", "disabled" or "silent".
+    `accounting` is the state of sacct: "unknown" (not asked yet), "ok", "disabled" or "silent" (no answer).
     """
 
     def __init__(
@@ -164,7 +166,7 @@ class Slurm:
         self.commands = 0
         self.notes: list[str] = []
         self.accounting = "unknown"
-        #: What sinfo said of drained nodes (slurm/drained.py): asked once for all jobs.
+        #: The output of sinfo about drained nodes (slurm/drained.py), requested once for all jobs.
         self.drained_nodes: str | None = None
         self._run = run
         self._path = os.pathsep.join([*filter(None, [source.get("PATH", "")]), *extra_path])
@@ -172,12 +174,12 @@ class Slurm:
         self._found: dict[str, str | None] = {}
 
     def note(self, sentence: str) -> None:
-        """Keep a warning once."""
+        """Record a warning, without duplicates."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def find(self, name: str) -> str | None:
-        """Absolute path of the command `name` on this host, or None."""
+        """Return the absolute path of the command `name` on this host, or None."""
         if name not in self._found:
             self._found[name] = self._which(name, self._path)
         return self._found[name]
@@ -190,7 +192,7 @@ class Slurm:
         stdin: str | None = None,
         cwd: str | None = None,
     ) -> CommandResult:
-        """Run one command and return its result whatever it was. Raises only `SlurmMissing`."""
+        """Run one command and return its result, successful or not. Raises only `SlurmMissing`."""
         program = self.find(name)
         if program is None:
             raise SlurmMissing(
@@ -210,14 +212,17 @@ class Slurm:
         stdin: str | None = None,
         cwd: str | None = None,
     ) -> CommandResult:
-        """Run one command that has to succeed. Raises `SlurmUnavailable` on silence, `SlurmError` on refusal."""
+        """Run one command that must succeed.
+
+        Raises `SlurmMissing`; `SlurmUnavailable` if Slurm does not answer; `SlurmError` if it refuses.
+        """
         result = self.attempt(name, *args, timeout=timeout, stdin=stdin, cwd=cwd)
         raise_for(result, self.timeout if timeout is None else timeout)
         return result
 
 
 def raise_for(result: CommandResult, timeout: float) -> None:
-    """Raise the error that a failed `result` means; do nothing when it succeeded."""
+    """Raise the error for a failed `result`; do nothing if it succeeded."""
     if result.rc == 0 and not result.timed_out:
         return
     name = os.path.basename(result.argv[0])
@@ -235,7 +240,9 @@ def raise_for(result: CommandResult, timeout: float) -> None:
 
 
 def expand_nodes(slurm: Slurm, node_list: str) -> list[str]:
-    """Host names of Slurm's compressed list ("node[01-04]"), by scontrol itself: site names defeat any pattern."""
+    """Expand Slurm's compressed list of nodes ("node[01-04]") with scontrol, because site names follow no fixed
+    pattern.
+    """
     if not node_list:
         return []
     if "[" not in node_list and "," not in node_list:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole picture of a cluster, for cluster_info. Sources: sinfo(1), scontrol(1), sacctmgr(1), slurm.conf(5)."""
+"""Describe a cluster completely, for cluster_info. Sources: sinfo(1), scontrol(1), sacctmgr(1), slurm.conf(5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
     limits,
 )
 
-# Settings of slurm.conf that decide how a launch behaves. The result of cluster_info names them in lower case.
+# Settings of slurm.conf that affect launches. The result of cluster_info names them in lower case.
 SETTINGS = (
     "MaxArraySize",
     "KillWait",
@@ -44,13 +44,13 @@ SETTINGS = (
 
 
 def _setting(value: str) -> str | int:
-    """ "3 sec" and "5001" as numbers, anything else as it is."""
+    """Return values such as 3 sec and 5001 as numbers, any other value unchanged."""
     number = value.removesuffix(" sec").strip()
     return int(number) if number.isdecimal() else value
 
 
 def snake(name: str) -> str:
-    """KillWait as kill_wait, MaxTRESPerJob as max_tres_per_job."""
+    """Convert a name to snake case: KillWait to kill_wait, MaxTRESPerJob to max_tres_per_job."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
@@ -59,7 +59,7 @@ def _settings(config: Mapping[str, str]) -> dict[str, str | int]:
 
 
 def _partition_result(partition: Partition, block: Mapping[str, str]) -> dict[str, object]:
-    """One partition as cluster_info returns it. Of unlike nodes the largest numbers are given, and `mixed` is true."""
+    """Return one partition as cluster_info does. If nodes differ, the largest numbers are given and `mixed` is true."""
     groups = partition.groups
     shapes = {(g.cpus, g.memory, g.gres) for g in groups}
     return {
@@ -119,7 +119,10 @@ Found = TypeVar("Found")
 
 
 def _told(slurm: Slurm, what: str, ask: Callable[[], Found], otherwise: Found) -> Found:
-    """An answer that a site may close to its users (PrivateData): then a warning. Silence is an error, as ever."""
+    """Return the answer of `ask`. If the site hides it (PrivateData), record a warning and return `otherwise`.
+
+    Raises `SlurmUnavailable` and `SlurmMissing`.
+    """
     try:
         return ask()
     except (SlurmUnavailable, SlurmMissing):
@@ -130,7 +133,7 @@ def _told(slurm: Slurm, what: str, ask: Callable[[], Found], otherwise: Found) -
 
 
 def describe(slurm: Slurm) -> dict[str, object]:
-    """Everything that cluster_info returns. Raises `SlurmUnavailable` when no controller answers."""
+    """Return the result of cluster_info. Raises `SlurmUnavailable` if no controller answers."""
     controllers = parse.parse_ping(slurm.attempt("scontrol", "ping").stdout)
     if controllers and not any(controller["up"] for controller in controllers):
         hosts = ", ".join(str(controller["host"]) for controller in controllers)
@@ -164,7 +167,7 @@ def describe(slurm: Slurm) -> dict[str, object]:
 
 
 def mine(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
-    """What this user may charge and use, and the limits of that; empty where nothing is enforced or it is not told."""
+    """Return the accounts and QOS that this user may use, with their limits; empty if not enforced or not visible."""
     user, groups = site_limits.whoami()
     known = site_limits.accounts(slurm, user, config)
     rows, enforced = list(known.associations or ()), config.get("AccountingStorageEnforce", "")
@@ -181,13 +184,13 @@ def mine(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
 
 
 def _limits_of(row: Mapping[str, str], always: tuple[str, ...]) -> dict[str, str]:
-    """A row of sacctmgr with its limits that are set, names as sacctmgr has them but in small letters."""
+    """Return a row of sacctmgr with the limits that are set, under sacctmgr's names in snake case."""
     own = {name: value for name, value in row.items() if name not in ("User", "DefaultAccount")}
     return {snake(name): value for name, value in own.items() if value or name in always}
 
 
 def _node_states(slurm: Slurm) -> dict[str, int]:
-    """Nodes of the whole cluster by state. Partitions overlap, so theirs must not be added up."""
+    """Count the nodes of the whole cluster by state. Partitions overlap, so their counts must not be added up."""
     answer = slurm.call("sinfo", "--noheader", "--all", "--Node", "--format=%N %T").stdout
     nodes = dict(line.split(None, 1) for line in answer.splitlines() if len(line.split(None, 1)) == 2)
     counts: dict[str, int] = {}

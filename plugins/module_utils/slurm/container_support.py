@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ways to run a container a cluster shows, for cluster_info and before a job that needs one is submitted."""
+"""Detect which container runtimes a cluster offers, for cluster_info and before a job that needs one is submitted."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SIF = b"SIF_MAGIC"
 
 
 def _options(slurm: Slurm, command: str) -> frozenset[str]:
-    """The options `container-...` and `no-container-...` that a command of Slurm knows here."""
+    """Return the options `container-...` and `no-container-...` that a Slurm command accepts on this host."""
     if slurm.find(command) is None:
         return frozenset()
     return frozenset(re.findall(r"--((?:no-)?container-[a-z-]+)", slurm.attempt(command, "--help", timeout=15).stdout))
 
 
 def _release(kind: Runtime, known: frozenset[str]) -> str | None:
-    """What srun's options tell of the plugin's release, by the newest one that it knows."""
+    """Estimate the plugin's release from the newest option that srun accepts; None without the plugin."""
     if "container-image" not in known:
         return None
     older = f"older than {kind.since[-1][1]}" if kind.since else None
@@ -45,7 +45,10 @@ def _version(slurm: Slurm, command: Command) -> dict[str, object]:
 
 
 def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
-    """What this host shows; `config` is Slurm's. What the nodes have may differ; a job looks there before its ranks."""
+    """Return the container support that this host shows. `config`: Slurm's settings.
+
+    The nodes may differ. A job checks its nodes before its ranks start.
+    """
     folder = os.path.dirname(config.get("SLURM_CONF", ""))
     known = _options(slurm, "srun")
     plugins: dict[str, object] = {}
@@ -65,7 +68,7 @@ def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class ContainerNeeds:
-    """What the job's container needs of the cluster."""
+    """What the job's container requires of the cluster."""
 
     runtime: str
     own_setup: bool
@@ -77,11 +80,12 @@ class ContainerNeeds:
 
 
 def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
-    """A sentence for each reason why this cluster cannot run the job's container.
+    """Return a sentence for each reason why this cluster cannot run the job's container.
 
-    A plugin adds its flags to srun everywhere, so its absence is known here. The other runtimes' commands are a matter
-    of the nodes, and of `setup`, which may load their module: what cannot be known here is noted, and each node looks
-    before the ranks. So it is with places that this host does not have, unless they lie where the runs do.
+    A plugin adds its flags to srun on all hosts, so its absence is detected here. The commands of the other runtimes
+    must be on the nodes, where `setup` may load a module for them. What cannot be checked here becomes a note, and each
+    node checks it before the ranks start. The same applies to paths that this host does not have, unless they belong to
+    the file system of the run directory.
     """
     kind = registry.runtime_named(needs.runtime)
     problems = _plugin(slurm, kind, needs) if kind.step else _command(slurm, kind, needs.own_setup)
@@ -136,13 +140,13 @@ def _plugin(slurm: Slurm, kind: Runtime, needs: ContainerNeeds) -> list[str]:
 
 
 def _seen(slurm: Slurm) -> str:
-    """What this host has, as a sentence."""
+    """Return the container commands on this host, as a sentence."""
     found = [command.name for command in COMMANDS if command.used and slurm.find(command.name)]
     return f" It has {', '.join(found)}." if found else ""
 
 
 def _beside(path: str, runs_dir: str) -> bool:
-    """Whether a path would lie on the file system of the runs, which this host and the nodes share for certain."""
+    """Return whether a path is on the file system of the runs, which this host and the nodes certainly share."""
     places = []
     for place in (path, runs_dir):
         while place and place != "/" and not os.path.exists(place):
@@ -152,7 +156,7 @@ def _beside(path: str, runs_dir: str) -> bool:
 
 
 def image_trouble(path: str, kind: Runtime) -> str | None:
-    """What is wrong with an image that is here, by its first bytes; None where nothing is."""
+    """Return the problem of an image that is present on this host, judged by its first bytes; None if there is none."""
     if not os.access(path, os.R_OK):
         return f"may not be read by you on {socket.gethostname()}"
     if os.path.isdir(path):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that Slurm itself has taken out of service for a job's sake, which it undoes for nobody but an administrator.
+"""Find nodes that Slurm itself has drained because of a job. Only an administrator can return them to service.
 
-What Slurm writes as the reason of such a node: drain_nodes() in slurmctld's agent.c, proc_req.c and job_mgr.c, and
-slurmd's own words (22.05 to 26.05).
+Sources for the reasons that Slurm sets: drain_nodes() in slurmctld's agent.c, proc_req.c and job_mgr.c, and messages of
+slurmd (22.05 to 26.05).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
-#: Slurm's reason, in small letters -> what it means.
+#: Slurm's reason, in lower case -> what it means.
 REASONS = {
     "duplicate jobid": (
         "it still ran a job of the number that slurmctld sent it, one that slurmctld had forgotten in a crash"
@@ -28,13 +28,13 @@ REASONS = {
     "prolog error": "the site's prolog failed before a job",
     "prolog/epilog failure": "the site's prolog failed before a job, or its epilog after one",
 }
-#: Ends of a job for which the node, and not the program, may be the cause.
+#: Final states of a job that the node, rather than the program, may have caused.
 _ENDS = ("CANCELLED", "FAILED", "NODE_FAIL")
 
 
 @dataclass(frozen=True)
 class Drained:
-    """A node that takes no jobs: Slurm's `reason`, and its `meaning`."""
+    """A node that accepts no jobs: Slurm's `reason` and its `meaning`."""
 
     node: str
     reason: str
@@ -42,21 +42,23 @@ class Drained:
 
     @property
     def sentence(self) -> str:
-        """For people: the node, Slurm's reason and what it means."""
+        """The node, Slurm's reason and its meaning, for people."""
         return f"Slurm has drained {self.node} ({self.reason}: {self.meaning})"
 
     @property
     def command(self) -> str:
-        """What an administrator runs to return the node to service."""
+        """The command with which an administrator returns the node to service."""
         return f"scontrol update NodeName={self.node} State=RESUME"
 
     def as_dict(self) -> dict[str, str]:
-        """As modules return it: the fields and `command`."""
+        """Return the fields and `command`, as modules return them."""
         return {**asdict(self), "command": self.command}
 
 
 def parse(text: str) -> list[Drained]:
-    """The nodes of `sinfo --Node --format=%N|%E` that Slurm has drained by itself, each once, in its order."""
+    """Return the nodes in the output of `sinfo --Node --format=%N|%E` that Slurm itself drained, once each, in its
+    order.
+    """
     found: dict[str, Drained] = {}
     for line in text.splitlines():
         node, _bar, reason = line.strip().partition("|")
@@ -67,9 +69,10 @@ def parse(text: str) -> list[Drained]:
 
 
 def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained]:
-    """The nodes that were drained for a job: asked only where that may be, a job that Slurm holds because it could not
-    start it, or one that ended without a `verdict` of its own; and once, however many jobs there are. A Slurm that does
-    not say is no failure.
+    """Return the nodes that were drained because of a job.
+
+    Slurm is asked only about a job that it holds because it could not start it, or a job that ended without a `verdict`
+    of its own. It is asked once for all jobs. If Slurm does not answer, the result is empty.
     """
     if record is None:
         return []
@@ -82,7 +85,7 @@ def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained
             result = slurm.attempt("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E")
             slurm.drained_nodes = result.stdout if result.rc == 0 else ""
         nodes = parse(slurm.drained_nodes)
-        # A job that waits again has no nodes any more: all are shown then.
+        # A job that is pending again no longer has nodes, so all drained nodes are shown.
         if held or not nodes:
             return nodes
         names = set(expand_nodes(slurm, record.node_list))
@@ -92,7 +95,7 @@ def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained
 
 
 def sentences(nodes: Sequence[Drained], *, commands: bool) -> str:
-    """What happened to them; with `commands` also what an administrator has to do."""
+    """Describe the drained nodes; with `commands` also what an administrator must run."""
     said = [node.sentence for node in nodes]
     if said and commands:
         said.append("an administrator resumes it with: " + "; ".join(node.command for node in nodes))

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Slurm knows of jobs, by id or by name: one squeue for all of them, then scontrol and sacct for what is missing.
+"""Look up jobs in Slurm by id or by name: one squeue for all of them, then scontrol and sacct for missing ones.
 
-`squeue --states=all` knows a job for MinJobAge seconds after its end, sacct (when the site has accounting) much longer.
-An empty answer of one source is not "gone": the next one is asked. A silent slurmctld is `SlurmUnavailable`, never an
-empty result. It allows for a failing squeue, a lagging sacct, reused ids and duplicate rows.
+`squeue --states=all` shows a job for MinJobAge seconds after its end; sacct (if the site has accounting) shows it much
+longer. An empty result of one source does not mean that the job is gone: the next source is asked. If slurmctld does
+not answer, `SlurmUnavailable` is raised; the result is never empty for that reason. The look-up handles a failing
+squeue, a lagging sacct, reused ids and duplicate rows.
 """
 
 from __future__ import annotations
@@ -58,19 +59,21 @@ SACCT_COLUMNS = (
     "WorkDir",
     "JobName",
 )
-# How far back sacct looks for an id when the caller does not say since when (its own default starts at midnight).
+# How far back sacct searches for an id, in seconds, if the caller gives no `since` (sacct's default starts at
+# midnight).
 DEFAULT_REACH = 90 * 86400
-# Clocks of a login node and the controller differ; a job may not be taken for older than the intent to submit it.
+# Seconds by which the clocks of a login node and the controller may differ. A job must not seem older than the intent
+# to submit it.
 CLOCK_SLACK = 300
-# Slurm requeues a job within seconds of its nodes' death or its preemption, or not at all.
+# Seconds within which Slurm requeues a job after a node failure or a preemption, if at all.
 REQUEUE_TIME = 30
-# `scontrol show job` takes one id: above this many it would be one command a job.
+# `scontrol show job` takes one id, so each id costs one command. For more ids than this it is not used.
 SCONTROL_LIMIT = 3
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What one source says of one job. Times are epoch seconds, `elapsed` is seconds, unknown is None.
+    """What one source reports about a job. Times are epoch seconds, `elapsed` is in seconds, unknown values are None.
 
     `node_list` is Slurm's compressed list (expand it with client.expand_nodes). `earlier` holds the attempts before a
     requeue, oldest first, as accounting recorded them. `source` is squeue, scontrol or sacct.
@@ -100,7 +103,7 @@ class JobRecord:
 
     @property
     def nameless(self) -> bool:
-        """Accounting has lost its name."""
+        """Whether accounting has lost the job's name."""
         return self.name in states.NAMELESS
 
     @property
@@ -110,20 +113,21 @@ class JobRecord:
 
     @property
     def pending(self) -> bool:
-        """It waits in the queue."""
+        """Whether the job waits in the queue."""
         return states.is_pending(self.state)
 
     @property
     def running(self) -> bool:
-        """It holds nodes."""
+        """Whether the job holds nodes."""
         return states.is_running(self.state)
 
     @property
     def final(self) -> bool:
-        """No attempt can follow, for a reader who looks once.
+        """Whether the job has ended and cannot start again, judged by a single look-up.
 
-        Slurm may requeue a preempted job or one whose node died: until it had the time to, that is not the end. A job
-        that another cluster of the federation runs is REVOKED here for as long as this one shows it (squeue(1)).
+        Slurm may requeue a preempted job or a job whose node failed, so such a job is final only after the time for
+        that. A job that another cluster of the federation runs is REVOKED here for as long as squeue shows it
+        (squeue(1)).
         """
         if states.state_of(self.state) == "REVOKED" and self.source != "sacct":
             return False
@@ -132,22 +136,22 @@ class JobRecord:
 
     @property
     def active(self) -> bool:
-        """It waits, runs or may be requeued: everything but ended."""
+        """Whether the job waits, runs or may be requeued."""
         return not self.final
 
 
 def base_id(job_id: str) -> str:
-    """The number before an array task or a het job component."""
+    """Return the job id without the array task or het job component."""
     return job_id.split("_")[0].split("+")[0]
 
 
 def launch_id(job_id: str) -> str:
-    """The id of a whole launch: 20 for the component 20+1 of a het job, 13_2 for itself."""
+    """Return the id of the complete launch: 20 for the component 20+1 of a het job; 13_2 is returned unchanged."""
     return job_id.split("+")[0]
 
 
 def tasks_of(job_id: str) -> list[str]:
-    """The ids that a row of an array stands for: 13_[2,4-5%3] is 13_2, 13_4 and 13_5; another id is itself."""
+    """Return the ids in a row of an array: 13_[2,4-5%3] is 13_2, 13_4 and 13_5. Any other id is returned unchanged."""
     base, bracket, listed = job_id.partition("_[")
     if not bracket:
         return [job_id]
@@ -166,7 +170,7 @@ def _clean(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Names:
-    """What a source calls the values that squeue, scontrol and sacct all have."""
+    """The names that a source uses for the values that squeue, scontrol and sacct have in common."""
 
     job_id: str
     name: str
@@ -209,7 +213,7 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
         submit=parse.parse_epoch(row.get(names.submit, "")),
         eligible=parse.parse_epoch(row.get(names.eligible, "")),
         start=parse.parse_epoch(row.get(names.start, "")),
-        # For a job that has not ended squeue and scontrol print when its time limit will end it.
+        # For a job that has not ended, squeue and scontrol print the time at which its limit will end it.
         end=parse.parse_epoch(row.get(names.end, "")) if ended or source == "sacct" else None,
         work_dir=_clean(row.get("WorkDir", "")),
         source=source,
@@ -219,13 +223,13 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
 
 
 def from_squeue(row: Mapping[str, str]) -> JobRecord:
-    """A record of one row of SQUEUE_COLUMNS."""
+    """Build a record from one row of SQUEUE_COLUMNS."""
     elapsed, restarts = parse.parse_duration(row["TimeUsed"]), parse.parse_count(row["restartcnt"])
     return replace(_record(row, _SQUEUE, "squeue"), elapsed=elapsed, restarts=restarts)
 
 
 def from_scontrol(block: Mapping[str, str]) -> JobRecord:
-    """A record of one object of `scontrol show job`."""
+    """Build a record from one object of `scontrol show job`."""
     elapsed, restarts = parse.parse_duration(block.get("RunTime", "")), parse.parse_count(block.get("Restarts", ""))
     record = replace(
         _record(block, _SCONTROL, "scontrol"),
@@ -240,22 +244,22 @@ def from_scontrol(block: Mapping[str, str]) -> JobRecord:
 
 
 def from_sacct(row: Mapping[str, str]) -> JobRecord:
-    """A record of one row of SACCT_COLUMNS."""
+    """Build a record from one row of SACCT_COLUMNS."""
     record = replace(_record(row, _SACCT, "sacct"), elapsed=parse.parse_count(row["ElapsedRaw"]))
     return replace(record, reason="") if record.reason == "None" else record
 
 
 def fold_attempts(records: Iterable[JobRecord]) -> list[JobRecord]:
-    """One record a job id: the newest row decides, older rows of the same job become its `earlier` attempts.
+    """Reduce the records to one per job id: the newest row; older rows of the same job become its `earlier` attempts.
 
-    Job ids are reused over the months: a row with another name is another job and is dropped.
+    Slurm reuses job ids over time. A row with another name belongs to another job and is dropped.
     """
     by_id: dict[str, list[JobRecord]] = {}
     for record in records:
         by_id.setdefault(record.job_id, []).append(record)
     folded = []
     for rows in by_id.values():
-        # Stable for equal times: sacct lists the attempts of one job in order.
+        # The sort is stable for equal times: sacct lists the attempts of a job in order.
         rows.sort(key=lambda row: (row.submit or 0, row.start or 0))
         newest = rows[-1]
         earlier = tuple(row for row in rows[:-1] if row.name == newest.name)
@@ -264,15 +268,15 @@ def fold_attempts(records: Iterable[JobRecord]) -> list[JobRecord]:
 
 
 def query_squeue(slurm: Slurm, selection: Sequence[str]) -> list[JobRecord]:
-    """The rows of one squeue over all states, narrowed by `selection` (its arguments)."""
+    """Return the jobs of one squeue over all states. `selection`: squeue arguments that select jobs."""
     rows = squeue_rows(slurm, SQUEUE_COLUMNS, ("--all", "--states=all", *selection))
     return [from_squeue(row) for row in rows]
 
 
 def squeue_rows(slurm: Slurm, columns: Sequence[str], arguments: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of one squeue. Raises `SlurmUnavailable` when slurmctld is silent."""
+    """Return the rows of one squeue. Raises `SlurmUnavailable` if slurmctld does not answer."""
     result = slurm.attempt("squeue", "--noheader", f"--Format={parse.squeue_format(columns)}", *arguments)
-    # With one unknown id squeue says this and exits 1; with several it is silent and exits 0.
+    # For one unknown id squeue prints this and exits with 1; for several it prints nothing and exits with 0.
     if result.rc != 0 and "Invalid job id specified" in result.stderr:
         return []
     raise_for(result, slurm.timeout)
@@ -283,9 +287,9 @@ def squeue_rows(slurm: Slurm, columns: Sequence[str], arguments: Sequence[str]) 
 
 
 def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
-    """What `scontrol show job` knows of one id; empty when it does not know it."""
+    """Return what `scontrol show job` reports for one id; empty if the id is unknown."""
     result = slurm.attempt("scontrol", "show", "job", job_id)
-    # The second one is said of a task that was cancelled before it had a record of its own, where its array is known.
+    # The second message appears for a task that was cancelled before it had its own record, while its array is known.
     said = result.stdout + result.stderr
     if result.rc != 0 and ("Invalid job id specified" in said or f"Job {job_id} not found" in said):
         return []
@@ -294,10 +298,11 @@ def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
 
 
 def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: bool = False) -> list[JobRecord]:
-    """All rows of accounting (duplicates of requeued jobs too) from `since` on, one record a job (`steps`: and a step).
+    """Return the jobs in accounting since `since` (epoch seconds), one record per job; with `steps` also one per step.
 
-    Accounting is optional: absent or disabled gives an empty list and `slurm.accounting` says so; a database that does
-    not answer gives an empty list, `slurm.accounting == "silent"` and a note.
+    Duplicate rows of requeued jobs become earlier attempts. Accounting is optional. If it is absent or disabled, the
+    result is empty and `slurm.accounting` is "disabled". If the database does not answer, the result is empty,
+    `slurm.accounting` is "silent" and a note is recorded.
     """
     if slurm.accounting == "disabled":
         return []
@@ -331,11 +336,11 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: 
 
 
 def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) -> dict[str, JobRecord]:
-    """Records by job id for those of `ids` that any source knows; the array tasks of an array's id are included.
+    """Return records by job id for the `ids` that any source knows. An array's id includes its tasks.
 
-    `since`: rows submitted before it (epoch seconds, minus a slack for clocks) are another job with a reused id.
-    Raises `SlurmUnavailable` when slurmctld is silent. An id that is missing from the result is unknown to every source
-    that answered; see `slurm.accounting` for whether the longest memory was among them.
+    `since`: rows submitted before it (epoch seconds, minus a slack for clocks) belong to another job with a reused id.
+    A missing id is unknown to every source that answered; `slurm.accounting` tells whether accounting, which keeps jobs
+    longest, was one of them. Raises RankzeroError for an invalid id, `SlurmUnavailable` if slurmctld does not answer.
     """
     wanted = list(dict.fromkeys(ids))
     for job_id in wanted:
@@ -349,7 +354,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     def keep(records: Iterable[JobRecord]) -> None:
         for record in (replace(row, job_id=one) for row in records for one in tasks_of(row.job_id)):
             asked = record.job_id in wanted or record.array_job_id in wanted
-            # A federation may show a job once for each of its clusters: the one that runs it knows more.
+            # A federation may show a job once per cluster. The cluster that runs it has the better record.
             better = record.job_id not in found or found[record.job_id].state == "REVOKED"
             if asked and better and (record.submit is None or record.submit >= earliest):
                 found[record.job_id] = record
@@ -369,10 +374,11 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
 
 
 def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[JobRecord]:
-    """Every job of this user with exactly one of `names`, submitted at or after `since` (epoch seconds, with slack).
+    """Return all jobs of this user with exactly one of `names`, submitted since `since` (epoch seconds, minus a slack).
 
-    One squeue for all names; sacct only for names without any job there. Oldest submission first. Raises
-    `SlurmUnavailable` when slurmctld is silent; `slurm.accounting` tells "silent" from "disabled" and "ok".
+    One squeue for all names; sacct only for names without a job there. Sorted by submission, oldest first. Raises
+    RankzeroError for a name with a comma, and `SlurmUnavailable` if slurmctld does not answer. `slurm.accounting` tells
+    "silent" from "disabled" and "ok".
     """
     wanted = list(dict.fromkeys(names))
     if not wanted:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nodes of a cluster, each with its partitions, state, features and GPUs. Pure. Source: scontrol(1), show node."""
+"""The nodes of a cluster with their partitions, state, features and GPUs. Pure. Source: scontrol(1), show node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import AWAY, STATE_MARKS
 
-#: What is asked for; the words that come before it say where scontrol is.
+#: The arguments of scontrol. The caller prepends the words that run scontrol.
 QUESTION = ("show", "node")
 
 
@@ -34,7 +34,7 @@ class Node:
 
     @property
     def available(self) -> bool:
-        """Whether it may take a job now or once its jobs have ended."""
+        """Whether the node may take a job now or after its current jobs have ended."""
         return self.responding and not any(word.startswith(AWAY) for word in (self.state, *self.flags))
 
     @property
@@ -44,12 +44,12 @@ class Node:
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """The types of its GPUs, sorted; empty where Slurm knows none."""
+        """The types of its GPUs, sorted; empty if Slurm knows none."""
         return tuple(sorted({each.type for each in self.gres if each.name == "gpu" and each.type}))
 
 
 def parse_nodes(text: str) -> list[Node]:
-    """Nodes of `scontrol show node`, in its order. Blocks that name no node are left out."""
+    """Parse the nodes of `scontrol show node`, in its order. Blocks without a node name are ignored."""
     return [_node(block) for block in parse.parse_blocks(text) if block.get("NodeName")]
 
 
@@ -78,7 +78,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def variables(node: Node) -> dict[str, object]:
-    """What a host of an inventory knows of its node; all names begin with `slurm_`."""
+    """Return the inventory variables of a node's host; all names begin with `slurm_`."""
     return {
         "slurm_node": node.name,
         "slurm_address": node.address,
@@ -98,7 +98,7 @@ def variables(node: Node) -> dict[str, object]:
 
 
 def groups(variables_of: dict[str, object], kinds: Sequence[str]) -> list[str]:
-    """Names of the groups that a host is in, from its `variables`; `kinds` as in GROUPS."""
+    """Return the names of a host's inventory groups, derived from its `variables`; `kinds` as in GROUPS."""
     found = []
     for kind in kinds:
         value = variables_of[GROUPS[kind]]
@@ -106,7 +106,7 @@ def groups(variables_of: dict[str, object], kinds: Sequence[str]) -> list[str]:
     return found
 
 
-#: Kind of group -> the variable that decides.
+#: Kind of group -> the variable that determines it.
 GROUPS = {
     "partition": "slurm_partitions",
     "state": "slurm_state",

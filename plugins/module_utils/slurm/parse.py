@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pure parsers of what Slurm's commands print. An unparsable line becomes a warning, never a crash.
+"""Parsers for the output of Slurm's commands. Pure. A line that cannot be parsed becomes a warning, never a crash.
 
-Tables are asked for with control characters as separators (unit separator between fields, record separator after
-the last one): job names may hold pipes, spaces and newlines, and any printable separator turns up inside one. `--json`
-is not used: its shape differs between Slurm versions and 22.05 lacks it for half of the commands.
+Tables are requested with control characters as separators (unit separator between fields, record separator after the
+last one), because job names may contain pipes, spaces and newlines, and any printable separator. `--json` is not used:
+its structure differs between Slurm versions, and 22.05 lacks it for half of the commands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENDLESS = frozenset({"infinite", "unlimited", "partition_limit"})
 
 @dataclass(frozen=True)
 class Submitted:
-    """sbatch's answer: the job id, and the cluster where it names one (`--clusters`, federations)."""
+    """sbatch's answer: the job id, and the cluster if sbatch names it (`--clusters`, federations)."""
 
     job_id: str
     cluster: str | None = None
@@ -33,7 +33,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Gres:
-    """One generic resource of a node, such as gpu:h100:8. `type` is None where the site names none."""
+    """One generic resource of a node, such as gpu:h100:8. `type` is None if the site names no type."""
 
     name: str
     type: str | None
@@ -45,10 +45,10 @@ _SENTENCE = re.compile(r"Submitted batch job (\d+)(?: on cluster (\S+))?")
 
 
 def parse_submitted(stdout: str) -> Submitted | None:
-    """The job id in the output of `sbatch --parsable`, or None when there is none.
+    """Return the job id in the output of `sbatch --parsable`, or None if there is none.
 
-    Login banners and site wrappers print lines around it, and some sites force the long sentence. The sentence decides
-    over a bare number; of several bare numbers the last one decides (a banner comes first).
+    Login banners and site wrappers add lines, and some sites force the long sentence. The sentence takes precedence
+    over a bare number. Of several bare numbers the last one is used, because a banner comes first.
     """
     bare: Submitted | None = None
     for line in stdout.splitlines():
@@ -62,27 +62,27 @@ def parse_submitted(stdout: str) -> Submitted | None:
 
 
 def squeue_format(columns: Sequence[str]) -> str:
-    """The argument of `squeue -O` for `columns`: no cutting (size 0), our separators as suffixes."""
+    """Return the argument of `squeue -O` for `columns`: no truncation (size 0), FIELD and RECORD as suffixes."""
     last = len(columns) - 1
     return ",".join(f"{name}:0{RECORD if index == last else FIELD}" for index, name in enumerate(columns))
 
 
 def sinfo_format(codes: Sequence[str]) -> str:
-    """The argument of `sinfo -o` for one-letter `codes`."""
+    """Return the argument of `sinfo -o` for one-letter `codes`."""
     return FIELD.join(f"%{code}" for code in codes) + RECORD
 
 
 def parse_records(text: str, columns: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
-    """Rows of a table made with FIELD and RECORD, as {column: text}. The free-text column comes last.
+    """Parse a table with FIELD and RECORD into rows {column: text}. The free-text column comes last.
 
-    Returns (rows, warnings). Text before a record on lines of its own (a wrapper's notice) is a warning.
+    Returns (rows, warnings). Lines before a record (such as a wrapper's notice) become a warning.
     """
     rows: list[dict[str, str]] = []
     warnings: list[str] = []
     chunks = text.split(RECORD)
     tail = chunks.pop()
     for chunk in chunks:
-        # The last column may hold anything, so a surplus separator belongs to it.
+        # The last column may contain anything, so a surplus separator belongs to it.
         values = chunk.split(FIELD, len(columns) - 1)
         noise, _newline, first = values[0].rpartition("\n")
         if noise.strip():
@@ -97,10 +97,10 @@ def parse_records(text: str, columns: Sequence[str]) -> tuple[list[dict[str, str
 
 
 def parse_lines(text: str, columns: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
-    """Rows of `sacct --parsable2 --delimiter=FIELD`: one a line, free text last. Returns (rows, warnings).
+    """Parse `sacct --parsable2 --delimiter=FIELD`: one row per line, free text last. Returns (rows, warnings).
 
-    sacct cannot end a record with a mark, so a newline inside a job name ends up in a line without any separator: it
-    continues the name of the row before it.
+    sacct cannot mark the end of a record. A newline in a job name therefore produces a line without a separator, which
+    continues the name in the previous row.
     """
     rows: list[dict[str, str]] = []
     warnings: list[str] = []
@@ -115,7 +115,8 @@ def parse_lines(text: str, columns: Sequence[str]) -> tuple[list[dict[str, str]]
     return rows, warnings
 
 
-# In `scontrol show` these values run to the end of their line: a name or a path may hold spaces and `word=`.
+# In `scontrol show` these values extend to the end of their line, because a name or a path may contain spaces and
+# `word=`.
 _REST_OF_LINE = frozenset({"JobName"})
 _REST_IF_FIRST = frozenset(
     {
@@ -137,9 +138,10 @@ _PAIR = re.compile(r"(?:(?<=\s)|^)([A-Za-z][\w:/*&-]*)=")
 
 
 def parse_blocks(text: str) -> list[dict[str, str]]:
-    """Objects of `scontrol show job|partition|node` (several lines each, an empty line between) as {key: value}.
+    """Parse the objects of `scontrol show job|partition|node` (several lines each, an empty line between) as {key:
+    value}.
 
-    A line that does not begin with a key continues the value before it (a job name with a newline in it).
+    A line that does not begin with a key continues the previous value (a job name that contains a newline).
     """
     blocks: list[dict[str, str]] = []
     current: dict[str, str] = {}
@@ -150,7 +152,7 @@ def parse_blocks(text: str) -> list[dict[str, str]]:
             if current:
                 blocks.append(current)
             current, last_key = {}, ""
-        if not line:  # of blanks only: 24.11 has one in the middle of a node
+        if not line:  # only blanks: 24.11 prints such a line inside a node
             continue
         begins = _PAIR.match(line)
         if begins is None:
@@ -174,7 +176,7 @@ def parse_blocks(text: str) -> list[dict[str, str]]:
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """`scontrol show config` as {name: value}; "(null)" becomes an empty string."""
+    """Parse `scontrol show config` as {name: value}; "(null)" becomes an empty string."""
     settings: dict[str, str] = {}
     for line in text.splitlines():
         name, separator, value = line.partition("=")
@@ -187,12 +189,12 @@ _PING = re.compile(r"Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)")
 
 
 def parse_ping(text: str) -> list[dict[str, object]]:
-    """`scontrol ping` as [{role, host, up}]."""
+    """Parse `scontrol ping` as [{role, host, up}]."""
     return [{"role": role, "host": host, "up": word == "UP"} for role, host, word in _PING.findall(text)]
 
 
 def parse_epoch(text: str) -> float | None:
-    """Epoch seconds of a Slurm time: seconds (SLURM_TIME_FORMAT=%s) or ISO local time. Unknown and N/A give None."""
+    """Parse a Slurm time into epoch seconds: seconds (SLURM_TIME_FORMAT=%s) or ISO local time. None if unknown."""
     value = text.strip()
     if value.lower() in _UNKNOWN:
         return None
@@ -205,7 +207,9 @@ def parse_epoch(text: str) -> float | None:
 
 
 def parse_duration(text: str) -> int | None:
-    """Seconds of a Slurm duration ([days-]hours:minutes:seconds, minutes:seconds). No limit and unknown give None."""
+    """Parse a Slurm duration ([days-]hours:minutes:seconds, minutes:seconds) into seconds. None if unlimited or
+    unknown.
+    """
     value = text.strip().lower()
     if value in _UNKNOWN or value in _ENDLESS:
         return None
@@ -217,7 +221,7 @@ def parse_duration(text: str) -> int | None:
         return None
     numbers = [int(part) for part in parts]
     if dash:
-        # With days the parts are hours, minutes, seconds from the left (sbatch --time).
+        # After days, the parts are hours, minutes and seconds from the left (sbatch --time).
         hours, minutes, seconds = (numbers + [0, 0])[:3]
     elif len(numbers) == 1:
         hours, minutes, seconds = 0, numbers[0], 0
@@ -227,7 +231,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def parse_exit(text: str) -> tuple[int | None, int | None]:
-    """(exit code, signal) of "3:0" (sacct, scontrol) or of a raw wait status "768" (squeue -O exit_code)."""
+    """Return (exit code, signal) from "3:0" (sacct, scontrol) or from a raw wait status "768" (squeue -O exit_code)."""
     value = text.strip()
     code, colon, number = value.partition(":")
     if colon and code.isdecimal() and number.isdecimal():
@@ -239,7 +243,7 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_count(text: str) -> int | None:
-    """A count as Slurm prints it: "8", "16+" (at least), "2K" (2048); "infinite", "UNLIMITED" and "N/A" give None."""
+    """Parse a count: "8", "16+" (at least), "2K" (2048); "infinite", "UNLIMITED" and "N/A" give None."""
     match = re.match(r"(\d+)([KMGTP]?)\+?$", text.strip())
     if match is None:
         return None
@@ -250,14 +254,14 @@ _GRES = re.compile(r"([A-Za-z][\w/-]*)(?::([A-Za-z_][\w.-]*))?(?::(\d+[KMGTP]?))
 
 
 def parse_gres(text: str) -> list[Gres]:
-    """Generic resources of a node: "gpu:h100:8(S:0-1),shard:16" gives name, type and count of each.
+    """Parse generic resources: "gpu:h100:8(S:0-1),shard:16" gives name, type and count of each.
 
-    What a job holds of one that is only counted is shown as lscratch(CNT:500).
+    Resources of a job that only have a count are shown as lscratch(CNT:500).
     """
     found: list[Gres] = []
     if text.strip().lower() in _UNKNOWN:
         return found
-    # A comma inside brackets belongs to the index list: gpu:a100:2(IDX:0,3).
+    # A comma inside parentheses belongs to the index list: gpu:a100:2(IDX:0,3).
     for part in re.split(r",(?![^(]*\))", text.strip()):
         match = _GRES.match(part.strip())
         if match:
@@ -267,12 +271,12 @@ def parse_gres(text: str) -> list[Gres]:
 
 
 def count_gres(held: Iterable[Gres], name: str, kind: str | None = None, *, untyped: bool = False) -> int:
-    """How much of a generic resource there is, of one type if given. `untyped`: what has no type is of every type."""
+    """Count a generic resource, of one type if given. `untyped`: an entry without a type counts for every type."""
     return sum(g.count for g in held if g.name == name and (kind in (None, g.type) or (untyped and g.type is None)))
 
 
 def lacking(held: Sequence[Gres], wanted: Iterable[str], *, untyped: bool = False) -> list[tuple[str, int]]:
-    """What of some generic resources (as --gres takes them) is too little: (as it was asked, how much there is)."""
+    """Return the requested resources (as --gres takes them) that are insufficient: (as requested, amount available)."""
     asked = [(text, one) for text in wanted for one in parse_gres(text)]
     amounts = [(text, one, count_gres(held, one.name, one.type, untyped=untyped)) for text, one in asked]
     return [(text, there) for text, one, there in amounts if there < one.count]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The partitions of a cluster and the nodes in them, by one sinfo. Sources: sinfo(1), slurm.conf(5)."""
+"""Read the partitions of a cluster and their nodes with one sinfo. Sources: sinfo(1), slurm.conf(5)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
-# Letters of sinfo -o: partition, partition with the default's star, availability, time limit, default time, job size,
-# nodes, CPUs a node, MiB a node, generic resources, node state, features.
+# Letters for sinfo -o: partition, partition with the default's star, availability, time limit, default time, job size,
+# nodes, CPUs per node, MiB per node, generic resources, node state, features.
 SINFO_CODES = ("R", "P", "a", "l", "L", "s", "D", "c", "m", "G", "T", "f")
-# What sinfo appends to a node state: not responding, powering, rebooting, planned, ...
+# Marks that sinfo appends to a node state: not responding, powering, rebooting, planned, ...
 STATE_MARKS = "*~#!%$@^-+"
-# Node states in which a node takes no job now. It may come back: a reason to wait, not to refuse.
+# States in which a node takes no job now. The node may come back, so this is a reason to wait, not to refuse.
 AWAY = ("down", "drain", "fail", "maint", "reserved", "unknown", "reboot", "inval", "blocked", "future")
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes of one partition that are alike in every column of sinfo. `memory` in MiB."""
+    """Nodes of one partition with equal values in every column of sinfo. `memory` in MiB."""
 
     count: int
     cpus: int
@@ -32,7 +32,7 @@ class NodeGroup:
     features: tuple[str, ...]
 
     def gpus(self, gpu_type: str | None = None) -> int:
-        """GPUs of each node, of one type if given."""
+        """Return the number of GPUs per node, of one type if given."""
         return parse.count_gres(self.gres, "gpu", gpu_type)
 
     @property
@@ -53,38 +53,38 @@ class Partition:
     min_nodes: int
     max_nodes: int | None
     groups: tuple[NodeGroup, ...]
-    # How many nodes it has where the site hides what they are (PrivateData=nodes): `groups` is empty then.
+    # The number of nodes if the site hides their details (PrivateData=nodes); `groups` is empty then.
     hidden_nodes: int = 0
 
     @property
     def total_nodes(self) -> int:
-        """Nodes in any state, also in a partition that sinfo does not show."""
+        """The number of nodes in any state, including those in a partition that sinfo does not show."""
         return self.hidden_nodes or sum(group.count for group in self.groups)
 
     @property
     def available_nodes(self) -> int:
-        """Nodes that can run jobs, busy ones included."""
+        """The number of nodes that can run jobs, busy ones included."""
         return sum(group.count for group in self.groups if group.available)
 
 
 @dataclass(frozen=True)
 class ClusterLimits:
-    """The partitions that this user can see, by one command."""
+    """The partitions that this user can see, read with one command."""
 
     partitions: tuple[Partition, ...]
 
     @property
     def default(self) -> Partition | None:
-        """The partition of jobs that name none; None if the site has no default."""
+        """The partition for jobs that name none; None if the site has no default."""
         return next((partition for partition in self.partitions if partition.default), None)
 
     def find(self, name: str) -> Partition | None:
-        """The partition of this name; None if the user sees none."""
+        """Return the partition with this name; None if the user cannot see one."""
         return next((partition for partition in self.partitions if partition.name == name), None)
 
 
 def parse_limits(text: str) -> tuple[ClusterLimits, list[str]]:
-    """Limits and warnings of the output of `sinfo` with SINFO_CODES. Pure."""
+    """Parse the output of `sinfo` with SINFO_CODES into limits and warnings. Pure."""
     rows, warnings = parse.parse_records(text, SINFO_CODES)
     grouped: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
@@ -112,7 +112,7 @@ def parse_limits(text: str) -> tuple[ClusterLimits, list[str]]:
                 max_time=parse.parse_duration(first["l"]),
                 default_time=parse.parse_duration(first["L"]),
                 min_nodes=parse.parse_count(low) or 1,
-                # sinfo prints one number when both ends are equal.
+                # sinfo prints one number if both limits are equal.
                 max_nodes=parse.parse_count(high or low),
                 groups=tuple(group for group in groups if group.count),
             )
@@ -121,7 +121,7 @@ def parse_limits(text: str) -> tuple[ClusterLimits, list[str]]:
 
 
 def from_rules(blocks: Mapping[str, Mapping[str, str]]) -> ClusterLimits:
-    """What `scontrol show partition` alone says, where sinfo is closed to the user (PrivateData=nodes)."""
+    """Return the limits from `scontrol show partition` alone, for sites that hide sinfo (PrivateData=nodes)."""
     return ClusterLimits(
         tuple(
             Partition(
@@ -141,7 +141,7 @@ def from_rules(blocks: Mapping[str, Mapping[str, str]]) -> ClusterLimits:
 
 
 def limits(slurm: Slurm) -> ClusterLimits:
-    """The limits of the cluster by one command. Raises `SlurmUnavailable` when slurmctld is silent."""
+    """Read the limits of the cluster with one command. Raises `SlurmUnavailable` if slurmctld does not answer."""
     result = slurm.call("sinfo", "--noheader", "--all", f"--format={parse.sinfo_format(SINFO_CODES)}")
     found, warnings = parse_limits(result.stdout)
     for warning in warnings:
@@ -150,7 +150,7 @@ def limits(slurm: Slurm) -> ClusterLimits:
 
 
 def clock(seconds: int) -> str:
-    """Seconds as Slurm writes a time limit: 1-02:00:00, 00:30:00."""
+    """Return seconds as Slurm writes a time limit: 1-02:00:00, 00:30:00."""
     days, rest = divmod(seconds, 86400)
     text = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return f"{days}-{text}" if days else text

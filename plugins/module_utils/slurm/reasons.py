@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a job waits, or ended: every reason code of Slurm in words, and what to change in the job.
+"""Explain Slurm's reason codes: why a job waits or ended, and what to change in the job.
 
-Source: JOB REASON CODES of squeue(1), and what job_state_reason_string() of Slurm 22.05, 24.11 and 26.05 can say.
+Source: JOB REASON CODES of squeue(1), and the codes of job_state_reason_string() in Slurm 22.05, 24.11 and 26.05.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a job is where it is: Slurm's `code`, what it means, what would help. `stuck`: waiting alone never helps."""
+    """Why a job waits or ended: Slurm's `code`, its meaning and a remedy. `stuck`: waiting alone never helps."""
 
     code: str
     meaning: str
@@ -24,17 +24,19 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """Meaning, remedy and Slurm's own word, for a line on the screen."""
+        """Meaning, remedy and Slurm's code in one line."""
         text = f"{self.meaning} ({self.code})" if self.code else self.meaning
         return f"{text}; {self.remedy}" if self.remedy else text
 
     @property
     def hopeless(self) -> bool:
-        """True when nobody but an administrator could make it start: not held, and no node that may come back."""
+        """Whether only an administrator could make the job start: it is not held, and not waiting for a node that may
+        return.
+        """
         return self.code in _HOPELESS
 
     def of_job(self, job_id: str | None, nodes: Sequence[str] = ()) -> Reason:
-        """The same with the job's id, and the nodes that are meant, in its commands."""
+        """Return this reason with the job's id and the affected nodes inserted in its commands."""
         known = {"JOBID": job_id or "JOBID", "NodeName=NODE": f"NodeName={','.join(nodes) or 'NODE'}"}
         remedy = self.remedy
         for word, value in known.items():
@@ -55,9 +57,9 @@ _HOPELESS = frozenset(
     }
 )
 
-# A remedy names an option as sbatch does, such as {mem}. Where a job sets it: a field of `resources`, or else
-# resources.sbatch. Repeated from the field table, which each module that explains a reason would otherwise send along.
-# A test compares the two.
+# A remedy names an sbatch option, such as {mem}. It is replaced by the path of the option in the job: a field of
+# `resources`, or resources.sbatch. These names repeat the field table, because otherwise each module that explains a
+# reason would have to ship the table. A test compares the two.
 _OPTION = re.compile(r"\{([a-z-]+)\}")
 _FIELDS = {
     "account": "account",
@@ -254,7 +256,7 @@ REASONS: dict[str, tuple[str, str, bool]] = {
     ),
 }
 
-# The parts of a code that name a limited thing: what it is, and where a job asks for it.
+# The parts of a code that name a limited resource: its name, and the options that request it.
 _LIMITED = (
     ("cpu", "cores", "{cpus-per-task} or {nodes}"),
     ("gres", "GPUs or other devices", "{gpus}, {gres} or {nodes}"),
@@ -269,12 +271,13 @@ _LIMITED = (
     ("billing", "billing units", "{nodes} or {gpus}"),
     ("license", "licences", "{licenses}"),
 )
-# How codes begin that name a limit, and whose it is. Codes of QOS limits by account or user have no QOS before them.
+# Prefixes of codes that name a limit, and the limit's owner. Codes for QOS limits per account or user lack the prefix
+# QOS.
 _OWNERS = (("QOS", "the QOS"), ("Assoc", "the account"), ("Max", "the QOS"))
 
 
 def _limit_reason(code: str) -> Reason | None:
-    """The reason for one of the many codes made of an owner, a scope and a limited thing."""
+    """Return the reason for a code composed of an owner, a scope and a limited resource; None for other codes."""
     for prefix, owner in _OWNERS:
         if not code.startswith(prefix):
             continue
@@ -311,12 +314,12 @@ def _limit_reason(code: str) -> Reason | None:
 
 
 def path_of(name: str) -> str:
-    """Where a job says what a remedy names as sbatch's option --NAME."""
+    """Return the path in the job spec of sbatch's option --NAME."""
     return f"resources.{_FIELDS.get(name, f'sbatch.{name}')}"
 
 
 def explain(reason: str) -> Reason:
-    """What Slurm's pending (or end) reason means. Unknown words come back as they are."""
+    """Explain Slurm's reason for a pending or ended job. Unknown codes are returned unchanged."""
     found = _explain(reason)
     return replace(found, remedy=_OPTION.sub(lambda match: path_of(match[1]), found.remedy))
 
@@ -325,7 +328,7 @@ def _explain(reason: str) -> Reason:
     text = reason.strip().strip("()")
     if text.lower().startswith("nodes required for job are down"):
         return Reason("Resources", "nodes that it needs are down, drained or reserved", "wait or exclude them")
-    # Slurm 24.11 cannot spell it.
+    # Slurm 24.11 misspells this code.
     head, _comma, detail = text.replace("InvaildReason", "InvalidReason").partition(",")
     code = _bare(head.strip().replace(" ", "_")) or "None"
     if code in REASONS:
@@ -336,6 +339,6 @@ def _explain(reason: str) -> Reason:
 
 
 def _bare(code: str) -> str:
-    """Without what newer Slurms add to some codes: "RaisedSignal:9(Killed)"."""
+    """Strip the suffix that newer versions of Slurm add to some codes, as in "RaisedSignal:9(Killed)"."""
     bare = code.partition(":")[0]
     return bare if bare in REASONS else code

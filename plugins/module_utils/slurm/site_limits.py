@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cluster allows whom, asked for rarely: settings, partitions, associations and QOS of one user.
+"""What a cluster allows a user: settings, partitions, associations and QOS. The answers are cached.
 
-All of it is optional. A site hides it (PrivateData), keeps no accounting, or its slurmdbd is down: what could not be
-asked is a sentence in `unknown`, never an error. Sources: scontrol(1), sacctmgr(1), slurm.conf(5).
+All of this is optional. A site may hide it (PrivateData), keep no accounting, or have a slurmdbd that is down. What
+could not be read becomes a sentence in `unknown`, never an error. Sources: scontrol(1), sacctmgr(1), slurm.conf(5).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
-# Seconds for which an answer is good enough to let a launch pass. A refusal is never given from memory.
+# Seconds for which a cached answer may let a launch pass. A launch is never refused based on a cached answer.
 FRESH_SECONDS = 600.0
 ASK_SECONDS = 15.0
 
@@ -75,7 +75,7 @@ QOS = (
 class Knowledge:
     """Raw rows as Slurm printed them: settings, partitions and QOS by name, the user's associations.
 
-    `associations` and `qos` are None where they are not known, or where this cluster enforces none of them.
+    `associations` and `qos` are None if they are unknown, or if this cluster enforces none of them.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Knowledge:
     unknown: tuple[str, ...] = ()
 
     def enforces(self, what: str) -> bool:
-        """Whether Slurm holds jobs to associations, limits or qos (AccountingStorageEnforce)."""
+        """Return whether Slurm enforces associations, limits or qos (AccountingStorageEnforce)."""
         words = self.settings.get("AccountingStorageEnforce", "").lower().split(",")
         # slurm.conf(5): limits implies associations, safe implies both, and so on.
         implied = {"associations": {"associations", "limits", "safe", "wckeys"}, "limits": {"limits", "safe"}}
@@ -93,7 +93,7 @@ class Knowledge:
 
 
 def whoami() -> tuple[str, frozenset[str]]:
-    """The user's name and the names of all groups that this host knows him in."""
+    """Return the user's name and the names of all the user's groups on this host."""
     names = set()
     for number in {*os.getgroups(), os.getgid()}:
         with contextlib.suppress(KeyError):
@@ -105,7 +105,7 @@ def whoami() -> tuple[str, frozenset[str]]:
 
 
 class _Asking:
-    """Runs commands that may fail: then `unknown` says so."""
+    """Runs commands that may fail. A failure is recorded in `unknown`."""
 
     def __init__(self, slurm: Slurm) -> None:
         self.slurm = slurm
@@ -123,10 +123,10 @@ class _Asking:
 
 
 def ask(slurm: Slurm, user: str) -> Knowledge:
-    """Everything anew: two commands, and two more where the cluster enforces accounts, QOS or limits."""
+    """Ask Slurm for everything: two commands, and two more if the cluster enforces accounts, QOS or limits."""
     answer = _Asking(slurm)
     config = parse.parse_config(answer("settings", "scontrol", "show", "config") or "")
-    # --all: also partitions of other groups, which scontrol hides.
+    # --all includes partitions of other groups, which scontrol hides otherwise.
     shown = answer("who may use a partition", "scontrol", "--all", "--oneliner", "show", "partition") or ""
     found = accounts(slurm, user, config)
     return Knowledge(
@@ -139,7 +139,7 @@ def ask(slurm: Slurm, user: str) -> Knowledge:
 
 
 def accounts(slurm: Slurm, user: str, config: Mapping[str, str]) -> Knowledge:
-    """The user's associations and every QOS, by two commands; nothing is asked where the cluster enforces none."""
+    """Read the user's associations and every QOS with two commands. Runs none if the cluster enforces nothing."""
     if config.get("AccountingStorageEnforce", "none").lower() in ("", "none") or config.get(
         "AccountingStorageType", ""
     ).endswith("/none"):
@@ -148,7 +148,7 @@ def accounts(slurm: Slurm, user: str, config: Mapping[str, str]) -> Knowledge:
     table = ("--noheader", "--parsable2", "show")
     mine = ("user", user, "withassoc", f"cluster={config.get('ClusterName', '')}", f"format={','.join(ASSOCIATION)}")
     rows = answer(f"accounts of {user}", "sacctmgr", *table, *mine)
-    # A user without an association here has one row with nothing in it.
+    # A user without an association on this cluster has one row with empty fields.
     associations = None if rows is None else tuple(row for row in parse_table(rows, ASSOCIATION) if row["Account"])
     rows = answer("limits of each QOS", "sacctmgr", *table, "qos", f"format={','.join(QOS)}")
     qos = None if rows is None else {row["Name"]: row for row in parse_table(rows, QOS)}
@@ -156,26 +156,27 @@ def accounts(slurm: Slurm, user: str, config: Mapping[str, str]) -> Knowledge:
 
 
 def parse_partitions(text: str) -> dict[str, dict[str, str]]:
-    """`scontrol --oneliner show partition` by name."""
+    """Parse `scontrol --oneliner show partition` into blocks by partition name."""
     blocks = parse.parse_blocks(text.replace("\n", "\n\n"))
     return {block["PartitionName"]: block for block in blocks if "PartitionName" in block}
 
 
 def parse_table(text: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """Rows of `sacctmgr --parsable2`: names of accounts and QOS hold no pipe. A line of another shape is no row."""
+    """Parse rows of `sacctmgr --parsable2`: names of accounts and QOS contain no pipe. Malformed lines are ignored."""
     rows = (line.split("|") for line in text.splitlines())
     return [dict(zip(columns, values)) for values in rows if len(values) == len(columns)]
 
 
 def cache_file(folder: str, environment: Mapping[str, str], user: str) -> str:
-    """Where one user's knowledge of one cluster is kept: hosts and configurations may share the folder."""
+    """Return the path of one user's cache for one cluster. Several hosts and configurations may share the folder."""
     configuration = environment.get("SLURM_CONF", "") + environment.get("SLURM_CONF_SERVER", "")
     number = zlib.crc32(f"{socket.gethostname()} {configuration}".encode())
     return os.path.join(folder, f"{user}.{number:08x}.json")
 
 
 def remembered(path: str, now: float) -> Knowledge | None:
-    """What was learned a short while ago, or None. Raises `Untrusted` where another user could have written it."""
+    """Return the cached knowledge if it is fresh, else None. Raises `Untrusted` if another user could have written it.
+    """
     folder, name = os.path.split(path)
     document = state_files.document(
         state_files.own(os.path.dirname(folder)), os.path.join(os.path.basename(folder), name)
@@ -199,13 +200,13 @@ def remembered(path: str, now: float) -> Knowledge | None:
 
 
 def remember(path: str, known: Knowledge, now: float) -> None:
-    """Keep it for the next launch. A folder that cannot be written is no reason to say anything here."""
+    """Cache the knowledge for the next launch. A folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
         state_files.write(path, json.dumps({"time": now, "knowledge": asdict(known)}))
 
 
 class Informed:
-    """Knowledge of one cluster, from memory where that is fresh. `folder` None keeps nothing."""
+    """Knowledge of one cluster, from the cache if that is fresh. With `folder` None nothing is cached."""
 
     def __init__(self, slurm: Slurm, user: str, folder: str | None, *, clock: Callable[[], float] = time.time) -> None:
         self.slurm = slurm
@@ -216,25 +217,25 @@ class Informed:
         self._fresh: Knowledge | None = None
 
     def recall(self) -> Knowledge:
-        """What is remembered, if it is fresh; otherwise Slurm is asked."""
+        """Return the cached knowledge if it is fresh; otherwise ask Slurm."""
         known = remembered(self.path, self.clock()) if self.path else None
         self.from_memory = known is not None
         return known or self.afresh()
 
     def afresh(self) -> Knowledge:
-        """Ask Slurm, whatever is remembered. Several Slurm commands."""
+        """Ask Slurm, regardless of the cache. Runs several Slurm commands."""
         self._fresh = ask(self.slurm, self.user)
         self.from_memory = False
         return self._fresh
 
     def setting(self, name: str) -> str | None:
-        """One of SETTINGS. Memory of an earlier release may lack it: then it is asked."""
+        """Return one of SETTINGS. If a cache of an earlier release lacks it, Slurm is asked."""
         known = self._fresh or self.recall()
         if name not in known.settings and self.from_memory:
             known = self.afresh()
         return known.settings.get(name)
 
     def keep(self) -> None:
-        """Remember what was asked, once a launch has passed: a refused one leaves nothing behind."""
+        """Cache the answers after a launch has passed the checks. A refused launch caches nothing."""
         if self.path and self._fresh:
             remember(self.path, self._fresh, self.clock())

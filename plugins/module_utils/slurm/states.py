@@ -1,21 +1,22 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Job states of Slurm: which ones are the end, and what they mean in words a person understands.
+"""Slurm's job states: which ones are final, and what they mean in words.
 
-Source: JOB STATE CODES of squeue(1). A state is an upper-case word; newer Slurms give a list (base state and flags);
-sacct adds words ("CANCELLED by 1000").
+Source: JOB STATE CODES of squeue(1). A state is an upper-case word; newer versions of Slurm return a list (base state
+and flags); sacct adds words ("CANCELLED by 1000").
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# The name that a row of accounting has where slurmdbd heard of a step, or of the end, before the job itself: that of a
-# short job, or of a slurmdbd that was away. Such a row may lack the folder, and may name the nodes of that step alone.
+# The job name in a row of accounting if slurmdbd received a step, or the end, before the job itself. This happens for a
+# short job or after an outage of slurmdbd. Such a row may lack the work folder, and may name only the nodes of that
+# step.
 NAMELESS = ("", "allocation")
 PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-# The job holds nodes (or did a moment ago): the program may be running.
+# The job holds nodes (or did a moment ago), so the program may be running.
 RUNNING = frozenset(
     {
         "RUNNING",
@@ -46,10 +47,10 @@ FINAL = frozenset(
         "TIMEOUT",
     }
 )
-# Ends that Slurm may still turn into a requeue under the same id: believe them only when they stay.
+# Final states that Slurm may still turn into a requeue under the same id. They count only once they persist.
 UNSETTLED = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"})
 
-# Flags beside a base state (list form), strongest first: what is happening now says more than the base.
+# Flags next to a base state (list form), strongest first: the current activity says more than the base state.
 _FLAGS = (
     "REQUEUED",
     "REQUEUE_HOLD",
@@ -70,9 +71,9 @@ _FLAGS = (
 
 
 def state_of(value: str | Sequence[str]) -> str:
-    """One upper-case state of what Slurm gave: a word, "CANCELLED by 1000", "CANCELLED+", or a list with flags.
+    """Return one upper-case state from Slurm's value: a word, "CANCELLED by 1000", "CANCELLED+", or a list with flags.
 
-    In a list a flag decides over the base state: ["COMPLETED", "COMPLETING"] is COMPLETING, hence not final.
+    In a list, a flag takes precedence over the base state: ["COMPLETED", "COMPLETING"] is COMPLETING, hence not final.
     """
     if isinstance(value, str):
         words = value.replace(",", " ").split()
@@ -85,20 +86,21 @@ def state_of(value: str | Sequence[str]) -> str:
 
 
 def is_pending(state: str) -> bool:
-    """True when the job waits in the queue (a requeued one too)."""
+    """Return whether the job waits in the queue, requeued jobs included."""
     return state_of(state) in PENDING
 
 
 def is_running(state: str) -> bool:
-    """True when the job holds nodes."""
+    """Return whether the job holds nodes."""
     return state_of(state) in RUNNING
 
 
 def is_final(state: str, *, settled: bool = True) -> bool:
-    """True when no attempt can follow.
+    """Return whether no further attempt can follow.
 
-    PREEMPTED, NODE_FAIL and a few others may become a requeue under the same id. `settled` says that the job stayed in
-    this state (or was read from accounting after it left the queue); without it such a state is not final.
+    PREEMPTED, NODE_FAIL and a few other states may become a requeue under the same id. `settled`: the job stayed in
+    this state (or the state was read from accounting after the job left the queue). Otherwise such a state is not
+    final.
     """
     word = state_of(state)
     if word in UNSETTLED:
@@ -123,32 +125,32 @@ _ENDS = {
 
 
 def _code(reason: str) -> str:
-    """Without parentheses and without what newer Slurms add to some codes: "RaisedSignal:9(Killed)"."""
+    """Strip parentheses and the suffix that newer versions of Slurm add to some codes: "RaisedSignal:9(Killed)"."""
     return reason.strip().strip("()").partition(":")[0]
 
 
 def launch_failed(reason: str) -> bool:
-    """True when Slurm holds the job because it could not start it, by the reason that it gives for the wait."""
+    """Return whether Slurm holds the job because it could not start it, according to the job's pending reason."""
     return _code(reason.partition(",")[0]).strip().replace(" ", "_") in _LAUNCH_FAILED
 
 
 def describe_end(state: str, exit_code: int | None = None, signal: int | None = None, reason: str = "") -> str:
-    """One sentence on how a job ended: "FAILED: the batch script failed, exit code 3 (NonZeroExitCode)"."""
+    """Describe how a job ended: "FAILED: the batch script failed, exit code 3 (NonZeroExitCode)"."""
     word = state_of(state)
     text = f"{word}: {_ENDS.get(word, 'state of the job in Slurm')}"
-    # Slurm itself marks out-of-memory as signal 125 (ExitCode 0:125): no signal of that number exists.
+    # Slurm marks out-of-memory as signal 125 (ExitCode 0:125); no signal has that number.
     if signal and signal != 125 and word not in _ENDED_BY_SLURM:
         text += f", signal {signal}"
     elif exit_code:
         text += f", exit code {exit_code}"
     code = _code(reason)
-    # For an ended job squeue still shows why it had been pending; that explains nothing about its end.
+    # For an ended job squeue still shows why the job was pending, which does not explain its end.
     if code in _END_REASONS:
         text += f" ({code})"
     return text
 
 
-# Newer Slurms show the signal of theirs that ended the job; that it was Slurm says the state already.
+# Newer versions of Slurm show the signal with which Slurm itself ended the job. The state already says so.
 _ENDED_BY_SLURM = frozenset({"NODE_FAIL", "PREEMPTED", "TIMEOUT"})
 
 _LAUNCH_FAILED = frozenset({"launch_failed_requeued_held", "user_env_retrieval_failed_requeued_held"})

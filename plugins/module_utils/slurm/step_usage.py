@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What accounting keeps of a job's end, step by step: state, exit codes, the most memory a task used.
+"""Read the end of a job's steps from accounting: state, exit codes, and the most memory that a task used.
 
-Source: sacct(1). ExitCode is CODE:SIGNAL, DerivedExitCode the highest exit code of any step; MaxRSS is sampled, so that
-what grew and was killed between two samples is not in it. A site may have no accounting: then nothing is known here.
+Source: sacct(1). ExitCode is CODE:SIGNAL; DerivedExitCode is the highest exit code of any step. MaxRSS is sampled, so
+it misses memory that grew and was freed by a kill between two samples. Without accounting nothing is known here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import D
 COLUMNS = (
     "JobID", "State", "ExitCode", "DerivedExitCode", "MaxRSS", "MaxRSSNode", "ReqMem", "NodeList", "JobName",
 )  # fmt: skip
-# From this share of what was asked on, memory is taken for used up.
+# From this fraction of the requested memory on, memory counts as used up.
 FULL = 0.9
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn])?")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
@@ -30,7 +30,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 @dataclass(frozen=True)
 class StepEnd:
-    """How one step of a job ended; the allocation itself is a row too. Memory is in bytes, unknown is None."""
+    """How one step of a job ended; the allocation is a row as well. Memory is in bytes, unknown values are None."""
 
     step: str
     name: str
@@ -50,12 +50,12 @@ class StepEnd:
 
     @property
     def memory_is_used_up(self) -> bool:
-        """Whether the largest resident size reached the memory that the step asked for."""
+        """Whether the largest resident size reached at least 90 % of the memory that the step requested."""
         return bool(self.max_rss and self.asked and self.max_rss >= FULL * self.asked)
 
     @property
     def sentence(self) -> str:
-        """For people: state, signal or exit code, and the largest resident size with its node."""
+        """State, signal or exit code, and the largest resident size with its node, for people."""
         words = f"step {self.step} ({self.name}) {self.state}"
         if self.signal and self.signal != 125:
             words += f", signal {self.signal}"
@@ -70,12 +70,12 @@ class StepEnd:
         return words
 
     def as_dict(self) -> ModuleResult:
-        """As modules return it."""
+        """Return the fields as modules return them."""
         return asdict(self)
 
 
 def in_words(size: int) -> str:
-    """Bytes as people say them: 298.5 MiB."""
+    """Return bytes as text: 298.5 MiB."""
     value, unit = float(size), 0
     while value >= 1024 and unit < 5:
         value, unit = value / 1024, unit + 1
@@ -83,13 +83,13 @@ def in_words(size: int) -> str:
 
 
 def size_of(text: str) -> int | None:
-    """Bytes of Slurm's 305612K, 300M, 4Gn; None where nothing was sampled. A bare number is bytes."""
+    """Return the bytes in 305612K, 300M or 4Gn; None if nothing was sampled. A bare number is in bytes."""
     found = _SIZE.fullmatch(text.strip())
     return round(float(found[1]) * 1024 ** _POWERS[found[2]]) if found and float(found[1]) else None
 
 
 def from_row(row: dict[str, str]) -> StepEnd:
-    """A step from a row of `sacct --parsable2`, whose columns are keys."""
+    """Build a step from a row of `sacct --parsable2`, a dict with the columns as keys."""
     state = states.state_of(row["State"])
     exit_code, signal = parse.parse_exit(row["ExitCode"])
     derived, _signal = parse.parse_exit(row["DerivedExitCode"])
@@ -108,7 +108,7 @@ def from_row(row: dict[str, str]) -> StepEnd:
 
 
 def step_ends(slurm: Slurm, job_id: str, *, since: float | None = None) -> list[StepEnd]:
-    """The newest attempt of a job and its steps, in order; empty where accounting is absent, disabled or silent."""
+    """Return the newest attempt of a job and its steps, in order; empty if accounting is absent, disabled or silent."""
     if slurm.accounting in ("disabled", "silent") or slurm.find("sacct") is None:
         return []
     reach = time.time() - DEFAULT_REACH if since is None else since
@@ -124,7 +124,7 @@ def step_ends(slurm: Slurm, job_id: str, *, since: float | None = None) -> list[
         slurm.note(f"sacct: {warning}")
     ends = [from_row(row) for row in rows]
     asked = next((end.asked for end in ends if end.asked), None)
-    # ReqMem stands with the allocation only; each step may use that much.
+    # ReqMem is given only for the allocation; each step may use that much.
     return [end if end.asked else _with_asked(end, asked) for end in ends]
 
 
@@ -133,7 +133,10 @@ def _with_asked(end: StepEnd, asked: int | None) -> StepEnd:
 
 
 def worst(ends: Sequence[StepEnd]) -> StepEnd | None:
-    """The step that says most of a failure: killed for memory, then by a signal, then an exit code; never a cascade."""
+    """Return the step that explains a failure best: killed for memory, then by a signal, then by an exit code.
+
+    A step that was ended as a consequence of another failure (exit code 143 or 15) never wins over these.
+    """
     failed = [end for end in ends if end.state not in ("COMPLETED", "RUNNING", "PENDING")]
 
     def rank(end: StepEnd) -> tuple[bool, bool, bool, int]:
