@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asking Slurm what became of launches: the one look-up, for those who look and for those who submit.
+"""Ask Slurm about the outcome of launches. Readers and submitters use the same look-up.
 
-One question serves all launches, also a thousand elements of a sweep. What the asker does besides is its `Policy`: who
-looks waits for nothing and writes nothing; who submits (submit/patience.py) is patient and records what it finds.
+One query serves all launches, even a thousand elements of a sweep. A `Policy` defines what the caller does besides
+asking: a reader does not wait and writes nothing; a submitter (submit/patience.py) waits and records what it learns.
 """
 
 from __future__ import annotations
@@ -42,34 +42,36 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
 
 @dataclass(frozen=True)
 class Policy:
-    """What an asker does besides asking. This one only looks: it waits for nothing and writes nothing.
+    """What a caller does besides asking Slurm. This base class only reads: it does not wait and writes nothing.
 
-    `decided`: whether Slurm is also asked about launches whose run directory says everything, and about the attempts
-    before a requeue, which a report tells of.
+    `decided`: whether Slurm is also asked about launches that are decided by their run directory, and about the
+    attempts before a requeue, which a report lists.
     """
 
     decided: bool
 
     def adopt(self, owner: RunDirectory, job_id: str) -> None:
-        """A job was found by its name, whose id the journal of `owner` does not have."""
+        """Called when a job was found by its name and the journal of `owner` does not contain its id."""
 
     def waits_for_job(self, events: Sequence[Event], since: float) -> bool:
-        """Whether to ask again for a job that Slurm does not know. `since`: when it was asked first."""
+        """Return whether to ask again for a job that Slurm does not know. `since`: time of the first query (epoch
+        seconds).
+        """
         return False
 
     def waits_for_outcome(self, record: JobRecord) -> bool:
-        """Whether to look again for the outcome of a job that has ended, where there is none yet."""
+        """Return whether to read the outcome of an ended job again if it is still missing."""
         return False
 
     def close(self, run: RunDirectory) -> None:
-        """A launch is over."""
+        """Called when a launch is over."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the current time in epoch seconds."""
         return time.time()
 
     def pause(self) -> None:
-        """Wait until the next look."""
+        """Wait until the next query."""
 
 
 LOOK = Policy(decided=True)
@@ -77,8 +79,10 @@ LOOK = Policy(decided=True)
 
 @dataclass
 class _Generation:
-    """A generation that Slurm is asked about. `name`: that of its job, for an element of a sweep the array's; `owner`:
-    the run directory whose journal tells of that job; `task`: the element's number in the array.
+    """A generation that Slurm is asked about.
+
+    `name`: the name of its job; for an element of a sweep, the name of the array. `owner`: the run directory whose
+    journal records that job. `task`: the element's number in the array.
     """
 
     facts: RunFacts
@@ -103,40 +107,42 @@ class _Generation:
 
 @dataclass
 class SlurmAnswer:
-    """What Slurm said of some launches. `silence`: why it did not answer. `queue_only`: accounting, which remembers
-    what has left the queue, did not answer.
+    """Slurm's answer about some launches.
+
+    `silence`: the error if Slurm did not answer. `queue_only`: accounting, which remembers jobs that have left the
+    queue, did not answer.
     """
 
     generations: dict[str, _Generation] = field(default_factory=dict)
     silence: SlurmUnavailable | None = None
     queue_only: bool = False
-    # The journals of arrays, as they are after the answer.
+    # The journals of arrays, read after Slurm has answered.
     journals: dict[str, list[Event]] = field(default_factory=dict)
 
     @property
     def silent(self) -> str:
-        """The complaint of a Slurm that did not answer, else empty."""
+        """The error message if Slurm did not answer, else empty."""
         return self.silence.message if self.silence else ""
 
     def status(self, run: RunDirectory) -> LaunchStatus:
-        """What became of one of the launches. Its run directory is read now, after the answer."""
+        """Return the status of one of the launches. Its run directory is read now, after Slurm has answered."""
         known = self.generations[run.path]
         if not known.asked:
             return status_of(known.facts)
         facts = RunFacts.read(run, self.journals)
         if facts.job_id is None:
-            # What was found by its name need not be recorded.
+            # A job id that was found by name may not be recorded.
             facts = replace(facts, job_id=known.job_id)
         facts = replace(facts, outcome=facts.outcome or known.facts.outcome)
         if facts.job_id != known.job_id:
-            # Another job has taken the launch since.
+            # Another job has claimed the launch in the meantime.
             return status_of(facts)
         heard = SILENT if self.silence else QUEUE if self.queue_only else EVERYTHING
         return status_of(facts, JobAnswer(known.record, heard))
 
 
 def ask_slurm(slurm: Slurm, runs: Iterable[RunDirectory], policy: Policy = LOOK) -> SlurmAnswer:
-    """What Slurm knows of the jobs of some launches. Its silence is an answer here."""
+    """Ask Slurm about the jobs of some launches. If Slurm does not answer, the result says so; no error is raised."""
     lookup = _Lookup(slurm, policy)
     known = [lookup.read(run) for run in runs]
     answer = SlurmAnswer({one.run.path: one for one in known})
@@ -153,14 +159,14 @@ def ask_slurm(slurm: Slurm, runs: Iterable[RunDirectory], policy: Policy = LOOK)
 
 @dataclass
 class _Lookup:
-    """One look-up, with the journals of arrays that it has read: each is read once for all of its elements."""
+    """One look-up with a cache of array journals, so that each is read once for all elements."""
 
     slurm: Slurm
     policy: Policy
     journals: dict[str, list[Event]] = field(default_factory=dict)
 
     def read(self, run: RunDirectory) -> _Generation:
-        """A generation by what its run directory says now."""
+        """Read a generation from its run directory as it is now."""
         facts, who = RunFacts.read(run, self.journals), identity(run.path)
         place = array_of(facts.events)
         if place is None:
@@ -168,7 +174,9 @@ class _Lookup:
         return _Generation(facts, place.job_name(who.name), RunDirectory(run.beside(place.array)), place.task)
 
     def ask(self, wanted: Sequence[_Generation]) -> None:
-        """Find the record of each. Whoever has got another job meanwhile is asked about once more."""
+        """Find the record of each generation. A generation that another job has claimed in the meantime is looked up
+        again.
+        """
         self._find_lost([one for one in wanted if one.job_id is None and one.facts.refusal is None])
         left = [one for one in wanted if one.job_id is not None and one.record is None]
         while left:
@@ -179,7 +187,9 @@ class _Lookup:
         self._await_outcomes([one for one in wanted if one.record is not None])
 
     def _has_another_job(self, one: _Generation) -> bool:
-        """Whether another job has taken a generation whose job nobody knows."""
+        """Return whether another job has claimed a generation whose recorded job is unknown to Slurm; update its job
+        id.
+        """
         claim = one.run.claim()
         if claim is None or claim.job_id == one.job_id:
             return False
@@ -187,7 +197,9 @@ class _Lookup:
         return True
 
     def _find_lost(self, lost: Sequence[_Generation]) -> None:
-        """Submissions whose id was never recorded. A submitter that may still be at work is given time to say."""
+        """Find the jobs of submissions whose id was never recorded. A submitter that may still be running is given
+        time.
+        """
         since = self.policy.now()
         while lost:
             self._find_named(lost)
@@ -205,7 +217,7 @@ class _Lookup:
         for owner, records in by_name(self.slurm, names, since=min(one.since or 0.0 for one in lost)).items():
             if not records:
                 continue
-            # Of two submissions of one name the newest one counts, and before it one that is not over.
+            # If two submissions have one name, an active one is used, otherwise the newest one.
             record = next((record for record in records if record.active), records[-1])
             mine = [one for one in lost if one.owner == owner]
             whole = record.job_id if mine[0].task is None else base_id(record.job_id)
@@ -215,7 +227,9 @@ class _Lookup:
                 one.record = record if one.task is None else None
 
     def _find_known(self, wanted: Sequence[_Generation]) -> None:
-        """One question for all arrays and jobs; another one for tasks that Slurm has forgotten before their array."""
+        """Find records with one query for all arrays and jobs, and another one for tasks that Slurm forgot before their
+        array.
+        """
         since = _earliest(wanted)
         ids = {str(one.job_id): one.name for one in wanted}
         asked = {job_id if steps.is_step(job_id) else base_id(job_id): name for job_id, name in ids.items()}
@@ -223,7 +237,7 @@ class _Lookup:
         for job_id in ids:
             whole = known.get(base_id(job_id))
             if whole is not None and whole.final:
-                # An array that was cancelled before a task of it had a record of its own.
+                # The array was cancelled before this task had its own record.
                 known.setdefault(job_id, replace(whole, job_id=job_id))
         forgotten = [job_id for job_id in ids if job_id not in known and base_id(job_id) != job_id]
         if forgotten and any(base_id(job_id) in {base_id(one) for one in known} for job_id in forgotten):
@@ -233,7 +247,7 @@ class _Lookup:
             one.record = record if record and record.name == one.name else own(record, one.run.path)
 
     def _add_history(self, wanted: Sequence[_Generation]) -> None:
-        """The attempts before a requeue, which only accounting remembers: one question for all jobs that had one."""
+        """Add the attempts before a requeue, which only accounting knows, with one query for all requeued jobs."""
         requeued: dict[str, list[_Generation]] = {}
         for one in wanted:
             record = one.record
@@ -248,8 +262,9 @@ class _Lookup:
                     one.record = replace(one.record, earlier=row.earlier)
 
     def _await_outcomes(self, found: Sequence[_Generation]) -> None:
-        """Wait for the verdicts of jobs whose script ended with 0, which it does only after a success: where none is to
-        be seen, a network file system does not show it yet.
+        """Wait for the outcomes of jobs whose script ended with exit code 0, which happens only after a success.
+
+        If such an outcome is not visible, a network file system does not show it yet.
         """
         while True:
             found = [one for one in found if self._hides_outcome(one)]
@@ -264,7 +279,7 @@ class _Lookup:
 
 
 def _earliest(wanted: Sequence[_Generation]) -> float | None:
-    """The time before which no job of these was submitted; None where a journal does not say it."""
+    """Return the time before which none of these jobs was submitted; None if a journal does not tell."""
     times = [one.since for one in wanted]
     known = [moment for moment in times if moment is not None]
     return min(known) if known and len(known) == len(times) else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a launch's artifact will lie, for those who wait for it."""
+"""Find the path of a launch's artifact, for callers that wait for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 
 
 def proof_of(run: RunDirectory) -> str:
-    """The artifact's path. Raises `RankzeroError` where the job names none."""
+    """Return the artifact's path. Raises `RankzeroError` if the job has no artifact."""
     contract = run.document("contract.json")
     if contract is None:
         raise RankzeroError(f"until: artifact needs contract.json of the launch; {run.path} lacks it")

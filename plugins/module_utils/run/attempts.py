@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The attempts of a launch, oldest first: its own files of each, joined with what accounting recorded. Pure.
+"""List the attempts of a launch, oldest first, from the files of each attempt and the records of accounting. Pure.
 
-Slurm counts the requeues of one job. Attempts on a spare node of the same job, and those of a job before this one, are
-the launch's own knowledge; an attempt that Slurm ended at once may be known to Slurm alone.
+Slurm counts the requeues of one job. Only the launch itself knows its attempts on a spare node of the same job and its
+attempts in previous jobs. An attempt that Slurm ended immediately may be known to Slurm only.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
-# The batch script begins this many seconds after the start that Slurm records, at most; clocks differ as well.
+# The batch script begins at most this many seconds after the start that Slurm records. This includes clock differences.
 SLACK = 15.0
 
 
 def earlier(count: int, left: Mapping[int, Left], record: JobRecord | None) -> list[Attempt]:
-    """The first `count` attempts. `left`: what each of them left in the run directory, by its number.
+    """Return the first `count` attempts. `left`: the files that each attempt left in the run directory, by its number.
 
-    `record.earlier` are the rows that accounting has of the attempts before the newest requeue. What nobody knows of an
-    attempt is null.
+    `record.earlier` are accounting's rows for the attempts before the newest requeue. Unknown values of an attempt are
+    None.
     """
     rows = list(record.earlier) if record is not None else []
     found: dict[int, JobRecord | None] = {}
     for number in range(count):
         begun = _begun(left.get(number, {}))
         row = None if begun is None else next((row for row in rows if _covers(row, begun)), None)
-        # Attempts inside one job share its row; the last of them ends with it.
+        # Attempts inside one job share its row. The last of them ends with the job.
         found[number] = row
     unclaimed = [row for row in rows if row not in found.values()]
     for number in range(count):
@@ -45,7 +45,7 @@ def earlier(count: int, left: Mapping[int, Left], record: JobRecord | None) -> l
 
 
 def _begun(left: Left) -> float | None:
-    """When an attempt's script began, by its own word."""
+    """Return when an attempt's script began, according to its own files."""
     begun = left.get("started", {}).get("time") or left.get("outcome", {}).get("started")
     return float(begun) if begun else None
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The run directory: <runs>/<name>/<key>/<generation>/ with its journal, claim, started.json and outcome.json.
 
-The journal is append-only, one JSON object a line, each line written with a single write and synced: after a kill at
-any moment it holds whole lines and at most one half line at the end, which readers skip. What another user could have
-written is not read at all (`Untrusted`), and what is no value of ours counts as missing.
+The journal is append-only, with one JSON object per line. Each line is written with a single write and synced. After a
+kill at any moment it contains complete lines and at most one incomplete line at the end, which readers skip. Files that
+another user could have written are not read (`Untrusted`), and invalid values count as missing.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_ve
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Left, Outcome, Started
 
 JOURNAL = "journal.jsonl"
-# What an attempt leaves when the next one begins, which is the number in the name.
+# Files of an attempt after the next attempt, whose number is in the name, has begun.
 BEFORE = re.compile(rf"(started|outcome|{plain_verdict.FILE})\.before-attempt-\d+(\.json)?")
-# Beside the keys of a name: what belongs to all elements of a sweep, <runs>/<name>/.sweep-<key>/<number>/.
+# Folders next to the keys of a name, for data of all elements of a sweep: <runs>/<name>/.sweep-<key>/<number>/.
 SWEEP_PREFIX = ".sweep-"
 _SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,9}}")
-# A journal of more events is not ours: it has a few, and a few more where a launch is cancelled again and again.
+# Limit for the events of a journal. A launch has a few, and a few more each time it is cancelled.
 MOST_EVENTS = 10_000
-# A claim is one line.
+# A claim is a single line.
 CLAIM_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Which job owns a generation: written by that job itself, first thing."""
+    """The job that owns a generation. The job itself writes its claim as its first action."""
 
     generation: int
     cluster: str
@@ -48,7 +48,7 @@ class Claim:
 
     @classmethod
     def of(cls, text: str) -> Claim | None:
-        """What the claim file says ("<generation> <cluster> <job id>"); None for anything else, as a half of it."""
+        """Parse the claim file ("<generation> <cluster> <job id>"); None for anything else, such as half a line."""
         words = text[:CLAIM_BYTES].split()
         if len(words) == 3 and words[0].isascii() and words[0].isdigit() and len(words[0]) < 10:
             return cls(int(words[0]), words[1], words[2]) if state_files.is_job_id(words[2]) else None
@@ -57,8 +57,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """One generation on disk. Reading never fails on what is missing or half there; it raises `Untrusted` for what
-    another user could have written.
+    """One generation on disk.
+
+    Reading never fails for missing or incomplete files. It raises `Untrusted` for files that another user could have
+    written.
     """
 
     path: str
@@ -69,20 +71,20 @@ class RunDirectory:
 
     @property
     def foreign(self) -> bool:
-        """Whether it is another user's: then nothing is written there."""
+        """Whether the run directory belongs to another user. Nothing is written to such a directory."""
         return self._place[0].owner != os.geteuid()
 
     def text(self, name: str, most: int = state_files.MOST) -> str:
-        """The text of one of its files as it is now; "" where there is none."""
+        """Return the current text of one of its files; "" if there is none."""
         found, place = self._place
         return state_files.text(found, os.path.join(place, name), most)
 
     def document(self, name: str) -> JsonObject | None:
-        """The JSON object in one of its files; None where there is none."""
+        """Return the JSON object in one of its files; None if there is none."""
         return json_object(self.text(name))
 
     def changed(self, name: str) -> float:
-        """When one of its files was last written, in epoch seconds; 0 where there is none."""
+        """Return when one of its files was last written, in epoch seconds; 0 if there is none."""
         found, place = self._place
         try:
             with found.opened(os.path.join(place, name)) as descriptor:
@@ -91,13 +93,13 @@ class RunDirectory:
             return 0.0
 
     def look(self) -> None:
-        """Raises OSError where it cannot be read on this host."""
+        """Raise OSError if the run directory cannot be read on this host."""
         found, place = self._place
         with found.folder(place):
             pass
 
     def names(self, folder: str = "") -> list[str]:
-        """What lies in it, or in a folder of it, sorted."""
+        """Return the names in the run directory, or in a subfolder of it, sorted."""
         found, place = self._place
         return found.names(os.path.join(place, folder))
 
@@ -107,15 +109,17 @@ class RunDirectory:
         return int(os.path.basename(self.path))
 
     def file(self, name: str) -> str:
-        """The path of a file in the run directory, whether or not it exists."""
+        """Return the path of a file in the run directory, whether or not it exists."""
         return os.path.join(self.path, name)
 
     def record(self, event: str, **details: object) -> None:
-        """Append one event to the journal; it outlives a crash of this host. Raises OSError."""
+        """Append one event to the journal and sync it to disk, so that it survives a crash of this host. Raises
+        OSError.
+        """
         self._append(event, details, durable=True)
 
     def record_lightly(self, event: str, **details: object) -> None:
-        """The same without waiting for the disk: a crash of this host may take the event with it."""
+        """Append one event without waiting for the disk. A crash of this host may lose it. Raises OSError."""
         self._append(event, details, durable=False)
 
     def _append(self, event: str, details: Mapping[str, object], *, durable: bool) -> None:
@@ -124,7 +128,7 @@ class RunDirectory:
         descriptor = os.open(self.file(JOURNAL), flags, 0o644)
         try:
             size = os.fstat(descriptor).st_size
-            # A half line of somebody who was killed must not swallow this one.
+            # An incomplete line from a killed writer must not merge with this one.
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + line.encode())
             if durable:
@@ -133,8 +137,10 @@ class RunDirectory:
             os.close(descriptor)
 
     def events(self, arrays: dict[str, list[Event]] | None = None) -> list[Event]:
-        """The journal's whole lines, oldest first. For an element of a sweep those of its newest array follow.
-        `arrays`: the journals of arrays by path, which are read once and kept there.
+        """Return the journal's complete lines, oldest first, for an element of a sweep followed by those of its newest
+        array.
+
+        `arrays`: cache of the journals of arrays by path, so that each is read once.
         """
         own, arrays = self.own_events(), {} if arrays is None else arrays
         place = array_of(own)
@@ -146,11 +152,11 @@ class RunDirectory:
         return own + as_element(arrays[path], place.task)
 
     def beside(self, array: str) -> str:
-        """The folder of an array, whose name is relative to that of all runs of this launch's name."""
+        """Return the folder of an array. `array` is relative to the folder of all runs with this launch's name."""
         return os.path.join(os.path.dirname(os.path.dirname(self.path)), array)
 
     def own_events(self) -> list[Event]:
-        """The journal's whole lines, oldest first. A line that holds anything else than ours is left out."""
+        """Return the journal's complete lines, oldest first. Invalid lines are skipped."""
         events: list[Event] = []
         for line in self.text(JOURNAL, state_files.JOURNAL_BYTES).splitlines()[:MOST_EVENTS]:
             event = json_object(line)
@@ -159,18 +165,18 @@ class RunDirectory:
         return events
 
     def claim(self) -> Claim | None:
-        """The claim, once a job has taken it."""
+        """Return the claim; None until a job has written it."""
         return Claim.of(self.text("claim", CLAIM_BYTES))
 
     def started(self) -> Started | None:
-        """What the job wrote when its newest attempt began (`started.json`); None before that."""
+        """Return what the job wrote when its newest attempt began (`started.json`); None before that."""
         return cast("Started | None", attempt_of(self.document("started.json")))
 
     def outcome(self) -> Outcome | None:
-        """The verdict of the newest attempt; None while it runs, also when an older attempt left one.
+        """Return the outcome of the newest attempt; None while it runs, even if an older attempt left an outcome.
 
-        A proof is final, whichever attempt it is of. A node that was slow, or could not be reached, may finish an
-        attempt for which Slurm has begun another one elsewhere.
+        A success is final, whichever attempt achieved it. A slow or unreachable node may finish an attempt after Slurm
+        has begun another one elsewhere.
         """
         document, started = attempt_of(self.document("outcome.json") or self._plain()), self.started()
         outcome = cast("Outcome | None", document)
@@ -181,7 +187,7 @@ class RunDirectory:
         return outcome
 
     def before(self) -> dict[int, Left]:
-        """What the attempts before the newest one left, by number: {"started": ..., "outcome": ...} where it exists."""
+        """Return the files of earlier attempts by number: {"started": ..., "outcome": ...}, each if it exists."""
         left: dict[int, Left] = {}
         for name in self.names():
             found = BEFORE.fullmatch(name)
@@ -198,7 +204,7 @@ class RunDirectory:
         return plain_verdict.verdict(self.text(name, state_files.MOST))
 
     def job_id(self, events: Sequence[Event] | None = None) -> str | None:
-        """The job of this generation: the claim's owner, else the one that the journal (`events`) names last."""
+        """Return the job of this generation: the owner of the claim, else the last one in the journal (`events`)."""
         claim = self.claim()
         if claim:
             return claim.job_id
@@ -207,14 +213,14 @@ class RunDirectory:
         return str(ids[-1]) if ids else None
 
     def rejected(self, events: Sequence[Event] | None = None) -> str | None:
-        """Slurm's words where it refused the newest submission. `events`: the journal."""
+        """Return Slurm's message if it refused the newest submission, else None. `events`: the journal."""
         events = self.events() if events is None else events
         if events and events[-1]["event"] == "rejected":
             return str(events[-1].get("message", ""))
         return None
 
     def forget_secrets(self) -> bool:
-        """Remove the secrets of a launch that has reached its final state. True when there were any."""
+        """Remove the secrets of a launch that has reached its final state. Return whether there were any."""
         try:
             os.unlink(self.file("secrets.env"))
         except OSError:
@@ -224,19 +230,19 @@ class RunDirectory:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an element of a sweep was put: `array` is SWEEP/NUMBER beside the runs, `task` its number there."""
+    """The place of a sweep's element: `array` is SWEEP/NUMBER next to the runs, `task` the element's number in it."""
 
     array: str
     task: int
 
     def job_name(self, name: str) -> str:
-        """The array's name in Slurm, for the launch's `name`."""
+        """Return the array's job name in Slurm, for the launch's `name`."""
         sweep, number = os.path.split(self.array)
         return f"{name}.{sweep.removeprefix(SWEEP_PREFIX)}.{number}"
 
 
 def array_of(events: Sequence[Event]) -> Place | None:
-    """The array that the newest intent of a generation names; None for a job of its own."""
+    """Return the array in the newest intent of a generation; None for a separate job."""
     intents = [event for event in events if event["event"] == "intent"]
     if not intents or not intents[-1].get("array"):
         return None
@@ -244,7 +250,7 @@ def array_of(events: Sequence[Event]) -> Place | None:
 
 
 def as_element(events: Sequence[Event], task: int) -> list[Event]:
-    """What an array's journal says, as said of one of its tasks."""
+    """Convert the events of an array's journal to those of one of its tasks."""
     found = []
     for event in events:
         if event["event"] in ("submitted", "adopted", "rejected"):
@@ -256,19 +262,19 @@ def as_element(events: Sequence[Event], task: int) -> list[Event]:
 
 
 def names_of_key(runs_dir: str) -> list[str]:
-    """What lies in the folder of one key. Raises `Untrusted` where another user could have put it there."""
+    """Return the names in the folder of one key. Raises `Untrusted` if another user could have created them."""
     found, place = state_files.of_run(os.path.join(runs_dir, "1"))
     return found.names(os.path.dirname(place))
 
 
 def generations(runs_dir: str) -> list[RunDirectory]:
-    """The generations of one key, oldest first. Raises `Untrusted` where another user could have made one."""
+    """Return the generations of one key, oldest first. Raises `Untrusted` if another user could have created one."""
     numbers = sorted(int(name) for name in names_of_key(runs_dir) if re.fullmatch("[1-9][0-9]{0,8}", name))
     return [RunDirectory(os.path.join(runs_dir, str(number))) for number in numbers]
 
 
 def is_event(event: JsonObject) -> bool:
-    """Whether a line of a journal is one of ours: its name, its time, and of the rest what others rely on."""
+    """Return whether a journal line is valid: its event, its time, and the values that other code relies on."""
     return (
         isinstance(event.get("event"), str)
         and state_files.is_time(event.get("time"))
@@ -279,7 +285,7 @@ def is_event(event: JsonObject) -> bool:
 
 
 def attempt_of(document: JsonObject | None) -> JsonObject | None:
-    """What an attempt left (started.json, outcome.json), where its values are those of an attempt; else None."""
+    """Return the document of an attempt (started.json, outcome.json) if its values are valid; else None."""
     if document is None:
         return None
     code = document.get("exit_code")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The JSON that a run directory holds, as `RunDirectory` has read and checked it. A field that is absent is unknown.
+"""The JSON documents of a run directory, as `RunDirectory` has read and checked them. A missing field is unknown.
 
-A field that is not named here may be there as well: an older release, a newer one or a site's template wrote it.
+Other fields may be present: an older or newer release or a site's template may have written them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ class _Line(TypedDict):
 
 
 class Event(_Line, total=False):
-    """A line of the journal: `event` is intent, submitted, adopted, rejected, cancelled and so on, `time` in epoch
-    seconds. `submitter`: host:pid of an intent. `array`, `task`: the place of a sweep's element. `attach`: the job that
-    the launch runs inside.
+    """A line of the journal.
+
+    `event`: intent, submitted, adopted, rejected, cancelled and so on. `time`: epoch seconds. `submitter`: host:pid of
+    an intent. `array`, `task`: the place of a sweep's element. `attach`: the job that the launch runs inside.
     """
 
     job_id: str | None
@@ -42,8 +43,9 @@ class Started(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """The verdict of an attempt (outcome.json). `time` is its end and `started` its beginning, in epoch seconds.
-    `unfit_nodes`: node -> why.
+    """The outcome of an attempt (outcome.json).
+
+    `time` is its end and `started` its beginning, in epoch seconds. `unfit_nodes`: node -> reason.
     """
 
     attempt: int
@@ -61,7 +63,7 @@ class Outcome(TypedDict, total=False):
 
 
 class Left(TypedDict, total=False):
-    """What an attempt left in the run directory; what is absent it did not leave."""
+    """The files that an attempt left in the run directory. A missing key means that there is no such file."""
 
     started: Started
     outcome: Outcome

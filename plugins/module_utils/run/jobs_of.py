@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the jobs that Slurm shows are a launch's: numbers are used again, and names are not one user's alone."""
+"""Decide which of Slurm's jobs belong to a launch: job ids are reused, and job names are not unique."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
 
 
 def without_namesakes(records: Iterable[JobRecord], run_dir: str) -> list[JobRecord]:
-    """Records without the jobs of the same launch under another state_root: they bear the same name.
+    """Return the records without jobs of the same launch under another state_root, which have the same name.
 
-    A job works in its run directory. Whatever else a site makes of that path is left in: to overlook a job would mean
-    to submit it twice.
+    A job's work folder is its run directory. A job with any other work folder is kept, because a site may change that
+    path, and overlooking a job would mean submitting it twice.
     """
     tail = "/" + "/".join(run_dir.split("/")[-4:])  # /runs/<name>/<key>/<generation>
 
@@ -33,11 +33,11 @@ def without_namesakes(records: Iterable[JobRecord], run_dir: str) -> list[JobRec
 
 
 def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
-    """The record of a launch's job by its id; None where another job has got that number.
+    """Return the record of a launch's job, found by id; None if the id now belongs to another job.
 
-    That happens after months, and at once where a slurmctld that crashed has forgotten the job that it had taken last.
-    A script that was submitted by hand, under whatever name, still works in a folder of its launch. A record that tells
-    neither name nor folder is believed: its number is all that there is.
+    Ids are reused after months, or immediately if slurmctld crashed and forgot the job that it had accepted last. A
+    script that was submitted by hand, under any name, still works in a folder of its launch. A record with neither name
+    nor folder is accepted, because it can only be identified by its id.
     """
     if record is None:
         return None
@@ -53,10 +53,10 @@ def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
 
 
 def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) -> dict[RunDirectory, list[JobRecord]]:
-    """The jobs that Slurm knows by the names of some launches or arrays, submitted at or after `since` (epoch seconds),
-    oldest first. One question for all, and one for each that runs inside another job.
+    """Return the jobs with the names of some launches or arrays, submitted since `since` (epoch seconds), oldest first.
 
-    `names`: the name, by the run directory whose journal tells of the job.
+    One query for all, and one for each launch inside another job. `names`: the job name for each run directory whose
+    journal records the job.
     """
     inside = [run for run in names if steps.host_job(run)]
     records = find_by_name(slurm, [name for run, name in names.items() if run not in inside], since=since)
@@ -67,7 +67,7 @@ def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) ->
 
 
 def in_the_queue(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
-    """Those that wait or run now: one squeue, and accounting is not asked."""
+    """Return the launch's jobs that wait or run now. One squeue; accounting is not asked."""
     if steps.host_job(run):
         return steps.named(slurm, run, name)
     found = query_squeue(slurm, [f"--user={os.geteuid()}", f"--name={name}"])

@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.drained impor
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of a launch. `attempt` counts from 0, times are epoch seconds, and None is unknown."""
+    """One attempt of a launch. `attempt` counts from 0, times are epoch seconds, unknown values are None."""
 
     attempt: int
     job_id: str | None = None
@@ -30,11 +30,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """What is known of one generation of a launch.
+    """What is known about one generation of a launch.
 
-    `state` is Slurm's, or one of ours where Slurm knows no job. `reason_code` is Slurm's reason, `reason` what it
-    means, `message` what became of the launch. Times are epoch seconds, `wall_time` seconds. `source`: the Slurm
-    command that knew the job.
+    `state` is Slurm's state, or a state of the collection if Slurm knows no job. `reason_code` is Slurm's reason,
+    `reason` its meaning, `message` the outcome of the launch in words. Times are epoch seconds, `wall_time` is in
+    seconds. `source`: the Slurm command that reported the job.
     """
 
     name: str
@@ -63,7 +63,7 @@ class LaunchReport:
     source: str | None = None
 
     def as_dict(self) -> ModuleResult:
-        """As modules return it, with the artifact of the outcome."""
+        """Return the fields as modules return them, with the artifact of the outcome."""
         artifact = self.outcome.get("artifact") if self.outcome else None
         lists = {name: list(getattr(self, name)) for name in ("nodes", "journal")}
         told = {"drained": [node.as_dict() for node in self.drained], "attempts": list(map(asdict, self.attempts))}

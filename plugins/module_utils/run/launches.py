@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches as the modules report them: the run directory's word, joined with Slurm's. Changes nothing.
+"""Launches as the modules report them: the content of the run directory, combined with Slurm's answer. Changes nothing.
 
-Success is the newest attempt's own outcome; Slurm's state explains it. Every source may be silent or gone: the
-report then says what is known and who did not answer.
+Success is the outcome that the newest attempt wrote; Slurm's state only explains it. Any source may fail to answer or
+be gone. The report then contains what is known and names the source that did not answer.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import draine
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id, launch_id
 
-# Of a run directory that another user could have written nothing is reported.
+# State of a launch whose run directory another user could have written. Nothing else is reported about it.
 UNTRUSTED = "UNTRUSTED"
-# What a job says of itself where Slurm no longer knows it, or does not answer.
+# State of a job without an outcome that Slurm no longer knows, or about which Slurm did not answer.
 UNKNOWN = "UNKNOWN"
 
 
 def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
-    """(those to look at, path -> why not of those that another user could have written): one bad run costs one row."""
+    """Return (trusted runs, path -> reason for runs that another user could have written).
+
+    One untrusted run costs only its own row in a report.
+    """
     good, bad = [], {}
     for run in runs:
         try:
@@ -56,12 +59,12 @@ def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, s
 
 
 def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> LaunchReport:
-    """One launch as job_info and job_wait return it."""
+    """Return the report on one launch, as job_info and job_wait return it."""
     return described(slurm, answer.status(run), answer)
 
 
 def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> LaunchReport:
-    """A status as job_info and job_wait return it. `answer`: that of Slurm, from which it follows."""
+    """Return the report on a status, as job_info and job_wait return it. `answer`: the answer behind the status."""
     run, record, outcome, started = status.run, status.record, status.outcome, status.facts.started
     who = identity(run.path)
     state = _state(status)
@@ -111,7 +114,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
 
 
 def untrusted(run: RunDirectory, why: str) -> LaunchReport:
-    """The row of a launch of which nothing can be believed."""
+    """Return the report on a launch that cannot be trusted."""
     who = identity(run.path)
     return LaunchReport(who.name, who.key, who.generation, UNTRUSTED, why, run.path, run.file("logs"))
 
@@ -121,7 +124,7 @@ def _state(status: LaunchStatus) -> str:
         return status.record.state
     if status.job_id is None:
         return "UNSUBMITTED" if status.facts.refusal is None else "REJECTED"
-    # The batch script's exit code is what Slurm would have made its state of.
+    # Slurm would have derived its state from the batch script's exit code.
     return UNKNOWN if status.outcome is None else ("COMPLETED" if status.outcome.get("success") else "FAILED")
 
 
@@ -143,7 +146,7 @@ def _reason(record: JobRecord | None, nodes: Sequence[str] = ()) -> str:
 
 
 def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) -> str:
-    """What became of the launch, in a sentence for people. `nodes`: those that Slurm has drained."""
+    """Return the outcome of the launch as a sentence. `nodes`: nodes that Slurm has drained."""
     record, outcome = status.record, status.outcome
     said = str(outcome.get("message") or "") if outcome else ""
     if status.state == SUCCEEDED:
@@ -170,7 +173,7 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
 
 
 def _left_in_queue(record: JobRecord | None) -> str:
-    """What is left of a proven launch where Slurm, after a crash, has put its job back into the queue."""
+    """Return a note for a succeeded launch whose job Slurm put back into the queue after a crash; else ""."""
     if record is None or not record.pending:
         return ""
     job_id = launch_id(record.job_id)
@@ -182,14 +185,14 @@ def _left_in_queue(record: JobRecord | None) -> str:
 
 
 def _nodes(slurm: Slurm, record: JobRecord | None, started: Started | None) -> list[str]:
-    """Host names: the job's own list, else Slurm's."""
+    """Return the host names from the job's own list, else from Slurm's."""
     if started and started.get("nodes") is not None:
         return [str(node) for node in started["nodes"] or ()]
     return expand_nodes(slurm, record.node_list) if record is not None else []
 
 
 def _times(status: LaunchStatus) -> tuple[float | None, float | None]:
-    """Start and end of the newest attempt, epoch seconds: Slurm's where it has ended, else the job's own."""
+    """Return start and end of the newest attempt in epoch seconds: Slurm's if the job has ended, else the job's own."""
     record, started, outcome = status.record, status.facts.started, status.outcome
     pending = record is not None and record.pending
     began = record.start if record is not None and not pending else None
@@ -203,10 +206,10 @@ def _times(status: LaunchStatus) -> tuple[float | None, float | None]:
 
 
 def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
-    """The result of module job_info for RUN_ARGUMENTS."""
+    """Return the result of module job_info for RUN_ARGUMENTS."""
     runs = select_runs(options)
     if options.get("newest"):
-        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # the last of each key is its newest
+        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # runs are sorted: the newest is last
     good, bad = sound(runs)
     answer = ask_slurm(slurm, good)
     reports = {run.path: report(slurm, run, answer) for run in good}
@@ -234,12 +237,12 @@ def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
     return f"{text}; Slurm knows the job as {record.name!r} ({record.state}), so another program or state_root made it"
 
 
-# How often, in seconds, Slurm is asked again while it still closes a job whose outcome is already known.
+# Seconds until Slurm is asked again while it still closes a job whose outcome is known.
 SETTLE_STEP = 0.1
 
 
 def final_report(slurm: Slurm, run: RunDirectory, **options: Any) -> LaunchReport:
-    """`final_reports` of one launch."""
+    """Return `final_reports` for one launch."""
     return final_reports(slurm, [run], **options)[0]
 
 
@@ -251,8 +254,10 @@ def final_reports(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[LaunchReport]:
-    """The reports of some launches, by one question to Slurm. The batch script writes its outcome just before it ends:
-    for up to `settle` seconds Slurm is asked again until it agrees, so that state and times are the final ones.
+    """Return the reports on some launches, with one query to Slurm.
+
+    The batch script writes its outcome just before it ends. For up to `settle` seconds Slurm is asked again until it
+    agrees, so that state and times are final.
     """
     until, step = clock() + settle, SETTLE_STEP
     while True:
@@ -265,16 +270,16 @@ def final_reports(
         step *= 1.5
 
 
-# For how long after its outcome was written, in seconds, a failure is fresh.
+# Seconds after its outcome was written during which a failure is fresh.
 FRESH_OUTCOME = 60.0
 
 
 def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool, clock: Callable[[], float] = time.time) -> bool:
-    """Whether nothing more is to come from a launch. A proof is the end, and Slurm is not asked. Whether a job that has
-    failed was put back into the queue only Slurm knows.
+    """Return whether a launch is over.
 
-    `ask`: ask Slurm also where there is no outcome yet. `often`: this is called again and again, so that Slurm is asked
-    about a failure only while it is fresh.
+    A success is final, so Slurm is not asked. Only Slurm knows whether a failed job was put back into the queue. `ask`:
+    ask Slurm even if there is no outcome yet. `often`: this function is called repeatedly, so Slurm is asked about a
+    failure only while the failure is fresh.
     """
     status = status_of(RunFacts.read(run))
     failed = status.outcome is not None

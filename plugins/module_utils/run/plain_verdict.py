@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a batch script without a Python leaves in its run directory, as the verdict that it is: that of
-runtime/start/no_python.sh. Pure.
+"""Convert the file that a batch script without a Python leaves in its run directory to an outcome. Pure.
+
+runtime/start/no_python.sh writes it:
 
     ATTEMPT TIME ENDED_BY EXIT_CODE JOB_ID NODE
     the sentence
@@ -20,7 +21,7 @@ _FIRST = re.compile(r"(\d{1,6}) (\d{1,10}) (setup|requeue) (\d{1,3}) (\S{1,64}) 
 
 
 def verdict(text: str) -> JsonObject | None:
-    """The document that outcome.json would hold; None for anything else."""
+    """Return the document as outcome.json would contain it; None for any other text."""
     first, _newline, message = text.partition("\n")
     match = _FIRST.fullmatch(first)
     if match is None:

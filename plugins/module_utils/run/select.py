@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which launch: the options that name one, and the run directories that they mean. Reads only.
+"""Select launches: the options that name a launch, and the run directories they refer to. Reads only.
 
 RUN = <state_root>/runs/<name>/<key[:16]>/<generation>/
 """
@@ -69,7 +69,7 @@ LOGS_SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Identity:
-    """Name, key (its first 16 digits) and generation, as the path of a run directory states them."""
+    """Name, key (its first 16 digits) and generation from the path of a run directory."""
 
     name: str
     key: str
@@ -82,7 +82,7 @@ class Identity:
 
 
 def identity(run_dir: str) -> Identity:
-    """Raises `RankzeroError` where the path is no run directory's."""
+    """Return the identity of a run directory. Raises `RankzeroError` if the path is not that of a run directory."""
     parts = os.path.normpath(run_dir).split(os.sep)
     if len(parts) < 4 or not parts[-1].isdecimal():
         raise RankzeroError(
@@ -93,11 +93,11 @@ def identity(run_dir: str) -> Identity:
 
 
 def open_run(run_dir: str) -> RunDirectory:
-    """The run directory at a path that a user gave. Raises `RankzeroError` where there is none to read."""
+    """Open the run directory at a path from a user. Raises `RankzeroError` if it cannot be read."""
     identity(run_dir)
     run = RunDirectory(os.path.normpath(run_dir))
     try:
-        # Listing makes a network file system look again before a name is believed to be missing.
+        # Listing refreshes a network file system's cache before a name counts as missing.
         run.look()
     except OSError as error:
         raise RankzeroError(
@@ -108,12 +108,12 @@ def open_run(run_dir: str) -> RunDirectory:
 
 
 def names_of(state_root: str) -> list[str]:
-    """The names under which launches are recorded. Raises `Untrusted`."""
+    """Return the names under which launches are recorded. Raises `Untrusted`."""
     return state_files.of(state_root).folders("runs")
 
 
 def keys_of(state_root: str, name: str) -> list[str]:
-    """The keys (their first 16 digits) under which launches of this name are recorded. Raises `Untrusted`."""
+    """Return the keys (first 16 digits) of the launches recorded under this name. Raises `Untrusted`."""
     return state_files.of(state_root).folders(os.path.join("runs", name))
 
 
@@ -125,10 +125,10 @@ def find_runs(
     generation: int | None = None,
     job_id: str | None = None,
 ) -> list[RunDirectory]:
-    """Run directories under `state_root` that match all that is given, by name, key, generation.
+    """Return the run directories under `state_root` that match all given options, sorted by name, key and generation.
 
-    `key` may be given whole or by its beginning. `job_id` also finds a job that lost the claim to another one, and
-    where it is no launch's own the launches inside that job, or of that array.
+    `key` may be given in full or as a prefix. `job_id` also finds a job that lost the claim to another one. If it
+    belongs to no launch itself, the launches inside that job, or of that array, are returned.
     """
     runs = os.path.join(state_root, "runs")
     found, inside = [], []
@@ -154,7 +154,7 @@ def _job_ids(run: RunDirectory) -> set[str]:
 
 
 def select_runs(options: Parameters) -> list[RunDirectory]:
-    """The run directories that RUN_ARGUMENTS name. `run_dir` decides over the rest."""
+    """Return the run directories for RUN_ARGUMENTS. `run_dir` takes precedence over the others."""
     if options.get("run_dir"):
         return [open_run(os.path.expanduser(options["run_dir"]))]
     state_root = os.path.expanduser(options["state_root"])
@@ -168,7 +168,7 @@ def select_runs(options: Parameters) -> list[RunDirectory]:
 
 
 def chosen_runs(options: Parameters) -> list[RunDirectory]:
-    """The launches of a wait: those of `run_dirs`, where that is given, else the one that RUN_ARGUMENTS name."""
+    """Return the launches to wait for: those in `run_dirs`, if given, else the one for RUN_ARGUMENTS."""
     if options.get("run_dirs") is None:
         return [one_run(options)]
     if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
@@ -177,8 +177,9 @@ def chosen_runs(options: Parameters) -> list[RunDirectory]:
 
 
 def one_run(options: Parameters) -> RunDirectory:
-    """The one launch that a module works on: the newest generation of the newest key of a name. Raises `RankzeroError`
-    where nothing matches, or a job id is that of several launches.
+    """Return the launch that a module works on: the newest generation of the newest key of a name.
+
+    Raises `RankzeroError` if nothing matches, or if a job id belongs to several launches.
     """
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
@@ -189,7 +190,7 @@ def one_run(options: Parameters) -> RunDirectory:
         known = ", ".join(names_of(root)[:20]) or "none"
         raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
     newest = _newest_of_each(found)
-    # The launches of one sweep are of one age: its name does not say which.
+    # The launches of one sweep have the same age, so the name alone does not select one.
     alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
     if len(newest) > 1 and (alike or options.get("job_id") or not options.get("name")):
         raise RankzeroError(
@@ -201,7 +202,7 @@ def one_run(options: Parameters) -> RunDirectory:
 
 
 def choice_made(options: Parameters, run: RunDirectory) -> str | None:
-    """Which launch a name was taken to mean, where several have it, for the person who gave the name alone."""
+    """Return which launch was chosen for a name that several launches have; None if the choice is clear."""
     if options.get("run_dir") or options.get("run_dirs") is not None or not options.get("name"):
         return None
     others = [one for one in _newest_of_each(select_runs(options)) if os.path.dirname(one.path) != _key_folder(run)]
@@ -218,7 +219,7 @@ def _key_folder(run: RunDirectory) -> str:
 
 
 def _array(run: RunDirectory) -> str | None:
-    """The array of a sweep that a launch is an element of."""
+    """Return the array of a sweep that a launch belongs to, or None."""
     with contextlib.suppress(Untrusted):
         place = array_of(run.own_events())
         return place.array if place else None
@@ -226,20 +227,20 @@ def _array(run: RunDirectory) -> str | None:
 
 
 def _newest_of_each(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
-    """The newest generation of each key, the launch that was made last first."""
+    """Return the newest generation of each key, most recent launch first."""
     newest = {_key_folder(run): run for run in sorted(runs, key=lambda run: run.generation)}
     return sorted(newest.values(), key=_made_at, reverse=True)
 
 
 def _made_at(run: RunDirectory) -> float:
-    """When a generation was made; 0 where its journal does not say or cannot be believed."""
+    """Return when a generation was created (epoch seconds); 0 if its journal does not tell or is not trusted."""
     with contextlib.suppress(Untrusted):
         return min((float(event["time"]) for event in run.own_events()), default=0.0)
     return 0.0
 
 
 def _described(run: RunDirectory) -> str:
-    """Name, beginning of the key, generation, time and state of a launch."""
+    """Return the name, key prefix, generation, time and state of a launch as text."""
     who, made = identity(run.path), _made_at(run)
     state = "not readable"
     with contextlib.suppress(Untrusted):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of a launch: one function decides it, from what the run directory holds and what Slurm answered.
+"""Decide the status of a launch from its run directory and Slurm's answer.
 
-Whoever needs to know (submission, sweeps, waiting, job_info, prune, reconcile, diagnosis) calls `status_of` and decides
-nothing on its own, so that no two of them tell different things of the same launch.
+All callers that need the status (submission, sweeps, waiting, job_info, prune, reconcile, diagnosis) use `status_of`
+and make no decision of their own, so that they never report different states for the same launch.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
 
-# The states of a launch. It waits, runs or may be requeued:
+# The states of a launch. The job waits, runs or may be requeued:
 ACTIVE = "active"
-# The artifact is proven. This is final, whatever Slurm does with the job afterwards.
+# The artifact is proven. This is final, regardless of what Slurm does with the job afterwards.
 SUCCEEDED = "succeeded"
 FAILED = "failed"
-# An intent to submit is recorded and nobody knows a job of it: it may be submitted once more.
+# An intent to submit is recorded, and no source knows a job for it, so it may be submitted again.
 LOST = "unknown"
-# Only Slurm could tell, and it was not asked or did not answer.
+# Only Slurm can tell, and it was not asked or did not answer.
 UNDECIDED = "undecided"
 
-# How much of Slurm has answered: nothing was asked; nobody answered; only the queue did, so that a job that is not
-# there may have ended in any way; or everybody who remembers jobs here, so that a job that is not there is gone.
+# Which parts of Slurm have answered: NOT_ASKED: nothing was asked. SILENT: nothing answered. QUEUE: only the queue
+# answered, so a job that is missing may have ended in any way. EVERYTHING: all sources that remember jobs on this
+# cluster answered, so a job that is missing is gone.
 NOT_ASKED, SILENT, QUEUE, EVERYTHING = "not asked", "silent", "queue", "everything"
 
-# How an attempt ended (`ended_by` of its outcome) after which Slurm may start another one of the same job.
+# Values of `ended_by` in an outcome after which Slurm may start another attempt of the same job.
 _ANOTHER_MAY_FOLLOW = ("signal", "requeue")
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a run directory says. `refusal`: Slurm's words where it refused the submission; `events`: its journal."""
+    """The content of a run directory. `refusal`: Slurm's message if it refused the submission; `events`: journal."""
 
     run: RunDirectory
     job_id: str | None = None
@@ -49,14 +50,17 @@ class RunFacts:
 
     @classmethod
     def read(cls, run: RunDirectory, arrays: dict[str, list[Event]] | None = None) -> RunFacts:
-        """Raises `Untrusted` where another user could have written something of it. `arrays`: as of `events`."""
+        """Read a run directory. `arrays`: as in `RunDirectory.events`.
+
+        Raises `Untrusted` if another user could have written any of its files.
+        """
         events = run.events(arrays)
         return cls(run, run.job_id(events), run.rejected(events), run.outcome(), run.started(), events)
 
 
 @dataclass(frozen=True)
 class JobAnswer:
-    """What Slurm said of a launch's job: its record, None where it shows no such job, and how much of it answered."""
+    """Slurm's answer about a launch's job: its record (None if there is no such job), and which parts answered."""
 
     record: JobRecord | None = None
     heard: str = EVERYTHING
@@ -67,10 +71,10 @@ UNASKED = JobAnswer(heard=NOT_ASKED)
 
 @dataclass(frozen=True)
 class LaunchStatus:
-    """What became of one generation of a launch.
+    """The status of one generation of a launch.
 
-    `record`: Slurm's, where it knows the job. `outcome`: the verdict of the newest attempt, None while there is none.
-    `attempt`: the newest one that anybody knows of; the first is 0.
+    `record`: Slurm's record, if it knows the job. `outcome`: the outcome of the newest attempt, None until there is
+    one. `attempt`: the newest attempt that any source knows; the first is 0.
     """
 
     state: str
@@ -83,27 +87,27 @@ class LaunchStatus:
 
     @property
     def run(self) -> RunDirectory:
-        """The run directory that the status is of."""
+        """The run directory of this launch."""
         return self.facts.run
 
     @property
     def over(self) -> bool:
-        """Nothing more is to come."""
+        """Whether the launch has ended."""
         return self.state in (SUCCEEDED, FAILED)
 
     @property
     def may_run(self) -> bool:
-        """There is a job, and for all that is known it has not ended."""
+        """Whether there is a job that, as far as is known, has not ended."""
         return self.state == ACTIVE or (self.state == UNDECIDED and self.job_id is not None)
 
     @property
     def in_queue(self) -> bool:
-        """Slurm still shows the job. After the end of a launch it does so while it closes the job."""
+        """Whether Slurm still shows the job. It does so for a short time after the end, while it closes the job."""
         return self.record is not None and self.record.active
 
     @property
     def pending(self) -> bool:
-        """The job waits for its start, or for its next one."""
+        """Whether the job waits for its start or its next start."""
         return self.state == ACTIVE and self.record is not None and self.record.pending
 
     @property
@@ -112,21 +116,22 @@ class LaunchStatus:
         return LOST if self.state == UNDECIDED else self.state
 
     def wants_new(self, relaunch: str) -> bool:
-        """Whether the policy asks for another generation, or for the lost submission once more."""
+        """Return whether the policy `relaunch` requires another generation, or another submission of a lost one."""
         if not self.over:
             return self.state == LOST
         return relaunch == "always" or (relaunch == "on_failure" and self.state == FAILED)
 
     def decided(self, **partial: object) -> LaunchStatus:
-        """The status, for those who act on it. Raises `SlurmUnavailable` (with `partial`) where only Slurm can tell."""
+        """Return the status if it is decided. Raises `SlurmUnavailable` (with `partial`) if only Slurm can tell."""
         if self.state == UNDECIDED:
             raise SlurmUnavailable(self.message, **partial, job_id=self.job_id)
         return self
 
 
 def status_of(facts: RunFacts, answer: JobAnswer = UNASKED) -> LaunchStatus:
-    """What became of a launch. `facts` are read after Slurm was asked: a job writes its outcome before it leaves the
-    queue.
+    """Decide the status of a launch.
+
+    `facts` must be read after Slurm was asked, because a job writes its outcome before it leaves the queue.
     """
     record = steps.judged(answer.record, facts.outcome)
     job_id = launch_id(record.job_id) if record is not None else facts.job_id
@@ -135,7 +140,7 @@ def status_of(facts: RunFacts, answer: JobAnswer = UNASKED) -> LaunchStatus:
     attempt = _attempt(facts, record)
     outcome = facts.outcome
     if outcome is not None and not outcome.get("success") and int(outcome.get("attempt") or 0) < attempt:
-        # The job was started again since.
+        # The job has been started again since this outcome.
         outcome = None
     state, message = _decide(replace(facts, job_id=job_id, outcome=outcome), record, answer.heard)
     return LaunchStatus(state, facts, job_id, record, outcome, attempt, message)
@@ -149,7 +154,7 @@ def _attempt(facts: RunFacts, record: JobRecord | None) -> int:
 
 
 def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str, str]:
-    """(state, why)."""
+    """Return (state, explanation)."""
     outcome, said = facts.outcome, str((facts.outcome or {}).get("message") or "")
     if outcome is not None and outcome.get("success"):
         return SUCCEEDED, said
@@ -162,7 +167,8 @@ def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str,
             )
         return LOST, ""
     verdict = outcome is not None and outcome.get("ended_by") not in _ANOTHER_MAY_FOLLOW
-    # A job that was requeued after its verdict waits once more, and may yet succeed. One that still runs closes down.
+    # A job that was requeued after its outcome is pending again and may still succeed. A job that still runs is closing
+    # down.
     if verdict and heard != NOT_ASKED and not (record is not None and record.pending):
         return FAILED, said
     if record is not None:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches inside other jobs, as Slurm sees them: a step, known as JOB.STEP and by the launch's name.
+"""Launches inside other jobs, which Slurm shows as steps: JOB.STEP, with the launch's name.
 
-squeue lists a step only while it runs, and a requeued job counts its steps from 0 again: a step is ours where number
-and name are. What accounting does not tell of its end follows from the job around it. Sources: squeue(1) --steps,
-sacct(1).
+squeue lists a step only while it runs, and a requeued job counts its steps from 0 again. Therefore a step belongs to
+the launch only if both number and name match. If accounting does not report a step's end, the end follows from the job
+around it. Sources: squeue(1) --steps, sacct(1).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import J
 STEP_ID = re.compile(r"(\d+)\.(\d+)")
 SQUEUE_STEP_COLUMNS = ("StepID", "StepState", "StartTime", "TimeUsed", "Nodes", "Partition", "UserName", "StepName")
 SACCT_STEP_COLUMNS = ("JobID", "State", "ExitCode", "Start", "End", "NodeList", "JobName")
-# The names of a launch's other steps begin with its own and go on with one of these.
+# The names of a launch's other steps are the launch's name with one of these suffixes.
 PARTS = (".preflight", ".ranks")
 
 
 def is_step(job_id: str | None) -> bool:
-    """Whether an id is that of a step, JOB.STEP."""
+    """Return whether an id is that of a step, JOB.STEP."""
     return job_id is not None and STEP_ID.fullmatch(job_id) is not None
 
 
 def job_of(step_id: str) -> str:
-    """The job around a step."""
+    """Return the id of the job around a step."""
     return step_id.partition(".")[0]
 
 
 def from_row(row: Mapping[str, str]) -> JobRecord:
-    """A record of one row of SQUEUE_STEP_COLUMNS."""
+    """Build a record from one row of SQUEUE_STEP_COLUMNS."""
     return JobRecord(
         job_id=row["StepID"],
         name=row["StepName"],
@@ -53,7 +53,7 @@ def from_row(row: Mapping[str, str]) -> JobRecord:
 
 
 def running(slurm: Slurm, job_ids: Iterable[str]) -> list[JobRecord]:
-    """The running steps of some jobs. Raises `SlurmUnavailable` when slurmctld is silent."""
+    """Return the running steps of some jobs. Raises `SlurmUnavailable` if slurmctld does not answer."""
     wanted = list(dict.fromkeys(job_ids))
     if not wanted:
         return []
@@ -62,16 +62,16 @@ def running(slurm: Slurm, job_ids: Iterable[str]) -> list[JobRecord]:
 
 
 def of_launch(records: Iterable[JobRecord], name: str) -> list[JobRecord]:
-    """Those of some steps that are the launch's: the one that is known as the launch first, then its parts."""
+    """Return the steps that belong to a launch: its main step first, then its other parts."""
     names = [name, *(name + part for part in PARTS)]
     return sorted((one for one in records if one.name in names), key=lambda one: names.index(one.name))
 
 
 def find(slurm: Slurm, names: Mapping[str, str], *, since: float | None = None) -> dict[str, JobRecord]:
-    """Records by id of jobs and steps. `names`: id -> the launch's name, which a step must bear.
+    """Return records of jobs and steps by id. `names`: id -> the launch's name, which a step must have.
 
-    A step that is over has a final state, whoever knows it: accounting, or the job around it. A job that nobody knows
-    is missing from the result, as in `find_by_id`; so is a step of it.
+    A step that is over has a final state, from accounting or from the job around it. A job that no source knows is
+    missing from the result, as in `find_by_id`, and so are its steps.
     """
     steps = {step_id: name for step_id, name in names.items() if is_step(step_id)}
     found = find_by_id(slurm, [job_id for job_id in names if job_id not in steps], since=since)
@@ -110,14 +110,14 @@ def _ended(slurm: Slurm, step_id: str, name: str, around: JobRecord | None) -> J
 
 
 def describe_end(record: JobRecord) -> str:
-    """One sentence on how a job or a step ended."""
+    """Describe in one sentence how a job or a step ended."""
     if is_step(record.job_id) and record.reason:
         return f"{record.state}: {record.reason}"
     return states.describe_end(record.state, record.exit_code, record.signal, record.reason)
 
 
 def _accounted(slurm: Slurm, step_id: str, name: str) -> JobRecord | None:
-    """What accounting says of a step that is over. It may lag, or not be there at all."""
+    """Return accounting's record of a step that is over, or None. Accounting may lag or be absent."""
     if slurm.accounting == "disabled" or slurm.find("sacct") is None:
         return None
     result = slurm.attempt(
@@ -151,7 +151,7 @@ def _accounted(slurm: Slurm, step_id: str, name: str) -> JobRecord | None:
 
 
 def judged(record: JobRecord | None, outcome: Outcome | None) -> JobRecord | None:
-    """A step's record once the launch has spoken: its outcome is its end, whatever Slurm still closes."""
+    """Return a step's record, ended according to the launch's outcome, even if Slurm still closes the step."""
     if record is None or outcome is None or not is_step(record.job_id):
         return record
     state = "COMPLETED" if outcome.get("success") else "CANCELLED" if outcome.get("ended_by") == "signal" else "FAILED"
@@ -159,22 +159,22 @@ def judged(record: JobRecord | None, outcome: Outcome | None) -> JobRecord | Non
 
 
 def host_job(run: RunDirectory) -> str | None:
-    """The job that the newest intent of a generation wants to run in; None for a job of its own."""
+    """Return the job that a generation runs in according to its newest intent; None for a separate job."""
     intents = [event for event in run.events() if event["event"] == "intent"]
     return str(intents[-1]["attach"]) if intents and intents[-1].get("attach") else None
 
 
 def named(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
-    """The step of a generation whose id was never recorded, by its name."""
+    """Return the running step of a generation whose id was never recorded, found by name."""
     job_id = host_job(run)
     return [record for record in running(slurm, [job_id]) if record.name == name] if job_id else []
 
 
 def cancel(slurm: Slurm, job_id: str, name: str, *, hard: bool) -> list[str]:
-    """End what runs of a launch in job `job_id`; the ids of its steps. The job itself goes on.
+    """End the steps of a launch in job `job_id`; return their ids. The job itself continues.
 
-    The ranks get TERM and the conductor learns that it is over; it waits half a minute for them. `hard` kills
-    everything at once, as is right where the script is gone and its ranks were left behind.
+    The ranks get TERM, and the conductor is told to stop; it waits half a minute for the ranks. `hard` kills everything
+    at once, which is right if the script is gone and its ranks were left behind.
     """
     steps = of_launch(running(slurm, [job_id]), name)
     script = [one.job_id for one in steps if one.name == name]
@@ -183,7 +183,7 @@ def cancel(slurm: Slurm, job_id: str, name: str, *, hard: bool) -> list[str]:
     if everything and (hard or not script):
         _signal(slurm, *everything)
     elif everything:
-        # The script first: else it would take the ranks' end for their own.
+        # Signal the script first; otherwise it would take the ranks' end for a failure of their own.
         _signal(slurm, "--signal=URG", *script)
         if ranks:
             _signal(slurm, "--signal=TERM", *ranks)
@@ -191,7 +191,9 @@ def cancel(slurm: Slurm, job_id: str, name: str, *, hard: bool) -> list[str]:
 
 
 def _signal(slurm: Slurm, *arguments: str) -> None:
-    """scancel for steps. Its exit code says nothing: 22.05 calls a step that got its signal an invalid job id."""
+    """Run scancel for steps. Its exit code is ignored: 22.05 reports a step that received its signal as an invalid job
+    id.
+    """
     result = slurm.attempt("scancel", *arguments)
     if result.silent:
         raise_for(result, slurm.timeout)

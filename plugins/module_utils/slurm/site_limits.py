@@ -175,8 +175,7 @@ def cache_file(folder: str, environment: Mapping[str, str], user: str) -> str:
 
 
 def remembered(path: str, now: float) -> Knowledge | None:
-    """Return the cached knowledge if it is fresh, else None. Raises `Untrusted` if another user could have written it.
-    """
+    """Return fresh cached knowledge, else None. Raises `Untrusted` if another user could have written it."""
     folder, name = os.path.split(path)
     document = state_files.document(
         state_files.own(os.path.dirname(folder)), os.path.join(os.path.basename(folder), name)
