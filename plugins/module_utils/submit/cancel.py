@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cancel recorded launches, named as a person names them: the job file is not needed."""
+"""Cancel recorded launches, selected by name, key, generation or job id. The job file is not needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def cancel(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> ModuleResult:
-    """End the active jobs of the launches that the options name. The result of module `job_cancel`."""
+    """Cancel the active jobs of the selected launches. Returns the result of module `job_cancel`.
+
+    Raises RankzeroError if nothing matches, or if several jobs match without `all`.
+    """
     selected = _selected(options)
     for root in {os.path.normpath(os.path.join(run.path, *[os.pardir] * 4)) for run in selected}:
         state_files.own(root)
@@ -55,18 +58,21 @@ def cancel(
 
 
 def _selected(options: Parameters) -> list[RunDirectory]:
-    """The newest generation of every key that is named, or the generation that is."""
+    """Return the newest generation of every selected key, or the generation that was given."""
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
     found = select_runs(options)
     if not found:
-        one_run(options)  # says what is recorded instead
+        one_run(options)  # raises an error that lists the recorded names
     newest = {os.path.dirname(run.path): run for run in found}
     return found if options.get("generation") else list(newest.values())
 
 
 def _refuse_several(active: list[LaunchStatus], everything: bool) -> None:
-    """A name may stand for launches of different specs. The elements of one sweep are one job."""
+    """Raise an error if several jobs are selected without `all`.
+
+    A name may belong to launches with different specs. The elements of one sweep are one job.
+    """
     jobs = {base_id(steps.job_of(str(status.job_id))) for status in active}
     if len(jobs) > 1 and not everything:
         known = ", ".join(f"{_words(status)} (job {status.job_id})" for status in active[:8])
@@ -82,7 +88,7 @@ def _end(slurm: Slurm, active: list[LaunchStatus], clock: Callable[[], float]) -
         slurm.call("scancel", *dict.fromkeys(str(status.job_id) for status in jobs))
     for status in active:
         if status in jobs:
-            status.run.forget_secrets()  # no script may run any more that would do it
+            status.run.forget_secrets()  # there may be no script left to remove them
         else:
             asked = [event["time"] for event in status.run.events() if event["event"] == "cancelled"]
             hard = bool(asked) and clock() - asked[0] > CANCEL_SECONDS

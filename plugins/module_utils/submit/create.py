@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A generation's folder with all its files and its intent: there whole, or not at all.
+"""Create a generation's folder with all its files and its intent, completely or not at all.
 
-It is made under another name beside its place and renamed: of two submitters one succeeds, and a kill at any moment
-leaves a complete generation or none. What a killed one has left half made is removed by a later one.
+The folder is created under another name next to its final place, and renamed. Of two submitters only one succeeds, and
+a kill at any moment leaves either a complete generation or none. A later submitter removes the incomplete folder of a
+killed one.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
-# What a submitter that was killed left half made is removed by a later one, after this many seconds.
+# Seconds after which a later submitter removes the incomplete folder of a killed one.
 LEFTOVER_SECONDS = 3600.0
 
 
 def create(request: Request, target: RunDirectory, intend: Callable[[RunDirectory], None]) -> bool:
-    """Make the generation, with its intent (`intend` records it). False when another submitter was first."""
+    """Create the generation, with its intent (`intend` records it).
+
+    Returns False if another submitter was first. Raises RankzeroError if the folder cannot be written.
+    """
     made = _made(request, target)
     try:
         intend(made)
@@ -38,7 +42,7 @@ def create(request: Request, target: RunDirectory, intend: Callable[[RunDirector
     except OSError as error:
         with contextlib.suppress(OSError):
             remove_tree(made.path)
-        # What a network file system says of a name that it remembers to be missing counts for nothing.
+        # A network file system may still report the name as missing from its cache, so the listing decides.
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or is_listed(target.path):
             return False
         raise _unwritable(target, error) from error
@@ -46,7 +50,7 @@ def create(request: Request, target: RunDirectory, intend: Callable[[RunDirector
 
 
 def renew(request: Request, target: RunDirectory, intend: Callable[[RunDirectory], None]) -> None:
-    """Write the files of a generation whose submission was lost once more: what is not in the key may be new."""
+    """Rewrite the files of a generation whose submission was lost: values outside the key may have changed."""
     made = _made(request, target)
     try:
         for name in made.names():
@@ -61,14 +65,14 @@ def renew(request: Request, target: RunDirectory, intend: Callable[[RunDirectory
 
 
 def _made(request: Request, target: RunDirectory) -> RunDirectory:
-    """All files of a generation, in a folder of another name beside it."""
+    """Create all files of a generation, in a folder with another name next to its place."""
     runs = request.runs_dir
     made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
     try:
         state_files.make_folder(made.file("logs"))
-        # What is written into a folder that others may write could be another thing a moment later.
+        # Check the folder first: files in a folder that others can write may be replaced at any time.
         for name in names_of_key(runs):
-            # Secrets may lie in it.
+            # The incomplete folder may contain secrets.
             if name.startswith(".new-") and _age(os.path.join(runs, name)) > LEFTOVER_SECONDS:
                 with contextlib.suppress(OSError):
                     remove_tree(os.path.join(runs, name))
@@ -85,7 +89,7 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
 
 
 def _age(path: str) -> float:
-    """Seconds since a folder was changed; 0 where it is gone meanwhile, as when its submitter has put it in place."""
+    """Return the seconds since a folder was changed; 0 if it is gone, as after its submitter has renamed it."""
     try:
         return time.time() - os.lstat(path).st_mtime
     except OSError:
@@ -100,7 +104,7 @@ def _unwritable(target: RunDirectory, error: OSError) -> RankzeroError:
 
 
 def _write_secrets(request: Request, run: RunDirectory) -> None:
-    """secrets.env, mode 0600: the lines that came through the connection, and the files that lie on the cluster."""
+    """Write secrets.env, mode 0600: the secrets sent by the controller, and those in files on the cluster."""
     lines = b""
     if request.secrets_file:
         with open(request.secrets_file, "rb") as stream:

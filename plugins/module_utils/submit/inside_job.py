@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What submit.py does otherwise for a launch inside a job that is running already: place, start, cancel."""
+"""Place, start and cancel a launch inside a job that is already running, for launch.py."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.start_step import Starter, step_argv
 
 LOOK_SECONDS = 1.0
-# A cancelled launch inside another job has this many seconds to end by itself.
+# Seconds that a cancelled launch inside another job has to end by itself.
 CANCEL_SECONDS = 45.0
 
 
 class Inside:
-    """A request's dealings with the job around it. Without `request.attach` only old generations concern it."""
+    """The operations of a request on the job around it. Without `request.attach` only old generations need them."""
 
     def __init__(
         self, request: Request, slurm: Slurm, sleep: Callable[[float], None], clock: Callable[[], float]
@@ -36,14 +36,14 @@ class Inside:
         self.nodes: list[str] = []
 
     def place(self) -> list[str]:
-        """Look at the job and choose the nodes. Sentences on why the launch does not fit into it."""
+        """Look up the job and choose the nodes. Returns sentences on why the launch does not fit into the job."""
         if self.request.attach is None:
             raise RuntimeError("only a launch inside a running job looks at one")
         self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
         return problems
 
     def check(self, building: bool) -> checks.Checked:
-        """What can be known before the launch is started: the job in place of partitions and limits."""
+        """Check the launch before it starts, against the job instead of partitions and limits."""
         problems = self.place()
         found, notes, facts = storage.look(self.slurm, self.request.places, thorough=True, building=building)
         problems += found
@@ -55,15 +55,18 @@ class Inside:
 
     @property
     def described(self) -> str | None:
-        """For people: the job, its nodes and the time that is left; None before the job was looked up."""
+        """The job, its nodes and its remaining time, for people; None before the job was looked up."""
         return allocation.described(self.found, self.nodes, self.clock()) if self.found else None
 
     def intent(self) -> dict[str, object]:
-        """What the journal keeps of an intent besides: where the step is to be looked for."""
+        """Return the additional fields of an intent in the journal: where to look for the step."""
         return {"attach": self.found.job_id, "nodes": self.nodes} if self.found else {}
 
     def start(self, run: RunDirectory, **identity: object) -> str:
-        """Start the script of a generation as a step; its id. `identity` is what an error knows besides."""
+        """Start the script of a generation as a step; return the step's id. `identity`: additional fields of an error.
+
+        Raises SlurmError if the step cannot be started.
+        """
         if self.found is None:
             raise RuntimeError("a launch is started after its job has been looked at")
         runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
@@ -87,20 +90,24 @@ class Inside:
         return start.step_id
 
     def cancel(self, run: RunDirectory, step_id: str) -> None:
-        """End a launch and not the job around it. Asked once more after a while, nothing is spared."""
+        """End a launch but not the job around it. A repeated request after CANCEL_SECONDS kills all steps at once."""
         asked = [event["time"] for event in run.events() if event["event"] == "cancelled"]
         hard = bool(asked) and self.clock() - asked[0] > CANCEL_SECONDS
         steps.cancel(self.slurm, steps.job_of(step_id), self.request.name_of(run.generation), hard=hard)
 
     def end_leftovers(self, status: LaunchStatus) -> list[str]:
-        """End the ranks whose script was killed: nobody else will. The ids of their steps."""
+        """End the ranks whose script was killed, because nothing else ends them. Returns the ids of their steps."""
         if status.job_id is None or not steps.is_step(status.job_id):
             return []
         name = self.request.name_of(status.run.generation)
         return steps.cancel(self.slurm, steps.job_of(status.job_id), name, hard=True)
 
     def make_way(self, status: LaunchStatus) -> None:
-        """End what is left of a generation, and wait until it is gone: two of one launch never run at once."""
+        """End the remaining steps of a generation and wait until they are gone: two generations never run at the same
+        time.
+
+        Raises SlurmError if they still run after CANCEL_SECONDS.
+        """
         left: Sequence[str] = self.end_leftovers(status)
         until = self.clock() + CANCEL_SECONDS
         while left:

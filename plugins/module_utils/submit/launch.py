@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exactly one admitted job for each launch: adopt what is there, submit what is not, never guess.
+"""Submit exactly one admitted job for each launch: adopt an existing job, submit a missing one, never guess.
 
-Before sbatch an intent is journalled in a generation directory that only one submitter can create (by rename). A
-submission whose id was never recorded is *unknown*: it is looked up by its job name before anything is submitted again.
-Of two jobs of one generation `singleton` and the job's own claim admit one. While slurmctld is silent nothing goes out.
+Before sbatch runs, an intent is recorded in the journal of a generation directory that only one submitter can create
+(by rename). A submission whose id was never recorded is *unknown*: its job is looked up by name before anything is
+submitted again. Of two jobs of one generation, `singleton` and the job's own claim admit one. While slurmctld does not
+answer, nothing is submitted.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 
 
 class Launcher:
-    """Brings one request to one admitted job. `sleep` and `clock` are injectable for tests."""
+    """Turns one request into one admitted job. `sleep` and `clock` are injectable for tests."""
 
     def __init__(
         self,
@@ -87,11 +88,11 @@ class Launcher:
 
     @property
     def policy(self) -> Policy:
-        """How it asks Slurm."""
+        """How the launcher asks Slurm about launches."""
         return submitting(self.slurm, self.check_mode, self.sleep, self.clock)
 
     def launch(self) -> ModuleResult:
-        """Adopt, keep or submit, by the request's policy. Returns the result of module `job`."""
+        """Adopt, keep or submit the launch according to the request's policy. Returns the result of module `job`."""
         state_files.own(self.request.state_root)
         while True:
             newest = self._newest()
@@ -103,14 +104,14 @@ class Launcher:
                 status = replace(status, state=FAILED, message=SUPERSEDED)
             if status and not status.wants_new(self.request.relaunch):
                 return self._kept(status)
-            # The same generation once more: its name and its claim are those of the lost submission.
+            # A lost submission keeps its generation, because the name and the claim of its job depend on it.
             again = status is not None and status.state == LOST
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
-            # Nobody should wait for an environment to be built for a job that is refused then, and a refused first
-            # launch should leave nothing at all, not even the job runtime.
+            # Check before building: a job that will be refused should not wait for its environment, and a refused first
+            # launch should leave nothing behind, not even the job runtime.
             costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
-            building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime lies in the state
+            building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime is in state_root
             if not missing or self.check_mode:
                 self.excluded = excluded_nodes.of(self.slurm, self.request, self.clock())
             checked = self.check(generation, building) if not missing or costly or self.check_mode else None
@@ -129,11 +130,11 @@ class Launcher:
                 return self.submit(target)
             if create.create(self.request, target, self._record_intent):
                 return (self._orphan(target) if known else None) or self.submit(target, newest)
-            # Another submitter was first; a network file system may take a while to show it here.
+            # Another submitter was first. A network file system may show its generation with a delay.
             self.sleep(LOOK_SECONDS)
 
     def cancel(self) -> ModuleResult:
-        """End the newest generation's job where it is active."""
+        """Cancel the newest generation's job if it is active. Returns the result of module `job`."""
         state_files.own(self.request.state_root)
         newest = self._newest()
         status = self.status(newest) if newest else None
@@ -151,8 +152,9 @@ class Launcher:
         return {**self._identity(newest), **done}
 
     def status(self, run: RunDirectory) -> LaunchStatus:
-        """What has become of a generation, asking Slurm only where the run directory does not say it. Raises
-        `SlurmUnavailable` where nobody can tell.
+        """Return the status of a generation. Slurm is asked only if the run directory does not decide it.
+
+        Raises `SlurmUnavailable` if the status cannot be decided.
         """
         (status,) = statuses(self.slurm, [run], self.policy)
         return status.decided(**self._identity(run))
@@ -162,10 +164,10 @@ class Launcher:
         return found[-1] if found else None
 
     def _orphan(self, run: RunDirectory) -> dict[str, Any] | None:
-        """The job of a generation whose run directory was removed: this one has just taken its place.
+        """Look for the job of a generation whose run directory was removed and has just been created again.
 
-        One that waits is the launch: it finds its folder again. One that runs can leave no result, and another job
-        beside it would run the same once more.
+        A pending job is adopted, because it finds its folder again. A running job cannot leave a result, and a second
+        job next to it would run the same launch twice, so RankzeroError is raised.
         """
         for record in jobs_of.in_the_queue(self.slurm, run, self.request.name_of(run.generation)):
             if record.pending:
@@ -182,7 +184,7 @@ class Launcher:
         return None
 
     def check(self, generation: int, building: bool) -> checks.Checked:
-        """What can be known before the job is queued. Raises with every problem at once."""
+        """Check the launch before the job is queued. Raises an error with all problems at once."""
         if self.request.attach:
             checked = self.inside.check(building)
             checks.raise_for(checked.problems)
@@ -198,7 +200,11 @@ class Launcher:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
     def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> ModuleResult:
-        """Hand a generation that has all its files and its intent to Slurm. Returns the result of module `job`."""
+        """Submit a generation with all its files and its intent to Slurm. Returns the result of module `job`.
+
+        Raises SlurmError if sbatch refuses the job, and SlurmUnavailable if it is unknown whether the job was
+        submitted.
+        """
         checkpoint_owner.register(self.slurm, self.request, run)
         if self.request.attach:
             step_id = self.inside.start(run, **self._identity(run))
@@ -219,8 +225,8 @@ class Launcher:
             run.record("rejected", message=result.complaint)
             reasons = self.checks.reasons() if self.checks else ""
             raise SlurmError(f"sbatch refused the job: {result.complaint}{reasons}", **self._identity(run))
-        # sbatch can report a time-out after it has enqueued the job, and a site's wrapper can swallow the id: look
-        # before anything else.
+        # sbatch can report a time-out after it has queued the job, and a site's wrapper can swallow the id. Look for
+        # the job before doing anything else.
         record = self._appeared(run)
         if record is None:
             raise SlurmUnavailable(
@@ -228,12 +234,12 @@ class Launcher:
                 "queue. Run the same launch again: it looks the job up before it submits anything.",
                 **self._identity(run),
             )
-        job_id = base_id(record.job_id)  # not one of an array's tasks
+        job_id = base_id(record.job_id)  # the array itself, not one of its tasks
         self._record_submitted(run, job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=job_id)
 
     def _record(self, run: RunDirectory, event: str, job_id: str) -> None:
-        """What can be found out again: that it cannot be written down here and now is no failure."""
+        """Record an event that can be determined again later. A failure to write it is only noted."""
         try:
             run.record(event, job_id=job_id)
         except OSError as error:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Code and environment, packed beside the runs for nodes that see no store. The job runtime does the packing."""
+"""Pack code and environment into state_root for nodes that do not see the store. The job runtime does the packing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 
 
 def keep(request: Request) -> None:
-    """Pack what is not packed yet. Raises `RankzeroError`."""
+    """Pack the archives that do not exist yet. Raises `RankzeroError`."""
     for wanted in request.archives:
-        with contextlib.suppress(OSError):  # where nothing can be written the packing says so
+        with contextlib.suppress(OSError):  # if nothing can be written, packing reports it
             uses.use(wanted["archive"])
         if os.path.lexists(wanted["archive"]) and not is_own(wanted["archive"]):
             raise RankzeroError(

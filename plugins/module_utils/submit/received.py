@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the modules that launch carry out what the controller has sent them."""
+"""Carry out the requests that the controller sends to the modules that launch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import 
 
 
 class Submission(Protocol):
-    """A launch or a sweep that can be brought to the cluster and taken from it."""
+    """A launch or a sweep that can be submitted and cancelled."""
 
     def launch(self) -> ModuleResult:
-        """Adopt or submit. Returns the result of the module."""
+        """Adopt or submit the jobs. Returns the result of the module."""
 
     def cancel(self) -> ModuleResult:
-        """End what is active. Returns the result of the module."""
+        """Cancel the active jobs. Returns the result of the module."""
 
 
 def carry_out(
@@ -35,10 +35,10 @@ def carry_out(
     *,
     check_mode: bool,
 ) -> ModuleResult:
-    """Launch, or end what was launched. Returns the result of module `job` or `job_sweep`.
+    """Launch, or cancel a launch. Returns the result of module `job` or `job_sweep`.
 
-    `params`: the module's. Its `_request` is a launch, or a sweep with the launch that all elements share as `array`.
-    `launcher_of`: what to do it with, from the request with everything where it lies, and the submitter's name.
+    `params`: the module's parameters. Their `_request` is a launch, or a sweep whose shared launch is in `array`.
+    `launcher_of`: builds the submission from the request, with the actual paths of all items, and the submitter's name.
     """
     given = dict(params["_request"])
     shared = dict(given.get("array", given))
@@ -55,7 +55,7 @@ def carry_out(
         launcher = launcher_of(given, f"{socket.gethostname()}:{os.getpid()}")
         result = launcher.cancel() if params["state"] == "absent" else launcher.launch()
     finally:
-        # It came for this call. Who brought it may be gone by now, or told to keep remote files.
+        # The file was sent for this call only. The sender may be gone by now, or configured to keep remote files.
         with contextlib.suppress(OSError):
             os.unlink(secrets_file or "")
     return {**result, "sources": sources, "slurm_commands": slurm.commands, "warnings": slurm.notes}

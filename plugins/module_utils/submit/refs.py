@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether what a launch refers to is on the cluster, and in which store; each kind asked the way its producer answers.
+"""Check whether the items that a launch refers to are on the cluster, and in which store. Each kind has its own check.
 
-A launch is rendered as if everything lay in the user's own store. What a trusted store has is taken from there: its
-path then stands for the other one wherever the launch names it. Digests that are known once a thing was made are put
-in the same way (core/placeholders.py).
+A launch is rendered as if all items were in the user's own store. If a trusted store has an item, the item's path
+replaces the other path everywhere in the launch. Digests that are known only after an item was built are inserted in
+the same way (core/placeholders.py).
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified impo
 
 T = TypeVar("T")
 
-# The record of a thing whose large file (or files) the nodes compare with a digest.
+# The record of an item whose large file (or files) the nodes compare with a digest.
 _SAYS = {"environment": "env.json", "dataset": "dataset.json", "packages": "packages.json"}
 
 
 def is_present(ref: Mapping[str, str]) -> bool:
-    """An environment must be whole and its Python still be there; the others got their name when they were whole."""
+    """Return whether an item is present. An environment must be complete and its Python must exist.
+
+    Other items get their final name only when they are complete.
+    """
     if ref["kind"] == "environment":
         return present(ref["path"]) is not None
     if ref["kind"] == "runtime":
@@ -51,7 +54,7 @@ def is_present(ref: Mapping[str, str]) -> bool:
             return is_own(ref["path"]) and bundle_key(read_bundle(ref["path"])) == ref["key"]
         except OSError:
             return False
-    if ref["kind"] == "image":  # of which a runtime needs one file, made with the rest or later
+    if ref["kind"] == "image":  # a runtime needs one file of it, which may be built later than the others
         return os.path.isfile(os.path.join(ref["path"], ref["file"]))
     return os.path.isdir(ref["path"])
 
@@ -65,10 +68,10 @@ def settle(
     *,
     check_mode: bool = False,
 ) -> tuple[T, list[dict[str, str]]]:
-    """The request of a launch with every thing where it lies, and from which store each comes (kind, key, path, store).
+    """Return the request with the actual path of each item, and the store of each item (kind, key, path, store).
 
-    `asked`: store_root, stores and store_group_writable. Nothing that another user could have written is taken. Raises
-    RankzeroError, where something of that kind lies in one's own store.
+    `asked`: store_root, stores and store_group_writable. Items that another user could have written are not used.
+    Raises RankzeroError if such an item is in the user's own store.
     """
     stores = stores_of(asked)
     own = stores[-1]
@@ -81,7 +84,7 @@ def settle(
             continue
         content = _content(ref)
         if ref["path"] != own.place(ref["kind"], ref["key"]):
-            # A dataset that the job file names: in one of the stores, or elsewhere, as the user has chosen.
+            # The job file names a dataset: in one of the stores, or elsewhere, as the user chose.
             for store in stores[:-1]:
                 if ref["path"] == store.place(ref["kind"], ref["key"]) and os.path.lexists(ref["path"]):
                     check(store, ref["kind"], ref["path"], memory, content=content)
@@ -108,14 +111,16 @@ def settle(
 
 
 def _content(ref: Mapping[str, str]) -> Content | None:
-    """What has a digest and is not compared by the nodes."""
+    """Return the content to verify here: items with a digest that the nodes do not compare."""
     if ref["kind"] != "image":
         return None
     return Content((ref["file"],), lambda path: damage(path, ref["file"]))
 
 
 def _check_plain(own: Store, path: str) -> None:
-    """Of a path without blanks and quotes it is the same text wherever it stands in a script."""
+    """Raise RankzeroError for a path that needs quoting, because only a plain path reads the same everywhere in a
+    script.
+    """
     for one in (own.path, path):
         if not re.fullmatch(PLAIN, one):
             raise RankzeroError(
@@ -125,7 +130,7 @@ def _check_plain(own: Store, path: str) -> None:
 
 
 def recorded_digest(kind: str, path: str) -> str:
-    """The sha256 that the nodes compare with, as it was recorded when the thing was made; "" where there is none."""
+    """Return the sha256 that the nodes compare with, as recorded when the item was built; "" if there is none."""
     if kind not in _SAYS:
         return ""
     try:
@@ -140,7 +145,7 @@ def recorded_digest(kind: str, path: str) -> str:
 
 
 def _markable(path: str) -> bool:
-    """Whether the uses of a thing are noted beside it: in one's own store, or one that a group shares."""
+    """Return whether uses of an item can be recorded next to it: in the user's own store, or one shared by a group."""
     slot = uses.slot_of(path)
     if slot is None:
         return False
@@ -151,10 +156,9 @@ def _markable(path: str) -> bool:
 def absent(
     refs: Iterable[Mapping[str, str]], state_root: str | None, note: Callable[[str], None], *, check_mode: bool
 ) -> list[dict[str, str]]:
-    """Those of `refs` that are not on the cluster. The others are marked, so that no prune takes them from now on.
+    """Return the `refs` that are not on the cluster. The others are marked as used, which protects them from prune.
 
-    Check mode marks nothing, and nothing is marked in a store that is not one's own. Raises RankzeroError where a
-    prune hangs.
+    Check mode marks nothing, and nothing is marked in another user's store. Raises RankzeroError if a prune hangs.
     """
     missing = []
     for ref in refs:
@@ -167,7 +171,7 @@ def absent(
                     f"{ref['kind']}: the use of {ref['path']} cannot be recorded there ({error.strerror}): a "
                     "prune of that store by another user does not know of this launch"
                 )
-            # A prune may have been faster than the mark.
+            # A prune may have removed the item before it was marked.
             there = is_present(ref)
         if not there:
             missing.append(dict(ref))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a submission is asked for, and what is found to be there already. Data only."""
+"""The request for a submission, and comparisons with an existing launch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUPERSEDED = "it waited for a launch that is over"
 
 @dataclass(frozen=True)
 class Placement:
-    """Which nodes the job wants, as its spec says it."""
+    """The nodes that the job requests, from its spec."""
 
     exclude: Sequence[str] = ()
     nodelist: str = ""
@@ -35,9 +35,9 @@ class Placement:
 
 @dataclass(frozen=True)
 class Request:
-    """One launch as the controller rendered it. `files` still carry `token` in the place of the generation.
+    """One launch as the controller rendered it. `files` still contain `token` in place of the generation.
 
-    `attach` is of a launch inside a running job, and `placement` of any other.
+    `attach` is set for a launch inside a running job, and `placement` for any other launch.
     """
 
     name: str
@@ -58,30 +58,30 @@ class Request:
     places: storage.Asked = field(default_factory=storage.Asked)
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
-    # The script's own --dependency, and what this submission waits for besides (sbatch(1)), such as afterok:12.
+    # The script's own --dependency, and additional dependencies of this submission (sbatch(1)), such as afterok:12.
     dependency: str = ""
     waits_for: Sequence[str] = ()
-    # What it follows was submitted anew: a job of this launch that still waits does so for something that is over.
+    # A predecessor was submitted again, so a pending job of this launch waits for a launch that is over.
     supersedes: bool = False
 
     @classmethod
     def of(cls, given: JsonObject, submitter: str, secrets_file: str | None = None) -> Request:
-        """From the module's arguments, as `arguments` has made them."""
+        """Build a request from the module's arguments, as `arguments` returns them."""
         typed = {name: kind(**given[name]) for name, kind in _TYPED.items() if isinstance(given.get(name), Mapping)}
         own = {"submitter": submitter, "secrets_file": secrets_file or given.get("secrets_file")}
         return cls(**{**given, **typed, **own})
 
     def arguments(self) -> JsonObject:
-        """As it is sent to the module, which knows itself who submits."""
+        """Return the arguments for the module. The module adds the submitter itself."""
         return {name: value for name, value in asdict(self).items() if name not in _NOT_SENT}
 
     @property
     def state_root(self) -> str:
-        """Above runs/NAME/KEY."""
+        """The state root: the folder above runs/NAME/KEY."""
         return os.path.dirname(os.path.dirname(os.path.dirname(self.runs_dir)))
 
     def name_of(self, generation: int) -> str:
-        """The Slurm job name of one generation."""
+        """Return the Slurm job name of one generation."""
         return with_generation(self.job_name, self.token, generation)
 
 
@@ -92,19 +92,20 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "placement": Placement,
     "places": storage.Asked,
 }
-# What the module, or the pipeline around a launch, adds.
+# Fields that the module, or the pipeline around a launch, adds.
 _NOT_SENT = ("submitter", "secrets_file", "waits_for", "supersedes")
 
 
 def superseded(request: Request, status: LaunchStatus | None) -> bool:
-    """Whether an active generation can never start, because it waits for a launch that is over."""
+    """Return whether a pending generation can never start, because it waits for a launch that is over."""
     return status is not None and status.pending and request.supersedes and request.relaunch != "never"
 
 
 def waiting(request: Request) -> list[str]:
-    """sbatch's options for what a submission waits for; they take the place of the script's own line.
+    """Return sbatch's options for the dependencies of a submission. They replace the script's own line.
 
-    A job whose dependency can never hold would wait for ever: Slurm ends it, and the next launch makes a new one.
+    A job whose dependency can never be satisfied would wait forever. With --kill-on-invalid-dep Slurm ends it, and the
+    next launch submits a new one. Raises RankzeroError if the dependencies cannot be combined.
     """
     if not request.waits_for:
         return []
@@ -118,7 +119,7 @@ def waiting(request: Request) -> list[str]:
 
 
 def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
-    """Each file of the launch against the previous generation's, as Ansible shows a diff."""
+    """Return the difference of each file to the previous generation, in the format of Ansible's diff."""
     found = []
     for name, text in request.files.items():
         before = ""

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The place of an interactive session on the cluster: its script, its home, a working directory with the code in it."""
+"""Prepare the folder of an interactive session on the cluster: its script, its home, and a working directory with the
+code.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def prepare(
     attach: JsonObject | None,
     check_mode: bool = False,
 ) -> ModuleResult:
-    """Make the session's folder, unless something that it needs is not on the cluster yet. Returns module results."""
+    """Create the session's folder, unless an item that it needs is missing on the cluster. Returns module results.
+
+    Raises RankzeroError if the job cannot hold the session or the folder cannot be written.
+    """
     inside: str | None = None
     nodes: list[str] = []
     if attach:
@@ -38,7 +43,7 @@ def prepare(
         inside = allocation.described(found, nodes, time.time())
     # FOLDER is state_root/shells/NAME/KEY.
     state_root = os.path.normpath(os.path.join(folder, "../../.."))
-    # The session's script is executed from there.
+    # The session's script is executed from this state root, so it must belong to the user.
     own(state_root)
     sent = (files, refs)
     (files, refs), _sources = settle(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
@@ -64,7 +69,7 @@ def _lay_out(folder: str, files: Mapping[str, str], code: str | None, check_mode
             changed = bool(write_text(path, text, check_mode=check_mode)["changed"]) or changed
         for name in os.listdir(code) if code and not check_mode else ():
             link = os.path.join(work, name)
-            # What the user has put there himself stays.
+            # Files that the user created there are kept.
             if not os.path.lexists(link):
                 os.symlink(os.path.join(str(code), name), link)
                 changed = True

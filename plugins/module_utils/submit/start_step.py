@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starts a launch's script as a step of a job that is running already, and leaves it alone.
+"""Start a launch's script as a step of a running job, and detach from it.
 
-The srun that starts the step is not needed once the step runs: the script writes its own log, and its ranks' srun lives
-beside it on the node. A process left on a login node is ended by the site's reaper or with the user's session, and srun
-takes that for an order to end its step. So srun is killed, together with the child that would cancel the step in its
-place: both at once, as one process group.
+The srun that starts the step is not needed once the step runs: the script writes its own log, and the srun of its ranks
+runs next to it on the node. A process left on a login node is killed by the site's reaper or at the end of the user's
+session, and srun then cancels its step. Therefore srun is killed here, together with the child process that would
+cancel the step in its place. Both are killed at once, as one process group.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import SILENCE, Slurm
 
-# A step starts at once, or waits for what another step of the job holds: how long (seconds) it may.
+# Seconds that a step may wait for resources which another step of the job holds. Otherwise a step starts at once.
 START_SECONDS = 60.0
-# How long (seconds) the claim of a script that runs may take to become visible through a network file system.
+# Seconds within which the claim of a running script becomes visible through a network file system.
 CLAIM_SECONDS = 10.0
 LOOK_SECONDS = 0.1
 _STARTED = re.compile(r"^\[rankzero\] step (\d+\.\d+)$", re.M)
@@ -35,7 +35,7 @@ _STARTED = re.compile(r"^\[rankzero\] step (\d+\.\d+)$", re.M)
 
 @dataclass(frozen=True)
 class Start:
-    """What came of an attempt to start a step: its id, or why there is none."""
+    """The result of starting a step: its id, or why there is none."""
 
     step_id: str | None
     complaint: str = ""
@@ -44,7 +44,9 @@ class Start:
 def step_argv(
     *, job_id: str, name: str, nodes: Sequence[str], run_dir: str, runtime: str, nonce: str
 ) -> tuple[str, ...]:
-    """srun's arguments for the step of the script: one task on the first node, which takes nothing from the others."""
+    """Return srun's arguments for the script's step: one task on the first node, which takes no resources from other
+    steps.
+    """
     return (
         f"--jobid={job_id}",
         "--overlap",
@@ -85,7 +87,11 @@ class Starter:
         self.log = run.file("logs/attach.log")
 
     def start(self, argv: Sequence[str]) -> Start:
-        """Start the step and wait until its script runs; srun is gone when this returns. Raises `SlurmUnavailable`."""
+        """Start the step and wait until its script runs. srun has ended when this returns.
+
+        Raises `RankzeroError` without srun on this host, and `SlurmUnavailable` if srun did not tell whether the step
+        started.
+        """
         program = self.slurm.find("srun")
         if program is None:
             raise RankzeroError(
@@ -119,7 +125,7 @@ class Starter:
             return stream.read()
 
     def _began(self, process: subprocess.Popen[bytes]) -> str | None:
-        """The step's id, once its script runs."""
+        """Return the step's id once its script runs; None if it does not start."""
         until = self.clock() + START_SECONDS
         while True:
             ended = process.poll() is not None
@@ -131,13 +137,13 @@ class Starter:
             self.sleep(LOOK_SECONDS)
 
     def _settled(self, process: subprocess.Popen[bytes], step_id: str) -> Start:
-        """Wait until the script has taken its claim, or has ended: what stops it early is known then."""
+        """Wait until the script has written its claim or has ended, so that an early failure is reported."""
         until = self.clock() + CLAIM_SECONDS
         while True:
             ended = process.poll()
             claim = self.run.claim()
             if claim is not None and (claim.job_id == step_id or ended is not None):
-                # Another step of this generation may have been first: then that is the launch.
+                # If another step of this generation was first, that step is the launch.
                 return Start(claim.job_id)
             if ended:
                 return Start(None, self._last_words(step_id) or f"step {step_id} ended with exit code {ended}")

@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A sweep on the cluster: submit the elements that are missing or failed, as few job arrays as the site allows.
+"""Submit a sweep: the elements that are missing or failed, in as few job arrays as the site allows.
 
-Each element's generation is made whole by a rename, with an intent that names its array and task: of two submitters one
-has it, and the other leaves it out. Then the array's own folder gets its files, the parameter file among them, which is
-never changed afterwards; only then is it submitted, as any launch is. What a killed submitter has left is looked up by
-the array's name, and submitted once more if there is no such array; the element's claim admits one of two tasks.
+Each element's generation is created completely by a rename, with an intent that names its array and task. Of two
+submitters one creates it, and the other skips the element. Then the array's own folder gets its files, including the
+parameter file, which is never changed afterwards. Only then is the array submitted, like any launch. If a submitter was
+killed, its array is looked up by name and submitted again if it does not exist. The element's claim admits one of two
+tasks.
 
-    <state_root>/runs/<name>/.sweep-<key>/sweep.json     the elements of the sweep, for those who read its results
+    <state_root>/runs/<name>/.sweep-<key>/sweep.json     the elements of the sweep, for readers of its results
     <state_root>/runs/<name>/.sweep-<key>/<number>/      an array: elements, job.sbatch, journal.jsonl, logs/
 """
 
@@ -56,7 +57,7 @@ DEFAULT_ARRAY_SIZE = 1001
 
 @dataclass
 class _Row:
-    """What happens to one element."""
+    """The planned or finished action for one element."""
 
     element: Element
     status: LaunchStatus | None
@@ -82,7 +83,7 @@ class _Row:
 
 @dataclass
 class SweepLauncher:
-    """Brings a sweep to one admitted job for each of its elements. `sleep` and `clock` are injectable for tests."""
+    """Turns a sweep into one admitted job for each element. `sleep` and `clock` are injectable for tests."""
 
     request: SweepRequest
     slurm: Slurm
@@ -92,7 +93,7 @@ class SweepLauncher:
     submitted: list[dict[str, Any]] = field(default_factory=list)
 
     def launch(self) -> ModuleResult:
-        """Adopt, keep or submit each element, by the request's policy; of those that `only` names, where it does."""
+        """Adopt, keep or submit each element (or those in `only`) according to the request's policy."""
         array = self.request.array
         rows = self._rows()
         asked = named(self.request.elements, self.request.only)
@@ -102,7 +103,7 @@ class SweepLauncher:
             self._judge(row, row in todo)
         before = _table(rows, before=True)
         missing = absent(array.refs, array.state_root, self.slurm.note, check_mode=self.check_mode) if todo else []
-        # Of the array's tasks it only matters that there are some.
+        # The checks only need some value for the array's tasks.
         script = array.files["job.sbatch"].replace(self.request.tasks_token, "0")
         launcher = self._launcher(replace(array, files={**array.files, "job.sbatch": script}))
         checked = None
@@ -126,7 +127,7 @@ class SweepLauncher:
         return {**result, **({"checks": checked.result()} if checked and self.check_mode else {})}
 
     def cancel(self) -> ModuleResult:
-        """End the active elements; those of them that `only` names (number or key), where it does."""
+        """Cancel the active elements, or those of them that `only` names (number or key)."""
         rows = self._rows()
         before = _table(rows, before=True)
         asked = named(self.request.elements, self.request.only)
@@ -148,7 +149,7 @@ class SweepLauncher:
         return self._result(rows, [], before)
 
     def _find_taken(self, rows: Sequence[_Row]) -> None:
-        """The jobs of elements that another submitter was first with: whoever follows this sweep waits for them."""
+        """Find the jobs of elements that another submitter took first, so that dependent launches can wait for them."""
         taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
         known = self._statuses([row.element for row in taken])
         for row in taken:
@@ -171,7 +172,7 @@ class SweepLauncher:
         return [_Row(element, known.get(element.number)) for element in self.request.elements]
 
     def _statuses(self, elements: Sequence[Element]) -> dict[int, LaunchStatus]:
-        """By number: what became of the newest generation of each element that has one."""
+        """Return, by number, the status of the newest generation of each element that has one."""
         newest = newest_generations(self.request.runs, elements)
         policy = submitting(self.slurm, self.check_mode, self.sleep, self.clock)
         return dict(zip(newest, statuses(self.slurm, list(newest.values()), policy)))
@@ -205,7 +206,7 @@ class SweepLauncher:
         return known[-1].generation + 1 if known else 1
 
     def _parts(self, todo: Sequence[_Row], launcher: Launcher) -> list[list[_Row]]:
-        """The elements of each array: as many as the site's MaxArraySize and max_array_tasks allow."""
+        """Split the elements into arrays, as large as the site's MaxArraySize and max_array_tasks allow."""
         setting = launcher.checks.informed.setting if launcher.checks else lambda _name: None
         most = parse.parse_count(setting("MaxArraySize") or "")
         most = DEFAULT_ARRAY_SIZE if most is None else most
@@ -223,7 +224,7 @@ class SweepLauncher:
         return [list(todo[start : start + most]) for start in range(0, len(todo), most)]
 
     def _submit_part(self, rows: Sequence[_Row], launcher: Launcher) -> None:
-        """Make the generations of some elements and their array, and submit it."""
+        """Create the generations of some elements and their array, and submit the array."""
         array = self._new_array()
         place = os.path.join(os.path.basename(os.path.dirname(array.path)), os.path.basename(array.path))
         mine: list[_Row] = []
@@ -252,7 +253,7 @@ class SweepLauncher:
         self.submitted.append({"job_id": done["job_id"], "run_dir": array.path, "tasks": tasks, "elements": len(mine)})
 
     def _new_array(self) -> RunDirectory:
-        """A folder of the next number, which no other submitter has."""
+        """Create the array's folder with the next number that no other submitter has."""
         while True:
             path = os.path.join(self.request.array.runs_dir, str(self._next_number()))
             try:
@@ -266,7 +267,7 @@ class SweepLauncher:
             return RunDirectory(path)
 
     def _own_request(self, element: Element) -> Request:
-        """The request of one element alone, for what an ordinary launch does as well."""
+        """Return the request of one element, for steps that an ordinary launch shares."""
         array = self.request.array
         manifest = {
             **self.request.manifest,
@@ -286,15 +287,17 @@ class SweepLauncher:
         )
 
     def _take(self, row: _Row, place: str, task: int) -> bool:
-        """Make the element's next generation, or point the one whose submission was lost to this array."""
+        """Create the element's next generation, or assign a lost submission to this array. False if another submitter
+        was first.
+        """
         request, status = self._own_request(row.element), row.status
         again = status is not None and status.state == LOST
         number = status.run.generation + (0 if again else 1) if status else 1
         run = RunDirectory(os.path.join(request.runs_dir, str(number)))
 
         def intend(made: RunDirectory) -> None:
-            # A thousand syncs take seconds. Were this host to crash now, the element would be submitted once more, and
-            # its claim would admit one of the two; the array's own journal is synced.
+            # A thousand syncs take seconds. If this host crashes now, the element is submitted again, and its claim
+            # admits one of the two. The array's own journal is synced.
             made.record_lightly("intent", submitter=request.submitter, array=place, task=task)
 
         if again:
@@ -306,7 +309,7 @@ class SweepLauncher:
         return True
 
     def _write(self, array: RunDirectory, rows: Sequence[_Row], tasks: str) -> None:
-        """The array's files. The parameter file is there, whole and for ever, before there is a job that reads it."""
+        """Write the array's files. The parameter file is complete and final before there is a job that reads it."""
         number = array.generation
         lines = []
         for row in rows:
@@ -322,7 +325,7 @@ class SweepLauncher:
         os.chmod(array.file(PARAMETERS), 0o444)
 
     def _keep_record(self) -> None:
-        """What the readers of the results need, beside the arrays; the newest launch's word counts."""
+        """Write the record for readers of the results, next to the arrays. The newest launch overwrites it."""
         path = os.path.join(self.request.array.runs_dir, state_files.SWEEP_RECORD)
         text = json.dumps(self.request.record, indent=1) + "\n"
         if state_files.record_of_sweep(self.request.array.runs_dir) == json.loads(text):
@@ -366,7 +369,7 @@ def _unwritable(path: str, error: OSError) -> RankzeroError:
 
 
 def _table(rows: Sequence[_Row], *, before: bool) -> str:
-    """The elements, one a line, as they stand or as they will."""
+    """Return the elements, one per line, in their current state or in the state after this launch."""
     lines = []
     for row in rows:
         stands = row.status.standing if row.status else "not there"
@@ -377,8 +380,9 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
 
 
 def active_ids(result: ModuleResult) -> list[str]:
-    """The jobs that whoever depends on this sweep waits for: arrays of its own whole, others' tasks one by one. Raises
-    `RankzeroError` where a submission that is under way has no job yet.
+    """Return the jobs that a dependent launch waits for: own arrays as a whole, tasks of others one by one.
+
+    Raises `RankzeroError` if a submission in progress has no job yet.
     """
     unknown = [row["number"] for row in result["elements"] if row["standing"] == "active" and not row["job_id"]]
     if unknown:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The elements of a sweep, and what became of them: one question to Slurm for all, none about a success.
+"""The elements of a sweep and their generations.
 
-An element is an ordinary launch in <runs>/<name>/<key>/<generation>/, whose newest intent names the array that it was
-put in and its task there. The array's own journal says which job that is.
+An element is an ordinary launch in <runs>/<name>/<key>/<generation>/. Its newest intent names its array and its task in
+the array. The array's own journal contains the job id.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Element:
 
 
 def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
-    """The numbers of those that are named, by number or by the beginning of a key (at least 6 digits); without names
-    of all. Raises `RankzeroError` for a name that is nobody's.
+    """Return the numbers of the named elements; without names, of all.
+
+    A name is a number, or a prefix of a key (at least 6 digits). Raises `RankzeroError` for an unknown name.
     """
     known = {name: element for element in elements for name in (str(element.number), element.short)}
     found: set[int] = set()
@@ -54,7 +55,7 @@ def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
 
 
 def newest_generations(runs: str, wanted: Sequence[Element]) -> dict[int, RunDirectory]:
-    """By number: the newest generation of each element below `runs` (<state_root>/runs/<name>) that has one."""
+    """Return, by number, the newest generation of each element below `runs` (<state_root>/runs/<name>) that has one."""
     present = set(keys_of(os.path.dirname(os.path.dirname(runs)), os.path.basename(runs)))
     return {
         element.number: known[-1]

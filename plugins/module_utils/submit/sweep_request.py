@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A sweep as the controller asks for it. Data only."""
+"""The request for a sweep from the controller. Data only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elemen
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """A sweep as the controller rendered it. `array`: the request of its array; its script holds `tasks_token` where
-    the array's tasks belong. `spec` is the spec that the elements' values are put into, `manifest` what their
-    launch.json holds besides.
+    """A sweep as the controller rendered it.
+
+    `array`: the request of its array; its script contains `tasks_token` in place of the array's tasks. `spec`: the spec
+    into which the elements' values are inserted. `manifest`: the other fields of their launch.json.
     """
 
     array: Request
@@ -34,7 +35,7 @@ class SweepRequest:
 
     @classmethod
     def of(cls, given: JsonObject, submitter: str, secrets_file: str | None) -> SweepRequest:
-        """From the module's arguments."""
+        """Build a request from the module's arguments."""
         array = Request.of(given["array"], submitter, secrets_file)
         rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
         return cls(array=array, elements=[Element(**one) for one in given["elements"]], **rest)
