@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A reconciliation's dealings with the cluster: what is there of a set of specs, and ending what no longer should be.
+"""The cluster side of a reconciliation: look up the launches of a set of specs, and cancel those that should end.
 
-One question to Slurm for all launches, however many. While Slurm is silent nothing is planned, and so nothing is done.
+One query to Slurm serves all launches. If Slurm does not answer, nothing is planned and nothing is done.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
-# A cancelled job has this many seconds to leave its nodes before its successor is launched.
+# Seconds that a cancelled job has to leave its nodes before its successor is launched.
 GONE_SECONDS = 90.0
 
 
 def look(
     slurm: Slurm, state_root: str, set_name: str, names: Iterable[str], related: Collection[str] = ()
 ) -> list[Found]:
-    """The newest generation of every key under `names`, and under the names that the set has launched before. Slurm is
-    not asked about what has succeeded. `related`: the names of which it matters when they were submitted.
+    """Return the newest generation of every key under `names`, and under the names that the set launched before.
+
+    Slurm is not asked about launches that have succeeded. `related`: the names for which the time of submission is
+    needed. Raises SlurmUnavailable if Slurm does not answer.
     """
     own(state_root)
     registered = register.entries(state_root, set_name)
@@ -74,13 +76,14 @@ def look(
 
 
 def _state(status: LaunchStatus) -> str:
-    """The state for a plan: a job of which nobody knows the end is not launched anew."""
+    """Return the state for a plan. A job whose end is unknown counts as active, so that it is not launched again."""
     return ACTIVE if status.may_run else status.standing
 
 
 def _since(run: RunDirectory) -> float:
-    """When the job of a generation was submitted, epoch seconds. Where another job goes on for it (end/chain.py of
-    the runtime), its claim counts.
+    """Return when the job of a generation was submitted, in epoch seconds.
+
+    If another job continues it (end/chain.py of the runtime), the time of that job's claim is used.
     """
     events = run.own_events()
     intents = [float(event["time"]) for event in events if event["event"] == "intent"]
@@ -93,7 +96,7 @@ def _since(run: RunDirectory) -> float:
 
 
 def planned(slurm: Slurm, request: ReconcileRequest) -> list[Step]:
-    """The plan for what the controller has read."""
+    """Return the plan for the specs that the controller has read."""
     wanted = []
     for one in request.wanted:
         key, elements = one.key[:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in one.elements)
@@ -112,9 +115,9 @@ def prepare(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> list[str]:
-    """Do what must precede the launches: register what is about to be launched or is adopted, then cancel. Warnings.
+    """Register the launches that will be submitted or adopted, then cancel. Returns warnings.
 
-    The request's steps are those to carry out, as `planned` gave them.
+    This must precede the launches. The request's steps are those to carry out, as `planned` returned them.
     """
     steps = request.steps or ()
     elements = {one.name: [key[:KEY_LENGTH] for key in one.elements] for one in request.wanted}
@@ -132,13 +135,13 @@ def prepare(
 
 
 def _runs(step: Step) -> list[RunDirectory]:
-    """The launches that a step is about."""
+    """Return the launches that a step refers to."""
     paths = [one["run_dir"] for one in step.elements] if step.kind == "sweep" else [step.run_dir]
     return [RunDirectory(str(path)) for path in paths]
 
 
 def cancel(slurm: Slurm, step: Step) -> None:
-    """End what a step is about. What has ended meanwhile does no harm."""
+    """Cancel the launches of a step. Launches that have ended in the meantime are no error."""
     runs = _runs(step)
     ids = [str(one["job_id"]) for one in step.elements] if step.kind == "sweep" else [str(step.job_id)]
     if slurm_steps.is_step(ids[0]):
@@ -156,8 +159,9 @@ def gone(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> list[RunDirectory]:
-    """Wait until cancelled launches have left their nodes: two launches of one spec should not share a checkpoint
-    folder. Those that have not within GONE_SECONDS.
+    """Wait until cancelled launches have left their nodes; return those that have not within GONE_SECONDS.
+
+    Two launches of one spec should not share a checkpoint folder.
     """
     until, pause, left = clock() + GONE_SECONDS, 0.5, list(runs)
     while left:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What makes a cluster match a folder of specs: a pure plan over what is wanted and what is there.
+"""Plan the steps that make a cluster match a folder of specs, from the specs and the existing launches. Pure.
 
-A spec whose content changed has another key, so the launch that the old content made is still there beside it: that is
-drift, and a policy says what becomes of it. A sweep is one line of the plan; its elements are launches of their own, so
-a grid that has grown is no drift, and of one that has shrunk only what is left out is.
+A spec with changed content has another key, so the launch of the old content still exists as well. This is drift, and a
+policy decides what happens to that launch. A sweep is one line of the plan. Its elements are separate launches, so a
+sweep that has grown is no drift; in a sweep that has shrunk, only the removed elements are drift.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted im
     tally,
 )
 
-#: What a plan consists of. `wait`: not yet, because the spec's earlier launch is still active, or what it follows is
-#: not there. `keep`: left alone.
+#: The actions of a plan. `wait`: not launched yet, because the spec's earlier launch is still active, or because a
+#: predecessor is missing. `keep`: left alone.
 ACTIONS = ("cancel", "launch", "adopt", "wait", "keep", "unchanged", "failed")
-#: Of several actions for the elements of a sweep the first one is the sweep's.
+#: If a sweep's elements have several actions, the first of these is the sweep's action.
 _SWEEP_ACTIONS = ("launch", "wait", "adopt", "failed", "unchanged")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One line of the plan. `file` is empty where the spec is gone; `run_dir` is None where nothing was launched yet.
-    `ours` as in Found, `recorded` as in Wanted.
+    """One line of the plan.
 
-    `kind` is job or sweep. Of a sweep: `counts`, elements by state; `elements`, the active ones; `submits`, the keys of
-    those that a launch submits. `anew`: jobs that wait are in the way of the launch, and may be cancelled for it.
+    `file` is empty if the spec is gone; `run_dir` is None if nothing was launched yet. `ours` as in Found, `recorded`
+    as in Wanted. `kind` is job or sweep. For a sweep: `counts`: elements by state; `elements`: the active ones;
+    `submits`: the keys of those that a launch submits. `anew`: pending jobs block the launch and may be cancelled for
+    it.
     """
 
     action: str
@@ -57,8 +58,9 @@ class Step:
 
 
 def make_plan(wanted: Iterable[Wanted], found: Sequence[Found], policies: Policies) -> list[Step]:
-    """The steps, by name; of one name what ends comes before what begins. Names of `wanted` must differ, what they
-    follow must be among them, and none may follow itself.
+    """Return the steps, sorted by name. For one name, steps that end a launch come before steps that begin one.
+
+    The names in `wanted` must be unique, their predecessors must be among them, and there must be no cycles.
     """
     planner = _Planner({spec.name: spec for spec in wanted}, found, policies)
     steps = [step for name in planner.specs for step in planner.of(name)]
@@ -71,12 +73,12 @@ def make_plan(wanted: Iterable[Wanted], found: Sequence[Found], policies: Polici
 
 
 def changes(steps: Iterable[Step]) -> bool:
-    """Whether anything would be done."""
+    """Return whether a plan launches or cancels anything."""
     return any(step.action in ("launch", "cancel") for step in steps)
 
 
 class _Planner:
-    """Plans each spec after what it follows."""
+    """Plans each spec after its predecessors."""
 
     def __init__(self, specs: Mapping[str, Wanted], found: Sequence[Found], policies: Policies) -> None:
         self.specs = specs
@@ -85,17 +87,17 @@ class _Planner:
         for one in found:
             self._found.setdefault(one.name, {})[one.key] = one
         self._planned: dict[str, list[Step]] = {}
-        # Sweeps with elements that have failed and stay so, whatever else is done about them.
+        # Sweeps with failed elements that are not launched again, regardless of other actions for the sweep.
         self._stuck: set[str] = set()
 
     def of(self, name: str) -> list[Step]:
-        """The steps of one spec; the last one is about what it wants today."""
+        """Return the steps of one spec. The last one concerns its current content."""
         if name not in self._planned:
             self._planned[name] = self._plan(self.specs[name])
         return self._planned[name]
 
     def _mine(self, spec: Wanted) -> list[Found]:
-        """What is there of the spec as it stands now."""
+        """Return the existing launches of the spec's current content."""
         there = self._found[spec.name]
         return [there[key] for key in spec.elements or (spec.key,) if key in there]
 
@@ -141,7 +143,7 @@ class _Planner:
         return replace(_about(own, verdict.action, verdict.reason, spec.file), anew=verdict.anew)
 
     def _sweep(self, spec: Wanted, before: Before) -> Step:
-        """One line for all elements: the first of _SWEEP_ACTIONS that is any element's."""
+        """Return one step for all elements. Its action is the first of _SWEEP_ACTIONS that any element has."""
         there = self._found[spec.name]
         verdicts = {key: judged(there.get(key), before, self.policies) for key in spec.elements}
         action = next(one for one in _SWEEP_ACTIONS if any(each.action == one for each in verdicts.values()))
@@ -152,7 +154,7 @@ class _Planner:
             state = there[key].state if key in there else "missing"
             counts["missing" if state == "unknown" else state] += 1
         reason = tally(counts)
-        # Of what is not there the counts say enough.
+        # For elements that do not exist, the counts are sufficient.
         told = [key for key, one in verdicts.items() if one.action == action and (key in there or action == "wait")]
         if told and action in ("launch", "wait", "failed"):
             number = "" if action == "wait" else f"element {spec.elements.index(told[0])}: "
@@ -180,7 +182,7 @@ def _about(one: Found, action: str, reason: str, file: str = "") -> Step:
 
 
 def _about_old(found: Sequence[Found], action: str, reason: str) -> list[Step]:
-    """One step for each job, and one for all elements of a sweep."""
+    """Return one step for each job, and one for all elements of a sweep."""
     steps = [_about(one, action, reason) for one in found if not one.sweep]
     for name, sweep in sorted({(one.name, one.sweep) for one in found if one.sweep}):
         mine = [one for one in found if (one.name, one.sweep) == (name, sweep)]
@@ -206,7 +208,7 @@ def _listed(found: Iterable[Found]) -> tuple[dict[str, str | None], ...]:
 
 
 def _arrays(found: Iterable[Found]) -> str | None:
-    """The jobs or arrays that some elements are in, with commas."""
+    """Return the jobs or arrays of some elements, separated by commas."""
     return ",".join(sorted({str(one.job_id).partition("_")[0] for one in found if one.job_id})) or None
 
 

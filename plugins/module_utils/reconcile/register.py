@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which launches belong to a folder of specs: <state_root>/sets/<set>/<name>/<key>.json, one small file a launch. That
-of a sweep bears the sweep's key, and names the launches that are its elements.
+"""Register which launches belong to a folder of specs: <state_root>/sets/<set>/<name>/<key>.json.
 
-A file appears whole, by rename, and is never changed by reading and writing back: two reconcilers at once cannot lose
-each other's entries. Only what is registered here may a reconciliation cancel.
+There is one small file per launch. A sweep has a file with the sweep's key, which lists the launches of its elements. A
+file is created completely by rename and never updated in place, so two reconcilers at once cannot lose each other's
+entries. A reconciliation may cancel only registered launches.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ PLACE = "sets"
 
 
 class Entry(TypedDict, total=False):
-    """One launch of a set. `time`: epoch seconds. `elements`: the keys of a sweep. Where the folder came from
-    stands in an entry as well.
+    """One launch of a set.
+
+    `time`: epoch seconds. `elements`: the keys of a sweep's elements. An entry also contains facts about the origin of
+    the folder.
     """
 
     set: str
@@ -38,15 +40,16 @@ class Entry(TypedDict, total=False):
 
 
 def folder(state_root: str, name: str) -> str:
-    """Where the entries of a set lie. The set's own name may hold anything: what is no plain name is hashed."""
+    """Return the folder of a set's entries. The set's name may contain any character, so a hash of it is appended."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-60:]
     return os.path.join(state_root, PLACE, f"{readable}-{digest}" if readable else digest)
 
 
 def entries(state_root: str, set_name: str) -> dict[tuple[str, str], Entry]:
-    """(name, key) -> entry of every launch of the set. A torn file is no entry. Raises `Untrusted` for one that another
-    user could have written.
+    """Return (name, key) -> entry for every launch of the set. Incomplete files are ignored.
+
+    Raises `Untrusted` for an entry that another user could have written.
     """
     found: dict[tuple[str, str], Entry] = {}
     root, place = state_files.own(state_root), folder("", set_name)
@@ -61,7 +64,9 @@ def entries(state_root: str, set_name: str) -> dict[tuple[str, str], Entry]:
 
 
 def elements(registered: Mapping[tuple[str, str], Entry]) -> dict[tuple[str, str], str]:
-    """(name, key) of every element of a sweep of the set -> the sweep's key; of several sweeps the newest counts."""
+    """Return (name, key) of every element of the set's sweeps -> the sweep's key. If several sweeps match, the newest
+    wins.
+    """
     found = {}
     for (name, sweep), entry in sorted(registered.items(), key=lambda item: float(item[1].get("time") or 0)):
         for key in entry.get("elements") or ():
@@ -70,7 +75,9 @@ def elements(registered: Mapping[tuple[str, str], Entry]) -> dict[tuple[str, str
 
 
 def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str, object]) -> None:
-    """Register one launch. Raises `RankzeroError` where that cannot be written: it must precede the launch."""
+    """Register one launch, which must happen before it is submitted. Raises `RankzeroError` if the entry cannot be
+    written.
+    """
     place = os.path.join(folder(state_root, set_name), name)
     target = os.path.join(place, f"{key}.json")
     try:
@@ -83,7 +90,7 @@ def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str
 
 
 def forget(state_root: str, set_name: str, name: str, key: str) -> None:
-    """Take one launch out of the set. One that is gone already does no harm."""
+    """Remove one launch from the set. A missing entry is no error."""
     place = os.path.join(folder(state_root, set_name), name)
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(place, f"{key}.json"))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the action `reconcile` asks its module: first for a plan, then to prepare the steps of one. Data only."""
+"""The request of the action `reconcile` to its module: first for a plan, then to prepare a plan's steps. Data only."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted im
 
 @dataclass(frozen=True)
 class ReconcileRequest:
-    """`set` names the folder of job files, and `facts` say where it comes from. The keys in `wanted` are whole.
-    `steps`: those to carry out; None asks for the plan.
+    """A request for a reconciliation.
+
+    `set`: the name of the folder of job files; `facts`: its origin. The keys in `wanted` are complete. `steps`: the
+    steps to carry out; None requests the plan.
     """
 
     state_root: str
@@ -28,7 +30,7 @@ class ReconcileRequest:
 
     @classmethod
     def of(cls, given: JsonObject) -> ReconcileRequest:
-        """From the module's argument, as `arguments` has made it."""
+        """Build a request from the module's argument, as `arguments` returns it."""
         wanted = [
             Wanted(**{**one, **{name: tuple(one[name]) for name in ("elements", "after")}}) for one in given["wanted"]
         ]
@@ -36,5 +38,5 @@ class ReconcileRequest:
         return cls(**{**given, "policies": Policies(**given["policies"]), "wanted": wanted, "steps": steps})
 
     def arguments(self) -> JsonObject:
-        """As it is sent to the module."""
+        """Return the argument for the module."""
         return asdict(self)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wanted, what is there, and what that means for one launch: a job, or an element of a sweep. Pure.
+"""Compare wanted and existing launches, and decide about a single launch: a job, or an element of a sweep. Pure.
 
-A launch is known by name and key. What a spec follows is part of its key, so a launch that is there has followed what
-the spec names today; but that may have been launched again since, and then a job that never began has waited in vain.
+A launch is identified by name and key. The predecessors of a spec are part of its key, so an existing launch followed
+the current predecessors. A predecessor may have been launched again since, however. A job that never began has then
+waited in vain.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ ARGUMENTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """One spec of the folder: its name, the first 16 digits of its key, and the file that it stands in. `elements`: of
-    a sweep, the keys of its launches in its order. `after`: the names that it follows. `recorded`: the cluster has the
-    list of the sweep's elements.
+    """One spec of the folder: its name, the first 16 digits of its key, and its file.
+
+    `elements`: for a sweep, the keys of its launches in order. `after`: the names of its predecessors. `recorded`:
+    whether the cluster has the list of the sweep's elements.
     """
 
     name: str
@@ -44,9 +46,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Found:
-    """The newest generation under one name and key. `state`: active, succeeded, failed or unknown (an intent without a
-    known job). `ours`: a reconciliation of this folder made it or took it on; as an element of sweep `sweep`, where
-    that is set. `begun`: its job has begun. `since`: its newest submission, epoch seconds.
+    """The newest generation with one name and key.
+
+    `state`: active, succeeded, failed or unknown (an intent without a known job). `ours`: a reconciliation of this
+    folder created or adopted it, as an element of the sweep `sweep` if that is set. `begun`: its job has begun.
+    `since`: its newest submission, in epoch seconds.
     """
 
     name: str
@@ -64,8 +68,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Policies:
-    """`removed`: a spec has gone while its job is active. `changed`: it has another key now. `relaunch`: it has failed;
-    `max_failures` generations of one key at most.
+    """The policies of a reconciliation.
+
+    `removed`: for a spec that is gone while its job is active. `changed`: for a spec that has another key now.
+    `relaunch`: for a failed launch, with at most `max_failures` generations of one key.
     """
 
     removed: str = "keep"
@@ -76,8 +82,10 @@ class Policies:
 
 @dataclass(frozen=True)
 class Before:
-    """What a launch follows. `hinders`: why it cannot be launched yet, in words. `anew`: those of it that this plan
-    launches. `since`: when the newest of it was submitted.
+    """The predecessors of a launch.
+
+    `hinders`: why the launch must wait, in words. `anew`: the predecessors that this plan launches. `since`: when the
+    newest of them was submitted, in epoch seconds.
     """
 
     hinders: str = ""
@@ -87,7 +95,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is to be done about one launch, and why. `anew`: its job has waited for something that is over."""
+    """The action for one launch, and its reason. `anew`: its job has waited for a launch that is over."""
 
     action: str
     reason: str
@@ -95,7 +103,9 @@ class Judged:
 
 
 def judged(own: Found | None, before: Before, policies: Policies) -> Judged:
-    """launch, adopt, unchanged, failed or wait; its earlier contents aside."""
+    """Decide about one launch: launch, adopt, unchanged, failed or wait. Launches of earlier content are not
+    considered.
+    """
     if own is not None and own.state == "succeeded":
         return Judged("unchanged", f"has succeeded: {own.message}" if own.message else "has succeeded")
     if own is not None and own.state == "active":
@@ -116,7 +126,7 @@ def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:
     if own.state == "unknown":
         return Judged("launch", "its submission was interrupted; the launch finds the job or repeats it")
     if not own.begun and (before.anew or before.since > own.since):
-        # Slurm ended it. That says nothing of its program, so no policy is asked.
+        # Slurm ended the job before its program ran, so the relaunch policy does not apply.
         return Judged("launch", "it ended before it began, and its predecessor was launched again since", anew=True)
     if policies.relaunch == "on_failure" and own.generation < policies.max_failures:
         most = policies.max_failures
@@ -128,7 +138,7 @@ def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:
 
 
 def tally(counts: Mapping[str, int]) -> str:
-    """How the elements of a sweep stand, in words."""
+    """Return the states of a sweep's elements in words."""
     words = {"active": "active", "failed": "failed", "missing": "missing"}
     rest = [f"{counts[state]} {word}" for state, word in words.items() if counts[state]]
     return ", ".join([f"{counts['succeeded']} of {sum(counts.values())} elements proven", *rest])
