@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container runtime is to the rest of the collection: one declaration, in a file of its own beside this one.
+"""The declaration of a container runtime. Each runtime has one declaration, in its own file in this folder.
 
-Rules, the step's options, the scripts, the checks on the cluster and on each node, `cluster_info`, the schema and the
-pages read it. Pure.
+The rules, the step's options, the scripts, the checks on the cluster and on each node, `cluster_info`, the schema and
+the documentation read it. Pure.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 Options = tuple[tuple[str, "str | bool"], ...]
 
-#: What an image can be. `root` and `bundle` are folders: a root file system, and one with OCI's config.json beside it.
+#: The kinds of images. `root` and `bundle` are folders: a root file system, and one with OCI's config.json next to it.
 IMAGES = ("squashfs", "sif", "root", "bundle", "registry")
-#: In the log of a step: what any runtime, and our own part, may say when it did not start a container.
+#: Matches messages in a step's log, from any runtime or from this collection, that a container did not start.
 TROUBLE = r"\[ERROR\]|FATAL|\[rankzero\]"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command that a node may have. `version`: its own words for its version. `used`: whether a job starts it."""
+    """A command that a node may have. `version`: arguments that print its version. `used`: whether a job starts it."""
 
     name: str
     version: tuple[str, ...] = ("--version",)
@@ -31,7 +31,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder of the nodes, `source`, seen as `target` in the container; `flags` are of sections/mounts.py."""
+    """A folder of the nodes, `source`, mounted at `target` in the container. `flags`: see sections/mounts.py."""
 
     source: str
     target: str
@@ -43,7 +43,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Wish:
-    """The container that a job asks for. `gpus`: whose libraries it needs, `nvidia`, `amd` or none."""
+    """The container that a job requests. `gpus`: the vendor whose libraries it needs, `nvidia`, `amd` or ""."""
 
     image: str
     mounts: tuple[Mount, ...]
@@ -59,21 +59,22 @@ class Wish:
 class Runtime:
     """One container runtime. It has either `step` or `words`.
 
-    For people: `doc` says what it does, `takes` which images, `needs` what the nodes must have, `each` what gets a
-    container of its own; `suffix` is that of its usual image file and `refuses` what is wrong with another file.
+    For people: `doc`: what it does. `takes`: the images it accepts. `needs`: what the nodes must have. `each`: what
+    gets a separate container. `suffix`: that of its usual image file. `refuses`: what is wrong with any other file.
 
-    For the cluster: `commands` it has on the nodes, the used ones in order of preference; `images` (IMAGES); `since`
-    (option, release) tells the release by the options that srun knows, the newest first.
+    For the cluster: `commands`: its commands on the nodes, the used ones in order of preference. `images`: the kinds it
+    accepts (IMAGES). `since`: pairs (option, release) that reveal the release from the options that srun accepts,
+    newest first.
 
-    For the job: `step` are options of the ranks' step; `words` those of the command, after its name and before the
-    program. `programs`: files of the job runtime, the first of which is started in the place of a command.
-    `libraries`: where it puts the driver's libraries in the container. `log`: patterns of the step's log, the one that
-    says best why it did not start first.
+    For the job: `step`: options of the ranks' step. `words`: arguments of the command, between its name and the
+    program. `programs`: files of the job runtime, the first of which is started instead of a command. `libraries`:
+    where it puts the driver's libraries in the container. `log`: patterns for the step's log, the one that best
+    explains a failed start first.
 
-    Rules: `remaps` says that a rank can be root inside; `flags` are the flags of mounts it knows, None all of them;
-    `overriding` begins variables that decide behind the spec; `hides_tmp`: the node's /tmp is not seen; `unseen`: why
-    the preflight cannot look into the image. `carries` begins variables whose rest the container gets as its own.
-    `home`: its configuration lies below the user's home.
+    Rules: `remaps`: a rank can be root inside. `flags`: the mount flags it supports, None for all. `overriding`:
+    prefixes of variables that would override the spec. `hides_tmp`: the node's /tmp is not visible. `unseen`: why the
+    preflight cannot check the image. `carries`: prefixes of variables that the container gets without the prefix.
+    `home`: its configuration is below the user's home.
     """
 
     name: str
@@ -102,26 +103,28 @@ class Runtime:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """Names of the commands that a job starts, the preferred one first."""
+        """The names of the commands that a job starts, the preferred one first."""
         return tuple(command.name for command in self.commands if command.used)
 
     @property
     def found(self) -> tuple[str, ...]:
-        """Commands of which each node takes the first that it has; none where srun or a program of ours starts it."""
+        """The commands of which each node uses the first that it has; empty if srun or a file of the job runtime starts
+        it.
+        """
         return self.used if self.words and not self.programs else ()
 
     @property
     def variable(self) -> str:
-        """What the script calls the path of the command."""
+        """The variable in the script that holds the command's path."""
         return f"rankzero_{self.name}"
 
     @property
     def absent(self) -> str:
-        """The beginning of a sentence about a node that has none of its commands."""
+        """The beginning of a sentence about a node that has none of the commands."""
         return f"neither {' nor '.join(self.found)} is" if len(self.found) > 1 else f"{self.found[0]} is not"
 
     def facts(self) -> Iterator[str]:
-        """What the job's own programs have to know of it: lines of runtime/container/containers.txt."""
+        """Iterate over the facts that the job's programs need: lines of runtime/container/containers.txt."""
         yield f"images {' '.join(self.images)}"
         for command in self.found:
             yield f"command {command}"

@@ -13,7 +13,7 @@ def _words(wish: Wish) -> tuple[str, ...]:
     for option, given in (("home", wish.mount_home), ("writable", wish.writable), ("remap-root", wish.remap_root)):
         if given:
             words.append(f"--{option}")
-    # AMD's libraries are the image's own; its devices are there as all of the node's are.
+    # AMD's libraries come with the image. Its devices are visible, like all devices of the node.
     if wish.gpus == "nvidia":
         words.append("--nvidia")
     return (*words, "--")
@@ -28,7 +28,7 @@ OCI = Runtime(
     suffix=".sqsh",
     refuses="is neither a squashfs file nor a folder (an OCI bundle: config.json and its root; or a root file system)",
     images=("squashfs", "bundle", "root"),
-    # runc is not used: cluster_info shows it.
+    # runc is not used, but cluster_info shows it.
     commands=(Command("crun"), Command("runc", used=False)),
     words=_words,
     programs=("container/oci.py", "container/__init__.py", "container/rootfs.py", "container/squashfs.py"),

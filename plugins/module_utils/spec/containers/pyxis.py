@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pyxis, Slurm's plugin for enroot: options of srun. Its traps, and what avoids each, are in docs/containers.md."""
+"""pyxis, Slurm's plugin for enroot: options of srun. docs/containers.md lists its traps and how each is avoided."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.bas
 
 
 def _step(wish: Wish) -> Options:
-    """Each said outright: a site's PYXIS_CONTAINER_* or defaults decide nothing."""
+    """Return the options of the step. Each is given explicitly, so that a site's PYXIS_CONTAINER_* or defaults do not
+    apply.
+    """
     options: list[tuple[str, str | bool]] = [
         ("container-image", wish.image),
-        # Given twice, only the last one would count (trap 1).
+        # If the option were given twice, only the last one would count (trap 1).
         ("container-mounts", ",".join(map(str, wish.mounts))),
         ("container-workdir", wish.workdir),
         ("container-mount-home" if wish.mount_home else "no-container-mount-home", True),
@@ -42,9 +44,9 @@ PYXIS = Runtime(
     images=("squashfs", "registry"),
     commands=(Command("enroot", ("version",)),),
     step=_step,
-    # No command tells the release itself.
+    # No command prints the release.
     since=(("container-unshare", "0.24"), ("container-env", "0.15"), ("container-writable", "0.11")),
-    # It shows enroot's own log four blanks deep: an error first, and not what it did before ([INFO]).
+    # pyxis prints enroot's own log indented by four spaces. Errors come first; [INFO] lines are skipped.
     log=(
         r"pyxis:     .*(\[ERROR\]|FATAL)",
         r"pyxis:     +[^[ ]",
@@ -54,7 +56,7 @@ PYXIS = Runtime(
     ),
     remaps=True,
     overriding=("PYXIS_",),
-    # enroot mounts a file system of its own there (trap 14).
+    # enroot mounts its own file system there (trap 14).
     hides_tmp=True,
     unseen="which would be extracted once more for it",
     home=True,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The contract of an artifact: its formats, and the comparisons that a job may ask of it. The check runs in the job."""
+"""The contract of an artifact: its formats, and the comparisons that a job may require. The check runs in the job."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 
 @dataclass(frozen=True)
 class Format:
-    """A value of `artifact.format`: when it is `whole`, and what `require` is about, empty where it has no values.
+    """A value of `artifact.format`: when the file is complete (`whole`), and what `require` refers to (`values`, or
+    "").
 
-    plugins/runtime/artifact/formats.py has the reader of that name; it runs in the job, where this does not.
+    The reader with the same name is in plugins/runtime/artifact/formats.py. It runs in the job, where this file is
+    missing.
     """
 
     name: str
@@ -48,7 +50,7 @@ FORMATS: tuple[Format, ...] = (
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _ORDERED = ("lt", "le", "gt", "ge")
-# Beyond, a whole number is no finite float.
+# A larger integer is not a finite float.
 _LARGEST = 10**300
 
 
@@ -69,7 +71,7 @@ def _operand(name: str, value: object) -> object:
     if number is not None and not math.isfinite(number):
         raise t.Invalid(f"{name} must be a finite number, not {t.shown(value)}")
     if number is not None:
-        # 4 and 4.0 ask for the same, and so must have the same key.
+        # 4 and 4.0 are the same requirement, so they must have the same key.
         return int(number) if number == int(number) else number
     if name in _ORDERED:
         raise t.Invalid(f"{name} must be a number, not {t.shown(value)}")

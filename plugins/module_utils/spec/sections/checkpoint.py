@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of a job: its early signal and restarts, and what is watched while it runs. Pure; no I/O."""
+"""The life cycle of a job: its early signal and restarts, and what is monitored while it runs. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, option
 
-# TERM already has a meaning to the batch script: scancel, the time limit itself and preemption send it, and after those
-# the job must not put itself back into the queue. USR1 is the artifact watcher's. USR2 means the early signal alone.
+# TERM already has a meaning for the batch script: scancel, the time limit itself and preemption send it, and after them
+# the job must not requeue itself. The artifact watcher uses USR1. USR2 is used only for the early signal.
 EARLY_SIGNAL = "USR2"
 
 

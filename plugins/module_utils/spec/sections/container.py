@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The section `container` of the job spec, and what the names of its images look like. Pure; no I/O."""
+"""The section `container` of the job spec, and the format of image names. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import MOUNTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import VARIABLE
 
-# A name such as nvcr.io#nvidia/pytorch:24.07-py3, as pyxis hands it to a registry: [USER@][REGISTRY#]IMAGE[:TAG].
+# An image name such as nvcr.io#nvidia/pytorch:24.07-py3, as pyxis takes it: [USER@][REGISTRY#]IMAGE[:TAG].
 REGISTRY = re.compile(
     r"(docker://)?([A-Za-z0-9._$-]+@)?([A-Za-z0-9.-]+(:[0-9]+)?#)?[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?"
 )
@@ -23,7 +23,7 @@ IMAGE_FILES = (".sqsh", ".squashfs", ".sif", ".simg", ".img", ".tar")
 
 @dataclass(frozen=True)
 class Build:
-    """What the module `image` makes; its values reach the launch key as the image's own key."""
+    """What module `image` builds. The values are part of the launch key through the image's own key."""
 
     containerfile: str | None = option(
         t.text(r"[^\0\n]+", "a path"),

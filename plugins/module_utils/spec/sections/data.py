@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The staged datasets that a job reads (`data` in the job spec), and where its ranks find them. Pure; no I/O."""
+"""The staged datasets that a job reads (`data` in the job spec), and their paths for the ranks. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 
 NAME = r"[a-z][a-z0-9_]{0,31}"
 COPIES = ("never", "auto", "always")
-# What module `dataset` makes in a store: the name of a dataset, or one version of it.
+# A path that module `dataset` creates in a store: the name of a dataset, or one version of it.
 _STAGED = re.compile(r"(?P<home>/.*/datasets)/(?:by-name/[^/]+|(?P<digest>[0-9a-f]{64})/data)")
 _PATH = t.text(r"/[^\0\n]*", "an absolute path on the cluster")
 _DIGEST = t.text(r"[0-9a-f]{64}", "a digest of 64 hexadecimal digits")
 _COPY = t.choice(*COPIES)
-# What a ref of module `dataset` holds besides: a ref as a whole is a value of this field.
+# Further keys of a ref of module `dataset`, because a complete ref is a valid value of this field.
 _OF_A_REF = ("kind", "key", "present")
 _KEYS = ("path", "digest", "packed", "local_copy", *_OF_A_REF)
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset. With a digest it is that version of it, whatever its name leads to later."""
+    """One dataset. With a digest it is that version, even if the name points to another version later."""
 
     path: str
     digest: str | None = None
@@ -35,19 +35,19 @@ class Dataset:
 
     @property
     def tree(self) -> str | None:
-        """The folder of the version in its store; None for a path of the user's own, or where no version is named."""
+        """The folder of the version in its store; None for another path of the user, or if no version is given."""
         match = _STAGED.fullmatch(self.path)
         digest = self.digest or (match and match["digest"])
         return f"{match['home']}/{digest}" if match and digest else None
 
     @property
     def folder(self) -> str:
-        """What the ranks read where it is not mounted."""
+        """The folder that the ranks read if the dataset is not mounted."""
         return f"{self.tree}/data" if self.tree else self.path
 
     @property
     def key(self) -> str:
-        """What of it determines the result."""
+        """The part of it that determines the result, for the launch key."""
         return posixpath.basename(self.tree) if self.tree else self.digest or f"path {self.path}"
 
     @property
@@ -57,7 +57,7 @@ class Dataset:
 
 
 def variable(name: str) -> str:
-    """Under which the ranks find a dataset."""
+    """Return the variable in which the ranks find a dataset."""
     return f"RANKZERO_DATA_{name.upper()}"
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 
-# Modes in which each node makes the environment from packages: the kinds of such a set.
+# Modes in which each node builds the environment from packages. They are also the kinds of package sets.
 ON_NODES = ("cache", "wheelhouse")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Section `environment`: the Python that the ranks run with."""
+    """Section `environment`: the Python environment of the ranks."""
 
     mode: str = option(
         t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders of the nodes that a container shows. Pure; no I/O."""
+"""Folders of the nodes that are mounted in a container. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import re
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Mount
 
-# pyxis takes any word for a flag and says nothing about one that means nothing (spec/pyxis.md, trap 1).
+# pyxis accepts any word as a flag and silently ignores a meaningless one (docs/containers.md, trap 1).
 MOUNT_FLAGS = ("ro", "rw", "rbind", "private", "rprivate", "slave", "rslave", "nosuid", "nodev", "noexec")
-# pyxis splits at commas and colons, and enroot's table of mounts at blanks: there is no way to quote one of them.
+# pyxis splits at commas and colons, and enroot's mount table at blanks. None of these characters can be quoted.
 UNMOUNTABLE = re.compile(r"[\s,:\\\0]")
 
 
 def mount(text: str) -> Mount:
-    """A mount from `source:target[:flag+flag]`. Raises `types.Invalid`."""
+    """Parse a mount from `source:target[:flag+flag]`. Raises `types.Invalid`."""
     parts = text.split(":")
     if len(parts) not in (2, 3) or not all(parts):
         raise t.Invalid(f"must be source:target or source:target:flags, not {t.shown(text)}")
@@ -40,7 +40,7 @@ def mount(text: str) -> Mount:
     return Mount(source, target, flags)
 
 
-# One spelling of one mount, as text: it is part of the launch key.
+# A mount is normalized to text, because it is part of the launch key.
 MOUNTS = t.listed(
     t.Type(
         "mount such as /data:/data:ro",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Section `preflight` of the job spec: what is looked at on each node before the ranks start, and what follows."""
+"""Section `preflight` of the job spec: what is checked on each node before the ranks start, and the consequences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 
 _SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
-# As sbatch reads sizes: without a unit they are MiB.
+# Binary exponents of the units. As in sbatch, sizes without a unit are in MiB.
 _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 
 
@@ -102,7 +102,7 @@ class Preflight:
 
 
 def size_bytes(value: str) -> int:
-    """Bytes of a size as _SIZE allows it."""
+    """Return the bytes in a size that matches _SIZE. Raises ValueError."""
     match = re.fullmatch(r"([0-9]+)([KMGT]?)", value)
     if not match:
         raise ValueError(f"not a size: {value!r}")

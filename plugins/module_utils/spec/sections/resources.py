@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sections of the job spec that say what Slurm is asked for: the nodes, and how the ranks start on them. Pure."""
+"""Sections of the job spec for the request to Slurm: the nodes, and how the ranks start on them. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, option
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
 
-# What Slurm itself accepts for accounts, partitions, QOS, features and host lists.
+# Characters that Slurm accepts for accounts, partitions, QOS, features and host lists.
 SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
 OPTION_NAME = r"[a-z][a-z0-9-]*"
 # name, name:count, name:type or name:type:count, as --gres takes it (sbatch(1)).
@@ -22,13 +22,16 @@ _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 
 
 def generic_resources(ask: Resources) -> str | None:
-    """What each node is asked for besides CPUs, as --gres takes it."""
+    """Return each node's generic resources, as --gres takes them; None if there are none."""
     gpus = [":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))] if ask.gpus_per_node else []
     return ",".join([*gpus, *ask.gres]) or None
 
 
 def _with_singleton(own: str | None) -> str | None:
-    """`singleton` makes a duplicate wait behind the original; it cannot be added where any one of several may hold."""
+    """Return a dependency with `singleton`, which makes a duplicate wait behind the original.
+
+    It cannot be added to alternatives (`?`), of which any one suffices.
+    """
     if own is None:
         return "singleton"
     return own if "?" in own or "singleton" in own.split(",") else f"{own},singleton"
@@ -36,7 +39,7 @@ def _with_singleton(own: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Section `resources`: what Slurm is asked for. Most fields are options of sbatch."""
+    """Section `resources`: the request to Slurm. Most fields are options of sbatch."""
 
     nodes: int = option(
         t.whole(1), "Number of nodes.", 1, short="nodes", example=8, sbatch=Sbatch("nodes", size=True, inside="step")

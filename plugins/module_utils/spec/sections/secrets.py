@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a secret's value comes from. The value itself is never part of a spec, a plan or a module argument."""
+"""The sources of secrets. A secret's value is never part of a spec, a plan or a module argument."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 @dataclass(frozen=True)
 class SecretSource:
-    """`kind`: from_env (a variable of the controller), from_file (path on the cluster), from_var (Ansible variable)."""
+    """The source of a secret.
+
+    `kind`: from_env (a variable of the controller), from_file (path on the cluster) or from_var (Ansible variable).
+    """
 
     kind: str
     name: str
@@ -26,14 +29,14 @@ class SecretSource:
 def _parse(value: object) -> SecretSource:
     allowed = "must be one of {from_env: NAME}, {from_file: PATH-on-the-cluster}, {from_var: NAME}"
     if not isinstance(value, Mapping):
-        # The value is not shown: somebody may have pasted the secret itself here.
+        # The value is not shown, because a user may have put the secret itself here.
         raise t.Invalid(f"{allowed}: a secret's value does not belong into a spec")
     if len(value) != 1 or next(iter(value)) not in KINDS:
         raise t.Invalid(f"{allowed}, not a map with the keys {', '.join(map(str, value)) or '(none)'}")
     kind, name = next(iter(value.items()))
     pattern, words = (r"[~/].*", "an absolute path") if kind == "from_file" else (VARIABLE, "the name of a variable")
     if not isinstance(name, str) or not re.fullmatch(pattern, name):
-        # Not shown either.
+        # The name is not shown either.
         raise t.Invalid(f"{kind} must be {words}")
     return SecretSource(str(kind), t.to_text(name))
 
@@ -61,5 +64,5 @@ def _parse_all(value: object) -> object:
 
 SECRETS = t.Type(_SOURCES.title, _parse_all, _SOURCES.schema)
 
-#: What may be named: kind of the source -> patterns.
+#: Permitted sources: kind of the source -> patterns.
 SOURCES = t.mapped("|".join(KINDS), f"one of {', '.join(KINDS)}", t.listed(t.text(r"\S[^\0\n]*", "a pattern")))

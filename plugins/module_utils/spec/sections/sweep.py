@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The spec's section `sweep`: one job with many values, and which values those are. Pure; no I/O.
+"""Section `sweep` of the job spec: one job with many values, and which values those are. Pure; no I/O.
 
-An element of a sweep is the ordinary launch that one would get by writing its values into the spec by hand: so it has
-an ordinary key, which no other element changes. A parameter stands as `{name}` in an argument of `command`, in a value
-of `env`, or in `checkpoint.dir`; nowhere does it meet a shell. One called `seed`, `gbs` or `mbs` also sets that field.
+An element of a sweep is the same launch as one whose values are written into the spec by hand. It has an ordinary key,
+which does not depend on other elements. A parameter appears as `{name}` in an argument of `command`, in a value of
+`env`, or in `checkpoint.dir`; it never reaches a shell. A parameter named `seed`, `gbs` or `mbs` also sets that field.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 
-# More than any queue takes; a grid multiplies faster than one thinks.
+# Limit for the elements of a sweep. It is more than any queue accepts; grids multiply quickly.
 MOST_ELEMENTS = 10_000
-# Parameters that set a field of the spec besides: what differs between the tasks of one job array may be in no
-# #SBATCH line and change no topology.
+# Parameters that also set a field of the spec. Values that differ between the tasks of one job array cannot be in an
+# #SBATCH line and cannot change the topology.
 FIELDS = {"seed": ("seed",), "gbs": ("parallelism", "global_batch"), "mbs": ("parallelism", "micro_batch")}
 NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-# {{name}} is the text {name}.
+# {{name}} stands for the text {name}.
 _PLACE = re.compile(r"\{\{(" + NAME + r")\}\}|\{(" + NAME + r")\}")
 
 Point = Mapping[str, str]
@@ -36,7 +36,7 @@ Point = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers between two bounds, for `random`: `scale` linear or log, `whole` for whole numbers only."""
+    """Numbers between two bounds, for `random`. `scale`: linear or log. `whole`: integers only."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class Range:
 
 
 def _number(value: object, name: str) -> float:
-    # YAML 1.1 reads 1e-5 as text and 0.1 as a number: nothing is lost in a number of a range.
+    # YAML 1.1 reads 1e-5 as text and 0.1 as a number. Both are accepted, because a range loses nothing as a number.
     try:
         number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):
@@ -104,7 +104,7 @@ _NAMED = "a name of letters, digits and _"
 
 @dataclass(frozen=True)
 class Sweep:
-    """Section `sweep`: the parameters of a sweep and how its elements follow from them."""
+    """Section `sweep`: the parameters of a sweep, and how its elements are derived from them."""
 
     method: str = option(
         t.choice("grid", "zip", "list", "random"),
@@ -156,17 +156,17 @@ class Sweep:
 
 
 def placeholders(text: str) -> Iterator[str]:
-    """The names that stand as {name} in a text."""
+    """Iterate over the names that appear as {name} in a text."""
     return (match[2] for match in _PLACE.finditer(text) if match[2])
 
 
 def filled(text: str, point: Point) -> str:
-    """The text of one element: each {name} replaced once, so that a value may hold anything."""
+    """Return the text of one element. Each {name} is replaced once, so a value may contain any text."""
     return _PLACE.sub(lambda match: f"{{{match[1]}}}" if match[1] else point.get(match[2], match[0]), text)
 
 
 def points(sweep: Sweep) -> list[dict[str, str]]:
-    """The values of every element, in a fixed order. A random point depends on seed and number alone."""
+    """Return the values of every element, in a fixed order. A random point depends only on the seed and its number."""
     if sweep.method == "list":
         return [dict(point) for point in sweep.points]
     names = list(sweep.parameters)
@@ -180,7 +180,9 @@ def points(sweep: Sweep) -> list[dict[str, str]]:
 
 
 def _drawn(values: tuple[str, ...] | Range, seed: int, name: str, number: int) -> str:
-    """One value. From a hash and not from a generator: another parameter, or more samples, move none of it."""
+    """Draw one value. A hash is used instead of a generator, so other parameters or more samples do not change the
+    value.
+    """
     digest = hashlib.sha256(f"{seed}\0{name}\0{number}".encode()).digest()
     part = int.from_bytes(digest[:8], "big") / 2**64
     if not isinstance(values, Range):
@@ -197,7 +199,7 @@ def _drawn(values: tuple[str, ...] | Range, seed: int, name: str, number: int) -
 
 
 def substituted(data: Parameters, point: Point) -> JsonObject:
-    """The spec of one element as it would be written by hand: merged layers in, merged layers out."""
+    """Return the spec of one element, as it would be written by hand. Input and output are merged layers."""
     result = {name: value for name, value in data.items() if name != "sweep"}
     if isinstance(data.get("command"), (list, tuple)):
         result["command"] = [filled(word, point) if isinstance(word, str) else word for word in data["command"]]
@@ -219,12 +221,12 @@ def substituted(data: Parameters, point: Point) -> JsonObject:
 
 
 def shown(point: Point) -> str:
-    """The values of an element on one line, for people."""
+    """Return the values of an element on one line, for people."""
     return ", ".join(f"{name}={t.shown(value)[1:-1] if value else chr(39) * 2}" for name, value in point.items())
 
 
 def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
-    """What does not fit together, as types.Finding. `spec`: the LaunchSpec; `overrides`: short name -> path."""
+    """Yield the mistakes, as types.Finding. `spec`: the LaunchSpec; `overrides`: short name -> path."""
     sweep: Sweep | None = spec.sweep
     if sweep is None:
         return
@@ -308,7 +310,7 @@ def _shape(sweep: Sweep) -> Iterator[tuple[Sequence[str], str]]:
 
 
 def _names(spec: Any, sweep: Sweep, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Every parameter must reach the program, and every placeholder must be a parameter."""
+    """Yield findings for parameters that do not reach the program and placeholders that are not parameters."""
     names = list(sweep.parameters) if sweep.method != "list" else list(sweep.points[0] if sweep.points else ())
     places = [("command", word) for word in spec.command]
     places += [(f"env.{name}", value) for name, value in spec.env.items()]
