@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The protocol of an aspect: one subject of a launch, with its rules and its part of the plan."""
+"""The protocol of an aspect: one topic of a launch, with its rules and its part of the plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fabrics = Mapping[str, tuple[Setting, ...]]
 
 @dataclass(frozen=True)
 class Context:
-    """What is decided of a launch before its aspects are asked: its size, its place, what it follows."""
+    """What is known about a launch before its aspects are evaluated: its size, its location and its predecessors."""
 
     spec: LaunchSpec
     site: Site
@@ -33,29 +33,29 @@ class Context:
 
 
 class Aspect(Protocol):
-    """Each method says nothing where the aspect has nothing to say. The plan is what all of them say, in their order.
+    """An aspect of a launch. The plan combines the results of all aspects, in their order.
 
-    `findings`: rules between the values of a spec (`fabrics`: those of the cluster); `header`: lines of the job;
-    `step`: options of the ranks' step; `probe`: options of the preflight's step; `exports`: variables of the batch
-    script.
+    A method returns nothing if the aspect has nothing to add. `findings`: rules between the values of a spec
+    (`fabrics`: those of the cluster). `header`: lines of the job. `step`: options of the ranks' step. `probe`: options
+    of the preflight's step. `exports`: variables of the batch script.
     """
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
-        """What in `spec` contradicts itself or cannot work; `fabrics` holds the cluster's own fabrics."""
+        """Return the contradictions in `spec` and what cannot work. `fabrics`: the cluster's own fabrics."""
         return ()
 
     def header(self, context: Context) -> Iterable[Option]:
-        """Options for the `#SBATCH` lines of the batch script: (name without dashes, value)."""
+        """Return options for the `#SBATCH` lines of the batch script: (name without dashes, value)."""
         return ()
 
     def step(self, context: Context) -> Iterable[Option]:
-        """Options of the srun that starts the ranks: (name without dashes, value)."""
+        """Return options of the srun that starts the ranks: (name without dashes, value)."""
         return ()
 
     def probe(self, context: Context) -> Iterable[Option]:
-        """Options of the srun that starts the preflight: (name without dashes, value)."""
+        """Return options of the srun that starts the preflight: (name without dashes, value)."""
         return ()
 
     def exports(self, context: Context) -> Iterable[tuple[str, str]]:
-        """Variables that the batch script exports: (name, value, still unquoted)."""
+        """Return variables that the batch script exports: (name, unquoted value)."""
         return ()

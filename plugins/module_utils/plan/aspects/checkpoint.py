@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of a job: its early signal, its restarts, and what is watched while it runs."""
+"""The life cycle of a job: its early signal, its restarts, and what is monitored while it runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Checkpoint(Aspect):
-    """Saving before the end, requeue and restarts; also the sampling of nodes and the style of the logs."""
+    """Saving before the end, requeueing and restarts; also the sampling of nodes and the style of the logs."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Signals that come too early, folders outside the job's own, options that have no effect together."""
+        """Yield signals that come too early, folders outside the job's own, and options without effect."""
         asked, limit = spec.checkpoint, spec.resources.time
         early = asked.signal_before_end
         if early and time_minutes(limit) * 60 <= early:
@@ -51,7 +51,9 @@ class Checkpoint(Aspect):
                 )
 
     def header(self, context: Context) -> Iterator[Option]:
-        """What is not asked for stays the site's. A job with spare nodes goes on without a node that fails."""
+        """Yield the options that the spec sets; for others the site's defaults apply. With spares, a failed node is
+        tolerated.
+        """
         asked = context.spec.checkpoint
         if asked.signal_before_end:
             yield "signal", f"B:{EARLY_SIGNAL}@{asked.signal_before_end}"
@@ -61,7 +63,7 @@ class Checkpoint(Aspect):
             yield "no-kill", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """What the job runtime needs to signal, restart, sample and write logs. Times are in seconds."""
+        """Yield what the job runtime needs to signal, restart, sample and write logs. Times are in seconds."""
         asked, monitor, logs = context.spec.checkpoint, context.spec.monitor, context.spec.logs
         spares = context.spec.resources.spares
         yield "RANKZERO_MONITOR_HOST", str(monitor.host)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranks' container as the plan sees it; plan/container.py decides how they enter it."""
+"""The ranks' container as an aspect of the plan. plan/container.py decides how the ranks enter it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Container(Aspect):
     """The container of the ranks. The rules and options come from `plan.container`."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
-        """Options of `container` that contradict each other or that the runtime does not have."""
+        """Return contradictions between options of `container`, and options that the runtime does not have."""
         return container.findings(spec)
 
     def header(self, context: Context) -> Options:
-        """What the runtime needs in the header of the batch script."""
+        """Return the options that the runtime needs in the header of the batch script."""
         return context.container.header if context.container else ()
 
     def step(self, context: Context) -> Options:
-        """What the runtime needs at the ranks' step."""
+        """Return the options that the runtime needs on the ranks' step."""
         return context.container.step if context.container else ()

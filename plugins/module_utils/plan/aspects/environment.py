@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Python environment and the variables of a job: rules alone. plan/variables.py decides the variables."""
+"""Rules for the Python environment and the variables of a job. plan/variables.py decides the variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
-# What a shell would take for a variable, as $NAME or ${NAME}.
+# Text that a shell would expand as a variable: $NAME or ${NAME}.
 _EXPANDED = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 
 
@@ -23,7 +23,9 @@ class Environment(Aspect):
     """The Python environment of the ranks, and the variables and secrets of the spec."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Reserved names, variables that refer to themselves, thread counts, options of another mode."""
+        """Yield reserved names, variables that refer to themselves, excessive thread counts, and options of another
+        mode.
+        """
         for where, names in (("env", spec.env), ("secrets", spec.secrets)):
             for name in names:
                 reason = reserved(name)
@@ -56,12 +58,12 @@ class Variables(Aspect):
     """Variables of the spec that contradict what the launch sets itself."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """One finding for each variable that a fabric, a framework or the launcher sets as well."""
+        """Yield variables that contradict the rules of a framework, and an unknown fabric."""
         yield from conflicts(spec, fabrics)
 
 
 def _packages(spec: LaunchSpec) -> Iterator[Finding]:
-    """Environments that each node makes for itself, and those of conda."""
+    """Yield mistakes in environments that each node builds itself, and in conda environments."""
     wanted = spec.environment
     if (wanted.mode == "conda") != (wanted.file is not None):
         yield (
@@ -102,10 +104,10 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
 
 
 def _threads(spec: LaunchSpec) -> Iterator[Finding]:
-    """Ranks x threads against the CPUs that Slurm is asked for."""
+    """Check ranks x threads against the CPUs that the job requests."""
     shape = topology(spec)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        # Nested levels are given as a list; the first one counts.
+        # Nested levels are given as a list, of which the first counts.
         first = spec.env.get(name, "").split(",")[0].strip()
         threads = int(first) if first.isdecimal() and len(first) < 10 else 0
         if threads * shape.ranks_per_node > shape.cpus_per_node:

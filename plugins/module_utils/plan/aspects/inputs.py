@@ -15,7 +15,7 @@ class After(Aspect):
     """The launches that this one follows."""
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """The path of each upstream launch's result, in the variable that is named after it."""
+        """Return the result path of each upstream launch, in the variable named after that launch."""
         return ((upstream.variable, upstream.path) for upstream in context.after)
 
 
@@ -23,5 +23,5 @@ class Data(Aspect):
     """The datasets of the job."""
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """Those of packed datasets are set again once they are mounted."""
+        """Return the path of each dataset. The runtime sets the paths of packed datasets again after mounting them."""
         return ((variable(name), dataset.folder) for name, dataset in sorted(context.spec.data.items()))

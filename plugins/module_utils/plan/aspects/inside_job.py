@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches inside a job that is running already: what is refused there, what is left aside, what is asked. Pure.
+"""Launches inside a running job: what is refused, what is ignored, and what the step requests. Pure.
 
-The script is that of a queued job. What only sbatch can do is refused where the launch would depend on it, and
-else said to be left aside: a cluster's defaults name a partition for every job.
+The script is the same as for a queued job. An option that only sbatch can carry out is refused if the launch would
+depend on it. Otherwise it is reported as ignored, because a cluster's defaults name a partition for every job.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resou
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, PLAIN, SCHEDULING
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, Options
 
-# A step that does not say so gets all generic resources of its job.
+# Value of --gres for a step without generic resources. Without the option a step gets all those of its job.
 NO_GRES = "none"
-# srun options that choose nodes, which launcher.inside_nodes does.
+# srun options that choose nodes, which is the task of launcher.inside_nodes.
 _PLACING = ("exclude", "nodefile", "nodelist", "relative")
-# srun options that say how steps of one job share it.
+# srun options for sharing a job between steps.
 _SHARING = ("exact", "exclusive", "overlap")
-# What becomes of a field that is no further option of its own (fields.Sbatch.inside); else it is refused.
+# Values of fields.Sbatch.inside for fields that are accepted. Any other value is a refusal.
 IGNORED, STEP, GIVEN = "ignored", "step", "given"
 
 
@@ -31,7 +31,7 @@ class InsideJob(Aspect):
     """A launch inside a job that is running already (`launcher.inside_job`)."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """What cannot hold inside an allocation."""
+        """Yield what is not possible inside a running job."""
         here = spec.launcher.inside_job
         if here is None:
             if spec.launcher.inside_nodes:
@@ -76,11 +76,11 @@ class InsideJob(Aspect):
                     )
 
     def step(self, context: Context) -> Options:
-        """What keeps the ranks' step within the size that the spec asks for."""
+        """Return the options that limit the ranks' step to the size in the spec."""
         return step(context.spec)
 
     def probe(self, context: Context) -> Iterator[Option]:
-        """Let the preflight share the nodes with steps that are running, and ask for the same generic resources."""
+        """Let the preflight share the nodes with running steps, and request the same generic resources as the ranks."""
         if context.spec.launcher.inside_job is not None:
             yield "overlap", True
             yield "gres", generic_resources(context.spec.resources) or NO_GRES
@@ -91,7 +91,7 @@ def _text(value: object) -> str:
 
 
 def ignored(spec: LaunchSpec) -> list[str]:
-    """What of the spec only sbatch could ask for, as `resources.partition batch`; nothing is done about it."""
+    """Return the options that only sbatch could request, such as `resources.partition batch`. They have no effect."""
     found = [
         f"{row.path} {_text(row.given(spec))}" for row in DECLARED if row.sbatch.inside == IGNORED and row.given(spec)
     ]
@@ -103,13 +103,16 @@ def ignored(spec: LaunchSpec) -> list[str]:
 
 
 def step(spec: LaunchSpec) -> Options:
-    """Further options of the ranks' step. A job's own steps have all that its header asked for; here each says it."""
+    """Return further options of the ranks' step.
+
+    The steps of a submitted job get all resources in its header. Inside another job each step must request its own.
+    """
     if spec.launcher.inside_job is None:
         return ()
     own = spec.launcher.srun
     options: list[tuple[str, str | bool]] = []
     if not any(name in own for name in _SHARING):
-        # The shell that somebody has open in the allocation, and a second launch, would block it otherwise.
+        # Otherwise a shell that is open in the allocation, or a second launch, would block the step.
         options.append(("overlap", True))
     for row in PLAIN:
         name, value = row.sbatch.name, row.line(spec)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of a job for copying code and environment to nodes that lack them. Pure; the runtime does the copying."""
+"""A job's settings for copying code and environment to nodes that lack them. Pure; the runtime does the copying."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 def stages(spec: LaunchSpec) -> bool:
-    """Whether a node may get a copy at all. A container mounts the shared paths, the same ones on every node."""
+    """Return whether a node may get a copy at all. A container mounts the shared paths, the same on every node."""
     return spec.preflight.enabled and spec.preflight.stage != "never" and spec.container.runtime == "none"
 
 
@@ -23,7 +23,7 @@ class NodeCopies(Aspect):
     """Copies of code and environment on the nodes' own disks (`preflight.stage`)."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """`stage: always` where nothing would be copied."""
+        """Yield `stage: always` if nothing would be copied."""
         if spec.preflight.stage != "always":
             return
         if not spec.preflight.enabled:
@@ -41,7 +41,7 @@ class NodeCopies(Aspect):
             )
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """When to copy, the budget for it, and where the archives lie if the nodes do not see the store."""
+        """Yield when to copy, the time limit in seconds, and the archives' folder if the nodes do not see the store."""
         spec, settings = context.spec, context.site.settings
         if settings.local_dir and (stages(spec) or spec.environment.mode in ON_NODES):
             yield "RANKZERO_LOCAL_DIR", settings.local_dir
@@ -54,16 +54,16 @@ class NodeCopies(Aspect):
 
 
 def archives(state_root: str) -> str:
-    """The folder that holds the packed code and environments which nodes copy."""
+    """Return the folder of the packed code and environments that nodes copy."""
     return f"{state_root}/archives"
 
 
 def kept(
     refs: Sequence[Mapping[str, str]], spec: LaunchSpec, settings: ClusterSettings, state_root: str
 ) -> list[dict[str, str]]:
-    """What must be packed before the job is submitted: (folder, archive) of each thing that the nodes do not see.
+    """Return what must be packed before the job is submitted: (folder, archive) of each item that the nodes do not see.
 
-    Raises SpecError where the store is not shared and the job may not copy.
+    Raises SpecError if the store is not shared and the job may not copy.
     """
     if settings.store_shared:
         return []
@@ -92,7 +92,7 @@ def kept(
                 )
             ]
         )
-    # The job looks for them by this name.
+    # The job looks for archives with this name.
     return [
         {"folder": ref["path"], "archive": f"{archives(state_root)}/{ref['kind']}-{ref['key']}.tar"}
         for ref in refs

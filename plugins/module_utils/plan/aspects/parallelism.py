@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""World size against parallelism and the memory of experts against the GPU's. Pure arithmetic.
+"""Check the world size against the parallelism, and the experts' memory against the GPU's. Pure arithmetic.
 
-A finding names the spec's paths, says the numbers, and what would fit.
+A finding names the paths in the spec, the numbers, and values that would fit.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.paral
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 BF16_BYTES = 2
-# Of an 80 GB GPU: what the experts' weights may take where only they are loaded, where the model also answers, and
-# where it also learns (gradients and activations need the rest). Other sizes in proportion.
+# GB of an 80 GB GPU that the experts' weights may use: if the model is only loaded, if it also answers, and if it also
+# learns (gradients and activations need the rest). Scaled in proportion for other GPU sizes.
 REFERENCE_GB = 80
 EXPERT_GB = {"load": 60.0, "infer": 40.0, "train": 28.0}
 PURPOSES = tuple(EXPERT_GB)
-# GB of memory by the names that sites give their GPU types.
+# GB of memory by the sites' names for GPU types.
 GPU_GB = {"v100": 32, "a40": 48, "l40s": 48, "a100": 80, "h100": 80, "gh200": 96, "h200": 141, "b200": 180, "b300": 288}
 
 
 @dataclass(frozen=True)
 class ExpertMemory:
-    """Weights of the experts on one GPU: tensor parallelism does not split experts, expert parallelism does."""
+    """The weights of the experts on one GPU. Expert parallelism splits experts, tensor parallelism does not."""
 
     experts_per_gpu: int
     gigabytes: float
@@ -37,18 +37,21 @@ class ExpertMemory:
 
 
 def model_parallel_size(parallelism: Parallelism) -> int:
-    """Ranks that hold one copy of the model: TP x PP x CP."""
+    """Return the number of ranks that hold one copy of the model: TP x PP x CP."""
     return parallelism.tensor * parallelism.pipeline * parallelism.context
 
 
 def data_parallel_size(spec: LaunchSpec) -> int | None:
-    """DP = world size / (TP x PP x CP), or None where that is not whole."""
+    """Return DP = world size / (TP x PP x CP), or None if that is not an integer."""
     world, model = topology(spec).world_size, model_parallel_size(spec.parallelism)
     return world // model if world % model == 0 else None
 
 
 def expert_memory(spec: LaunchSpec) -> ExpertMemory | None:
-    """bf16 bytes = experts a GPU x parameters of one expert x 2; None where the spec does not say enough."""
+    """Estimate the experts' memory; None if the spec gives too little information.
+
+    bf16 bytes = experts per GPU x parameters of one expert x 2.
+    """
     wanted = spec.parallelism
     if not wanted.experts or not wanted.expert_parameters or wanted.experts % wanted.expert:
         return None
@@ -59,9 +62,9 @@ def expert_memory(spec: LaunchSpec) -> ExpertMemory | None:
 
 
 def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
-    """The sizes as variables, so that the program gets the numbers that were checked: one place to write them.
+    """Return the sizes as variables, so that the program gets exactly the numbers that were checked.
 
-    Only where the spec says anything of its parallelism. Batches that are not given are no variables.
+    The result is empty if the spec does not set `parallelism`. Batch sizes that are not given are left out.
     """
     wanted = spec.parallelism
     if wanted == Parallelism():
@@ -79,7 +82,7 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
 
 
 def warnings(spec: LaunchSpec) -> list[str]:
-    """What will probably not fit: a warning, because an estimate knows weights only."""
+    """Return warnings about memory that will probably not suffice: an estimate that covers the weights only."""
     memory = expert_memory(spec)
     if memory is None or memory.gigabytes <= memory.limit:
         return []
@@ -116,7 +119,7 @@ class Sizes(Aspect):
     """The sizes of the model's parallelism."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Mistakes: sizes that do not divide."""
+        """Yield sizes that do not divide evenly."""
         wanted, world = spec.parallelism, topology(spec).world_size
         model, data = model_parallel_size(wanted), data_parallel_size(spec)
         sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
@@ -128,7 +131,7 @@ class Sizes(Aspect):
                 f" does not divide the {world} ranks; the next that fit are {below} and {above} ranks"
             )
             yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
-        # Experts are spread over the ranks that hold the same pipeline stage.
+        # Experts are distributed over the ranks of one pipeline stage.
         elif stage % wanted.expert:
             sentence = (
                 f"parallelism.expert: {wanted.expert} does not divide the {stage} ranks of a pipeline stage"
@@ -153,5 +156,5 @@ class Sizes(Aspect):
         yield from _batch(spec, data)
 
     def exports(self, context: Context) -> list[tuple[str, str]]:
-        """The sizes as RANKZERO_TP, RANKZERO_PP and so on; none if the spec says nothing of parallelism."""
+        """Return the sizes as RANKZERO_TP, RANKZERO_PP and so on; empty if the spec does not set `parallelism`."""
         return exports(context.spec)

@@ -17,7 +17,7 @@ class Preflight(Aspect):
     """The checks of every node before the ranks start."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Spare nodes that could never be used, and a requeue that is forbidden elsewhere in the spec."""
+        """Yield spare nodes that could never be used, and a requeue that the spec forbids elsewhere."""
         preflight, resources, checkpoint = spec.preflight, spec.resources, spec.checkpoint
         if resources.spares and not preflight.enabled:
             yield (
@@ -54,13 +54,15 @@ class Preflight(Aspect):
                 )
 
     def header(self, context: Context) -> Iterator[Option]:
-        """The job must be allowed to requeue itself, whatever the site's JobRequeue says (sbatch(1), slurm.conf(5))."""
+        """Allow the job to requeue itself, regardless of the site's JobRequeue (sbatch(1), slurm.conf(5))."""
         asked = context.spec.preflight
         if asked.enabled and asked.on_failure == "requeue" and context.spec.checkpoint.requeue is None:
             yield "requeue", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """What to check and what to do with a node that fails. Room is in bytes; empty if the preflight is off."""
+        """Yield what to check and how to treat a node that fails. Free space is in bytes. Empty if the preflight is
+        off.
+        """
         asked = context.spec.preflight
         if not asked.enabled:
             return

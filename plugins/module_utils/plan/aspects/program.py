@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a job runs, what proves its result, and what a sweep varies: rules alone."""
+"""Rules for a job's program, for the artifact that proves its result, and for the parameters of a sweep."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Program(Aspect):
-    """What every rank runs."""
+    """The program of every rank."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Exactly one of `command` and `shell` must be given."""
+        """Yield a mistake unless exactly one of `command` and `shell` is given."""
         if spec.command and spec.shell:
             yield ["command", "shell"], "command, shell: both are given; keep one"
         if not spec.command and not spec.shell:
@@ -33,7 +33,7 @@ class Artifact(Aspect):
     """The result that proves the launch."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Paths outside the run directory, and options that the format does not have."""
+        """Yield paths outside the run directory, and options that the format does not have."""
         if spec.artifact is None:
             return
         path = spec.artifact.path
@@ -78,5 +78,5 @@ class Sweep(Aspect):
     """The parameters of a sweep."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """What `spec.sweep` finds: methods, parameters and placeholders that do not fit."""
+        """Yield methods, parameters and placeholders of the sweep that do not fit."""
         yield from sweep.findings(spec, short_names())

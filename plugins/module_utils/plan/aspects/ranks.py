@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many ranks start on the nodes and how: the step that runs them, and the preflight's, which is like it."""
+"""The number of ranks on the nodes and how they start: the ranks' step, and the similar preflight step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, knowing, starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
-# Options of srun that decide what a task is bound to: the preflight is placed as the ranks will be.
+# Options of srun that bind tasks. The preflight uses them too, so that it is placed like the ranks.
 _BINDING = (
     "accel-bind",
     "cores-per-socket",
@@ -33,7 +33,7 @@ _BINDING = (
 
 
 def size(shape: Topology, nodes: int, tasks: int | None = None) -> Iterator[Option]:
-    """What a job and each of its steps say of their size."""
+    """Yield the options for the size of a job or of one of its steps."""
     yield "nodes", str(nodes)
     if tasks is not None:
         yield "ntasks", str(tasks)
@@ -42,16 +42,19 @@ def size(shape: Topology, nodes: int, tasks: int | None = None) -> Iterator[Opti
 
 
 def _cpu_bind(shape: Topology) -> tuple[str, str]:
-    """Each rank of srun keeps to its own cores, near each other. Under torchrun the one task of a node starts all its
-    ranks: they share the task's CPUs."""
+    """Return the binding of a task to CPUs.
+
+    Under srun each rank is bound to its own, adjacent cores. Under torchrun one task per node starts all ranks of the
+    node, which share the task's CPUs.
+    """
     return ("cpu-bind", "cores" if shape.starter.per == "rank" else "none")
 
 
 class Ranks(Aspect):
-    """How many ranks run on a node and what starts them."""
+    """The number of ranks on a node and the program that starts them."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Ranks that do not match the GPUs, and launchers that cannot do what the spec asks."""
+        """Yield a number of ranks that does not match the GPUs, and launchers that cannot do what the spec requires."""
         gpus, ranks = spec.resources.gpus_per_node, topology(spec).ranks_per_node
         if gpus and ranks != gpus:
             yield (
@@ -76,7 +79,9 @@ class Ranks(Aspect):
             )
 
     def step(self, context: Context) -> Iterator[Option]:
-        """Every step repeats its own size: srun stopped inheriting --cpus-per-task in 22.05."""
+        """Yield the options of the ranks' step. Each step repeats its size: since 22.05, srun ignores the job's
+        --cpus-per-task.
+        """
         shape = context.topology
         yield from size(shape, shape.nodes, shape.tasks)
         yield "kill-on-bad-exit", "1"
@@ -85,10 +90,11 @@ class Ranks(Aspect):
             yield _cpu_bind(shape)
 
     def probe(self, context: Context) -> Iterator[Option]:
-        """On every node the ranks' own size and binding, so that the preflight sees what they will have.
+        """Yield the options of the preflight's step: the ranks' size and binding on every node, so that it checks the
+        same.
 
-        A node that fails, or that cannot even be reached, must not take the reports of the others with it, whatever the
-        site's KillOnBadExit and WaitTime say.
+        A node that fails or cannot be reached must not end the preflight on other nodes, regardless of the site's
+        KillOnBadExit and WaitTime.
         """
         srun, shape = context.spec.launcher.srun, context.topology
         given = {name: value for name, value in srun.items() if name in _BINDING and value is not False}
@@ -102,5 +108,5 @@ class Ranks(Aspect):
         yield "no-kill", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """Seconds that the other ranks may go on after the first has ended."""
+        """Yield the seconds that the other ranks may continue after the first has ended."""
         yield "RANKZERO_WAIT", str(context.spec.launcher.wait)

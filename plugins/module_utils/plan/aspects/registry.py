@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All aspects of a launch, in the order in which they speak. A new one is imported and named here."""
+"""All aspects of a launch, in the order in which they are evaluated. A new aspect is imported and listed here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.resour
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.sealed_environment import SealedEnvironment
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.slurm_options import FurtherOptions
 
-# Static imports: Ansible ships only what they name.
+# The imports must be static, because Ansible ships only what they name.
 ASPECTS: tuple[Aspect, ...] = (
     Program(),
     Ranks(),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the job asks of Slurm: the lines of its header, in the order in which a person reads them (sbatch(1))."""
+"""The job's request to Slurm: the lines of its header, in the order in which people read them (sbatch(1))."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Resources(Aspect):
-    """What the job asks Slurm for."""
+    """The job's request to Slurm."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """Generic resources that are GPUs, no resource at all or named twice; a GPU type without a count."""
+        """Yield GPUs in `gres`, entries that are no resource or are duplicated, and a GPU type without a count."""
         seen: set[str] = set()
         for text in spec.resources.gres:
             name = re.sub(r":[0-9].*", "", text)
@@ -41,7 +41,7 @@ class Resources(Aspect):
             )
 
     def header(self, context: Context) -> Iterator[Option]:
-        """Name, size, limits, log file and environment of the job, in the order of the batch script."""
+        """Yield name, size, limits, log file and environment of the job, in the order of the batch script."""
         spec, shape = context.spec, context.topology
         yield "job-name", context.job_name
         yield from size(shape, shape.nodes + spec.resources.spares)
@@ -54,6 +54,6 @@ class Resources(Aspect):
         yield "output", f"{context.run_dir}/logs/job.%j.log"
         yield "open-mode", "append"
         yield "chdir", context.run_dir
-        # The job's environment is the plan's, not that of whoever submits. With NONE pyxis
-        # leaves the batch script on the node, which is where it has to be (spec/pyxis.md, trap 2).
+        # The job's environment comes from the plan, not from the submitter. With NONE, pyxis leaves the batch script on
+        # the node, where it must run (docs/containers.md, trap 2).
         yield "export", "NONE" if spec.container.level == "job" else "NIL"

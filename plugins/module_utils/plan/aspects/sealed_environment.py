@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of a job for its sealed environment, and why it is copied or not. Pure; the runtime does the work."""
+"""A job's settings for its sealed environment, and why it is copied or not. Pure; the runtime does the work."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import archives
 
-# Policy -> what each node does with the file, in words. All read it whole once, for its digest.
+# Policy -> what each node does with the file, in words. With each policy a node reads the file once completely, for its
+# digest.
 COPIES = {
     "auto": "each node checks the file and mounts it; copied first where the store is a network file system and a disk "
     "of the node has room: later reads then ask no server",
     "always": "each node copies the file to its own disk, checks it and mounts the copy",
     "never": "each node checks the file and mounts it from the store",
 }
-# The variables that mount it, also for an interactive session.
+# The variables for mounting it, which an interactive session needs as well.
 VARIABLES = ("RANKZERO_SEALED_COPY", "RANKZERO_SEALED_BUDGET", "RANKZERO_LOCAL_DIR", "RANKZERO_ARCHIVES")
 # Files of the job's runtime that mount the environment for an interactive session.
 PROGRAMS = (
@@ -39,7 +40,9 @@ class SealedEnvironment(Aspect):
     """An environment that is one read-only file (`environment.mode: sealed`)."""
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """Whether a node copies the file to its own disk, the budget for that, and where the file lies."""
+        """Yield whether a node copies the file to its own disk, the time limit for that in seconds, and where the file
+        is.
+        """
         spec, settings = context.spec, context.site.settings
         if spec.environment.mode != "sealed":
             return

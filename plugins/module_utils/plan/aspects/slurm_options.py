@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further options that a job gives to sbatch and srun itself (resources.sbatch, launcher.srun)."""
+"""The additional options that a job passes to sbatch and srun (resources.sbatch, launcher.srun)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class FurtherOptions(Aspect):
-    """Options that are passed to sbatch and srun as they are (`resources.sbatch`, `launcher.srun`)."""
+    """Options that are passed to sbatch and srun unchanged (`resources.sbatch`, `launcher.srun`)."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
-        """What a job may not say in its further options."""
+        """Yield options that a job may not pass."""
         unbound = spec.launcher.srun.get("gpu-bind") == "none"
         yield from _of("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH, SBATCH, unbound)
         yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
@@ -39,11 +39,11 @@ class FurtherOptions(Aspect):
                     yield [path, row.path], f"{path}: {row.path} sets this already; remove one of them"
 
     def header(self, context: Context) -> Iterator[Option]:
-        """The options under `resources.sbatch`."""
+        """Yield the options under `resources.sbatch`."""
         yield from _given(context.spec.resources.sbatch)
 
     def step(self, context: Context) -> Iterator[Option]:
-        """The options under `launcher.srun`."""
+        """Yield the options under `launcher.srun`."""
         yield from _given(context.spec.launcher.srun)
 
 
