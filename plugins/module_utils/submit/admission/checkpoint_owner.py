@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Before a job is submitted: which other launches name its folder of checkpoints, and whether one of them is active.
+"""Check before a submission whether another active launch uses the same checkpoint folder.
 
-The job itself takes the folder when it runs (runtime/owner.py), and that decides. This is the early word: a job that
-still waits in the queue has taken nothing, so each submission leaves its run directory's path in the folder.
+The job itself takes the folder when it runs (runtime/owner.py), and that decides. This check is earlier: a job in the
+queue has not taken the folder yet, so each submission records its run directory's path in the folder.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 PLACE = ".rankzero"
 SUBMITTED = "submitted."
 OWNER = "owner."
-# A word of a submission or an owner is one small object.
+# Size limit for the entry of a submission or an owner, which is one small object.
 ENTRY_BYTES = 64 << 10
 
 
 def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
-    """Raises `RankzeroError` where another launch has the request's folder of checkpoints now, and `SlurmUnavailable`
-    where only Slurm could tell and is silent. `clean`: forget the submissions that are over.
+    """Check that no other active launch has the request's checkpoint folder.
+
+    Raises `RankzeroError` if one has, and `SlurmUnavailable` if only Slurm can tell and does not answer. `clean`:
+    remove the entries of launches that are over.
     """
     directory = request.checkpoint_dir
     if directory is None:
         return
-    # Imported here: most launches name no folder, and a launch pays for each module that is compiled.
+    # Imported here because most launches have no checkpoint folder, and each imported module costs time.
     from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
     from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, sound
     from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
@@ -77,7 +79,7 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
 
 
 def register(slurm: Slurm, request: Request, run: RunDirectory) -> None:
-    """Leave word that this generation is about to be submitted. A folder that cannot be written here is noted."""
+    """Record in the checkpoint folder that this generation is about to be submitted. A failure is only noted."""
     directory = request.checkpoint_dir
     if directory is None:
         return
@@ -95,10 +97,10 @@ def register(slurm: Slurm, request: Request, run: RunDirectory) -> None:
 
 
 def _entries(place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(path, content) of what submissions and owners have left; nothing where the folder cannot be seen from here."""
+    """Yield (path, content) of the entries of submissions and owners; nothing if the folder is not visible."""
     for name in Beneath(os.path.realpath(place)).names(""):
         if name.startswith((SUBMITTED, OWNER)) and not name.endswith(".tmp"):
-            # Several users may share the folder: each file is its writer's word, and read as that.
+            # Several users may share the folder, so each file is read as an unverified statement of its writer.
             entry = state_files.json_object(Beneath(os.path.realpath(place)).text(name, ENTRY_BYTES))
             if entry is not None:
                 yield os.path.join(place, name), entry

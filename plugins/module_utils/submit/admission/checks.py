@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that is looked at before a job is queued, in the fewest commands, and all problems at once.
+"""Run all checks before a job is queued, with as few commands as possible, and report all problems at once.
 
-One sinfo for every submission, which also proves that slurmctld answers. What rarely changes (settings, partitions,
-accounts, QOS) is remembered for ten minutes under state_root and lets a launch pass; before anything is refused it is
-asked afresh. Under check mode `sbatch --test-only` has the last word: it uses up a job id, and knows the site's
-job_submit plugin, but it does not see AllowAccounts and AllowQos of a partition, its state DOWN, a time limit over the
-partition's or the association's (Slurm 22.05, EnforcePartLimits=NO). A real sbatch refuses all that --test-only does
-but too many nodes, which is arithmetic; so it is not asked twice there, unless the site hides its nodes (PrivateData).
+Every submission runs one sinfo, which also proves that slurmctld answers. Data that rarely changes (settings,
+partitions, accounts, QOS) is cached for ten minutes under state_root and may let a launch pass. Before a launch is
+refused, Slurm is asked again. In check mode `sbatch --test-only` decides: it uses up a job id and includes the site's
+job_submit plugin, but it ignores a partition's AllowAccounts and AllowQos, its state DOWN, and a time limit above the
+partition's or the association's (Slurm 22.05, EnforcePartLimits=NO). A real sbatch refuses everything that --test-only
+refuses except too many nodes, which is simple arithmetic. Therefore a real submission does not run --test-only first,
+unless the site hides its nodes (PrivateData).
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission im
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
-# Slurm names a date this far off, and farther, for a job that a limit holds for ever.
+# Slurm gives a start time at least this far in the future for a job that a limit holds forever.
 _NEVER_SECONDS = 20 * 31_556_952.0
 
 
 @dataclass
 class Checked:
-    """What was looked at. `unknown`: sentences on what could not be."""
+    """The result of the checks. `unknown`: sentences on what could not be checked."""
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -49,7 +50,7 @@ class Checked:
     unknown: list[str] = field(default_factory=list)
 
     def result(self) -> dict[str, list[str]]:
-        """As module `job` returns it under `checks`."""
+        """Return the result as module `job` returns it under `checks`."""
         return {"facts": self.facts, "notes": self.notes, "unknown": self.unknown}
 
 
@@ -77,9 +78,10 @@ class Checks:
         self.check_mode = check_mode
 
     def run(self, script: str | None = None, *, building: bool = False, options: Sequence[str] = ()) -> Checked:
-        """Everything. `script`: the rendered script, for Slurm's own word under check mode; `options`: sbatch's own.
+        """Run all checks.
 
-        `building`: something is missing, so that the store must be writable.
+        `script`: the rendered script, for Slurm's own check in check mode; `options`: sbatch's options. `building`:
+        something must be built, so the store must be writable. Raises `SlurmUnavailable` and `SlurmMissing`.
         """
         refused, found = "", None
         try:
@@ -87,7 +89,7 @@ class Checks:
         except (SlurmUnavailable, SlurmMissing):
             raise
         except SlurmError as error:
-            # PrivateData=nodes or partitions: a site may close sinfo to its users.
+            # PrivateData=nodes or partitions: a site may hide sinfo from its users.
             refused = error.message
         known = self.informed.recall()
         if refused:
@@ -105,7 +107,7 @@ class Checks:
             checked.problems += self._too_many(known, verdict)
         if self.container:
             checked.problems += container_support.check(self.slurm, self.container)
-        # Where the nodes are hidden Slurm alone can say that there are too few: sbatch itself would not.
+        # If the nodes are hidden, only Slurm can tell that there are too few, and sbatch itself would not.
         if (self.check_mode or refused) and script is not None and not checked.problems:
             refused = "" if self._last_word(script, options, checked) else refused
         checked.unknown += [f"nodes: {refused}"] if refused else []
@@ -119,7 +121,7 @@ class Checks:
         return admission.judge(found, known, self.ask, user=self.user, groups=self.groups)
 
     def reasons(self) -> str:
-        """After sbatch has refused: what of it the cluster's limits, asked afresh, say in numbers, a line each."""
+        """Return the limits that explain why sbatch refused the job, one line each, after asking Slurm again."""
         try:
             known = self.informed.afresh()
             verdict = self._judge(limits(self.slurm), known)
@@ -129,12 +131,12 @@ class Checks:
         return "".join(f"\n  - {sentence}" for sentence in found)
 
     def _too_many(self, known: Knowledge, verdict: admission.Verdict) -> list[str]:
-        """Limits on the number of jobs. The queue is asked only where there is one."""
+        """Return problems with limits on the number of jobs. The queue is read only if there is such a limit."""
 
         def over(jobs: list[tuple[str, str]]) -> list[str]:
             return list(associations.over_count(known, verdict.who, verdict.partition_qos, jobs))
 
-        # As many jobs as no limit allows: is there a limit at all?
+        # A number of jobs that exceeds any limit shows whether there is a limit.
         who = verdict.who
         if not over([(who.account or "", who.qos or "")] * 100_000):
             return []
@@ -145,7 +147,7 @@ class Checks:
         return over([(account, qos) for account, _pipe, qos in pairs])
 
     def _last_word(self, script: str, options: Sequence[str], checked: Checked) -> bool:
-        """Slurm's own judgement into `checked`; whether there was one."""
+        """Add the result of sbatch --test-only to `checked`; return whether Slurm answered."""
         said = self.slurm.attempt("sbatch", "--test-only", *options, stdin=script)
         start = _WOULD_START.search(f"{said.stdout}\n{said.stderr}")
         moment = parse.parse_epoch(start[1]) if start else None
@@ -164,7 +166,7 @@ class Checks:
 
 
 def of(request: Request, slurm: Slurm, *, check_mode: bool, clock: Callable[[], float]) -> Checks:
-    """The checks of a submission."""
+    """Return the checks for a submission."""
     where, container = request.places, request.container
     return Checks(slurm, request.limits, where=where, container=container, check_mode=check_mode, clock=clock)
 

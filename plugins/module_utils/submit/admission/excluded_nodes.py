@@ -1,12 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that a preflight found not to be fit, remembered for the next launches of the cluster until they expire.
+"""Nodes that a preflight found unfit, excluded from the next launches on the cluster until the exclusions expire.
 
-<state_root>/clusters/<cluster>/nodes/<node>.json, one file a node: jobs write them by rename, and the last word counts.
+There is one file per node: <state_root>/clusters/<cluster>/nodes/<node>.json. Jobs write it by rename, and the newest
+content counts:
+
     {"node": NAME, "reason": TEXT, "job_id": TEXT, "time": SECONDS, "expires": SECONDS}
-A node without a Python says it of itself in <node>.txt (runtime/start/no_python.sh): TIME EXPIRES JOB_ID REASON. No
-exclusion holds longer than LONGEST after it was made, whatever its file says.
+
+A node without a Python writes <node>.txt itself (runtime/start/no_python.sh): TIME EXPIRES JOB_ID REASON. No exclusion
+lasts longer than LONGEST after it was made, regardless of its file.
 """
 
 from __future__ import annotations
@@ -34,22 +37,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
-# Letters of sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
+# Letters for sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
 NODE_CODES = ("N", "c", "m", "G", "T", "P", "f")
-# Seconds: a year, as preflight.exclude_for allows. A node that is out of order for longer is drained.
+# Seconds: a year, the maximum of preflight.exclude_for. A node that is out of order for longer should be drained.
 LONGEST = 31536000.0
-# Clocks of a node and of this host may differ by so much (seconds).
+# Seconds by which the clocks of a node and of this host may differ.
 CLOCK_SLACK = 3600.0
-# A node's name, which is also that of its file.
+# A node's name is also the name of its file.
 _ENDINGS = (".json", ".txt")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-# The only form of a constraint that is judged here: features that a node must all have.
+# The only form of a constraint that is evaluated here: features that a node must all have.
 _ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
 
 
 @dataclass(frozen=True)
 class Exclusion:
-    """A node, why it is left out, the job that found it (empty: a person), and from when till when (epoch seconds)."""
+    """An excluded node: the reason, the job that found it (empty: a person), and start and end in epoch seconds."""
 
     node: str
     reason: str
@@ -58,18 +61,18 @@ class Exclusion:
     expires: float
 
     def words(self) -> str:
-        """For people: node, end (UTC), job and reason."""
+        """Return node, end (UTC), job and reason as text for people."""
         until = datetime.fromtimestamp(self.expires, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         return f"{self.node} until {until} ({'job ' + self.job_id + ': ' if self.job_id else ''}{self.reason})"
 
 
 def cluster_name(slurm: Slurm) -> str:
-    """ClusterName of slurm.conf; `cluster` if Slurm does not say. Raises SlurmUnavailable or SlurmError."""
+    """Return ClusterName of slurm.conf; `cluster` if it is not set. Raises SlurmUnavailable or SlurmError."""
     return parse.parse_config(slurm.call("scontrol", "show", "config").stdout).get("ClusterName", "cluster")
 
 
 def any_recorded(state_root: str) -> bool:
-    """Whether any cluster under this root has a file: spares the question for the cluster's name where none has."""
+    """Return whether any cluster under this root has an exclusion; if not, the cluster's name need not be looked up."""
     found = state_files.own(state_root)
     return any(
         file.endswith(_ENDINGS) for name in found.names("clusters") for file in found.names(f"clusters/{name}/nodes")
@@ -77,13 +80,14 @@ def any_recorded(state_root: str) -> bool:
 
 
 def folder(state_root: str, cluster: str) -> str:
-    """Where the exclusions of one cluster are kept."""
+    """Return the folder of one cluster's exclusions."""
     return os.path.join(state_root, "clusters", cluster, "nodes")
 
 
 def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
-    """The exclusions that hold now, by node. A file that does not say one counts for nothing. Raises `Untrusted` for a
-    file that another user could have written.
+    """Return the current exclusions, one per node. Invalid files are ignored.
+
+    Raises `Untrusted` for a file that another user could have written.
     """
     root = state_files.own(state_root)
     place = os.path.join("clusters", cluster, "nodes")
@@ -100,7 +104,7 @@ def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
 
 
 def _plain(node: str, text: str) -> dict[str, Any]:
-    """What a node's own line says."""
+    """Parse the line that a node has written itself."""
     words = text.split(None, 3)
     if len(words) < 4 or not all(re.fullmatch(r"\d{1,12}", word) for word in words[:2]):
         return {}
@@ -114,7 +118,7 @@ def _plain(node: str, text: str) -> dict[str, Any]:
 
 
 def _exclusion(said: Mapping[str, Any], now: float) -> Exclusion | None:
-    """What a file says, where its values are those of an exclusion."""
+    """Return the exclusion in a file's values; None if they are invalid."""
     node, reason, job_id = said.get("node"), said.get("reason"), said.get("job_id") or ""
     made, expires = said.get("time"), said.get("expires")
     if not isinstance(node, str) or not _NODE.fullmatch(node) or not isinstance(reason, str):
@@ -127,7 +131,7 @@ def _exclusion(said: Mapping[str, Any], now: float) -> Exclusion | None:
 
 
 def remember(state_root: str, cluster: str, exclusion: Exclusion) -> None:
-    """Write one, whole or not at all. Raises `RankzeroError`."""
+    """Write one exclusion, completely or not at all. Raises `RankzeroError`."""
     path = os.path.join(folder(state_root, cluster), exclusion.node + ".json")
     try:
         state_files.write(path, json.dumps(asdict(exclusion)))
@@ -136,7 +140,7 @@ def remember(state_root: str, cluster: str, exclusion: Exclusion) -> None:
 
 
 def forget(state_root: str, cluster: str, node: str) -> None:
-    """Remove one; nothing happens where there is none. Raises `RankzeroError`."""
+    """Remove one exclusion; a missing one is no error. Raises `RankzeroError`."""
     for ending in _ENDINGS:
         path = os.path.join(folder(state_root, cluster), node + ending)
         try:
@@ -150,10 +154,10 @@ def forget(state_root: str, cluster: str, node: str) -> None:
 def choose(
     remembered: Sequence[Exclusion], nodes: Mapping[str, bool], wanted: int, by_name: Sequence[str] = ()
 ) -> tuple[list[Exclusion], list[tuple[Exclusion, str]]]:
-    """(those to leave out, those not and why): never so many that fewer nodes are left than the job wants. Pure.
+    """Return (nodes to exclude, nodes to keep with the reason), so that enough nodes remain for the job. Pure.
 
-    `nodes`: those that could run the job, and whether each is up; any other one sbatch need not, or may not, be told
-    of. `by_name`: nodes that the job asks for itself. The newest exclusions go first.
+    `nodes`: the nodes that could run the job, and whether each is up. sbatch need not, or may not, be told about any
+    other node. `by_name`: nodes that the job requests itself. The newest exclusions are applied first.
     """
     applied, kept = [], []
     up = {name for name, available in nodes.items() if available}
@@ -175,9 +179,9 @@ def choose(
 def for_request(
     slurm: Slurm, state_root: str, placement: Placement, limits: Ask, now: float
 ) -> tuple[list[Exclusion], list[str]]:
-    """(what a launch leaves out, warnings). Asks Slurm nothing where nothing is remembered.
+    """Return (exclusions of a launch, warnings). Slurm is not asked if there are no exclusions.
 
-    `limits`: what the job asks for.
+    `limits`: what the job requests.
     """
     if not any_recorded(state_root):
         return [], []
@@ -191,14 +195,14 @@ def for_request(
     except (SlurmUnavailable, SlurmMissing):
         raise
     except SlurmError as error:
-        # PrivateData=nodes or partitions: nobody can tell then how many would be left.
+        # PrivateData=nodes or partitions: it is unknown how many nodes would remain.
         return [], [f"not left out, although they were not fit: {one.words()}; {error.message}" for one in remembered]
     applied, kept = choose(remembered, nodes, limits.nodes, asked)
     return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
 
 
 def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
-    """What a submission leaves out; what it does not, although it should, becomes a warning."""
+    """Return the exclusions of a submission. Unfit nodes that cannot be excluded become warnings."""
     if request.placement is None:
         return []
     # RUNS = <state_root>/runs/<name>/<key>
@@ -210,14 +214,15 @@ def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
 
 
 def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
-    """sbatch's option: it takes the place of the script's own line, so it names the job's own nodes as well."""
+    """Return sbatch's option. It replaces the script's own line, so it includes the job's own exclusions."""
     own = request.placement.exclude if request.placement else ()
     return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
 
 
 def _pool(slurm: Slurm, placement: Placement, limits: Ask) -> dict[str, bool]:
-    """The nodes that could run the job (of its partition and reservation, big enough, with its features), and whether
-    each is up.
+    """Return the nodes that could run the job, and whether each is up.
+
+    They are in its partition and reservation, have the requested resources, and have its features.
     """
     partition = limits.partition
     where = [f"--partition={partition}"] if partition else []
@@ -250,7 +255,7 @@ def _pool(slurm: Slurm, placement: Placement, limits: Ask) -> dict[str, bool]:
 
 
 def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
-    """The nodes of a reservation; None without one, or where Slurm does not say."""
+    """Return the nodes of a reservation; None without one, or if Slurm does not tell."""
     if not reservation or "," in reservation:
         return None
     with contextlib.suppress(SlurmError):
@@ -261,12 +266,12 @@ def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
 
 
 def result(applied: Sequence[Exclusion]) -> list[ModuleResult]:
-    """As modules return them."""
+    """Return exclusions as modules return them."""
     return [asdict(one) for one in applied]
 
 
 def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> ModuleResult:
-    """The result of module node_exclusion for its options."""
+    """Return the result of module node_exclusion for its options. Raises `RankzeroError`."""
     if not 0 < options["exclude_for"] <= LONGEST:
         raise RankzeroError(
             f"exclude_for: {options['exclude_for']} is not allowed; 1 to {LONGEST:.0f} seconds (a year). A node that "
@@ -279,7 +284,7 @@ def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> M
     if options["state"] == "present":
         for name in names:
             known = before.get(name)
-            # What holds already is no change; a person may say why, or for how long, anew.
+            # An existing exclusion with the same reason is no change. A new reason, with a new end, replaces it.
             if known is None or known.reason != options["reason"]:
                 after[name] = Exclusion(name, options["reason"], "", now, now + options["exclude_for"])
     else:

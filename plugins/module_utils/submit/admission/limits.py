@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a cluster could ever run a request: every reason against it at once, before it is queued. Pure.
+"""Check whether a cluster could ever run a request, before it is queued. Reports all problems at once. Pure.
 
-sbatch accepts impossible jobs (9 of 8 nodes, a day in an hour's partition, a QOS that the partition does not take) with
-exit code 0 and leaves them pending for ever, so a request is compared with the limits first. A partition that cannot be
-described is judged by sinfo alone. Sources: sinfo(1), scontrol(1), sbatch(1), slurm.conf(5).
+sbatch accepts impossible jobs (9 of 8 nodes, a day in an hour's partition, a QOS that the partition does not accept)
+with exit code 0 and leaves them pending forever. Therefore a request is compared with the limits first. A partition
+without a description from scontrol is judged by sinfo alone. Sources: sinfo(1), scontrol(1), sbatch(1), slurm.conf(5).
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits i
 
 @dataclass(frozen=True)
 class Ask:
-    """What a job asks for. `memory` in MiB a node, 0 is all of it; `early` seconds of checkpoint.signal_before_end.
+    """What a job requests.
 
-    `partition` may be a list with commas, as sbatch takes it; None is the cluster's default.
+    `memory`: MiB per node, 0 is all of it. `early`: seconds of checkpoint.signal_before_end. `partition`: may be a list
+    with commas, as sbatch takes it; None is the cluster's default.
     """
 
     nodes: int
@@ -50,7 +51,10 @@ class Ask:
 
 @dataclass
 class Verdict:
-    """`problems`: no partition of the request could ever run it. `notes`: worth a warning. `facts`: what was seen."""
+    """The result of the checks.
+
+    `problems`: why no partition in the request could ever run it. `notes`: warnings. `facts`: what was found.
+    """
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -60,12 +64,12 @@ class Verdict:
 
 
 def judge(limits: ClusterLimits | None, known: Knowledge, ask: Ask, *, user: str, groups: frozenset[str]) -> Verdict:
-    """Everything that speaks against a request, of every partition that it names.
+    """Return all problems of a request, in every partition that it names.
 
-    Nodes that are down now count: they may come back, and the queue state says that the job waits for them.
+    Nodes that are down count as available: they may come back, and the queue shows that the job waits for them.
     """
     if limits is None:
-        # Hidden from this user, all of them: account and QOS can be judged even so.
+        # All partitions are hidden from this user. Account and QOS can still be checked.
         return _judge_account(Verdict(), known, ask, user, ask.partition, None)
     listed = ", ".join(p.name for p in limits.partitions) or "none that you can see"
     if ask.partition is None:
@@ -112,7 +116,7 @@ def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, grou
 def _judge_account(
     verdict: Verdict, known: Knowledge, ask: Ask, user: str, partition: str | None, others: Sequence[str] | None
 ) -> Verdict:
-    """Who pays, and the limits of that, into `verdict`; `others` are what else speaks against the request."""
+    """Add the account and QOS, and problems with them and their limits, to `verdict`. `others`: other problems."""
     who, problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition)
     verdict.who = who
     verdict.problems += [*problems, *(others or [])]
@@ -141,7 +145,7 @@ def _judge_account(
 
 
 def _names(block: Mapping[str, str], key: str) -> list[str] | None:
-    """The names of AllowAccounts and its like; None where there is no such rule."""
+    """Return the names in AllowAccounts and similar lists; None if there is no such rule."""
     value = block.get(key, "ALL")
     return None if value in ("ALL", "", "(null)") else value.split(",")
 
@@ -154,9 +158,9 @@ def _closed(
     user: str,
     groups: frozenset[str],
 ) -> Iterator[str]:
-    """Why this user, account or QOS may not use the partition."""
+    """Yield why this user, account or QOS may not use the partition."""
     name = partition.name
-    # Of the lists that deny, Slurm shows the key only where there is one, in the place of the list that allows.
+    # Slurm shows a deny list only if there is one, in place of the allow list.
     for what, value, path in (("Accounts", who.account, "account"), ("Qos", who.qos, "qos")):
         allowed, denied = _names(block, f"Allow{what}"), _names(block, f"Deny{what}")
         if value is None:
@@ -189,20 +193,20 @@ def _nodes(groups: Iterable[NodeGroup]) -> int:
 
 
 def _features(ask: Ask) -> frozenset[str]:
-    """Features that every node must have, of a constraint that says no more than that."""
+    """Return the features that every node must have; empty for a constraint that is not a plain list joined by `&`."""
     simple = re.fullmatch(r"[\w.-]+(&[\w.-]+)*", ask.constraint or "")
     return frozenset(simple.group().split("&")) if simple else frozenset()
 
 
 def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
-    """What of a request the partition's limits and nodes do not allow."""
+    """Yield the parts of a request that the partition's limits and nodes do not allow."""
     yield from _over_limits(partition, block, ask, lifted)
     if not partition.hidden_nodes:
         yield from _over_nodes(partition, ask)
 
 
 def _over_limits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
-    """What of a request is above a limit that the partition sets. `lifted`: the limits that a QOS overrides."""
+    """Yield the parts of a request that exceed a limit of the partition. `lifted`: limits that a QOS overrides."""
     name, total = partition.name, partition.total_nodes
     if ask.nodes > total:
         yield f"resources.nodes: {ask.nodes} asked, partition {name} has {total}."
@@ -223,8 +227,9 @@ def _over_limits(partition: Partition, block: Mapping[str, str], ask: Ask, lifte
 
 
 def _over_nodes(partition: Partition, ask: Ask) -> Iterator[str]:
-    """What of a request too few nodes of the partition have. A node has to have the GPUs, the cores and the memory at
-    once; fewer nodes than asked can be of the right kind.
+    """Yield the resources that too few nodes of the partition have.
+
+    A node needs the GPUs, the cores and the memory at once, so fewer nodes than requested may qualify.
     """
     name, total = partition.name, partition.total_nodes
     features = _features(ask)
@@ -241,7 +246,7 @@ def _over_nodes(partition: Partition, ask: Ask) -> Iterator[str]:
 
 
 def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iterator[str]:
-    """What of a request too few of these nodes have, each resource for itself."""
+    """Yield the resources that too few of these nodes have, each resource by itself."""
     wanted, gpu_type = min(ask.nodes, partition.total_nodes), ask.gpu_type
 
     def too_few(path: str, what: str, fit: Sequence[NodeGroup], best: str) -> str:
@@ -279,7 +284,7 @@ def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iter
 
 
 def _not_at_once(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iterator[str]:
-    """That enough nodes have each resource, but too few have all of them."""
+    """Yield a problem if enough nodes have each resource, but too few have all of them."""
     fit = [
         g
         for g in groups
@@ -304,12 +309,12 @@ def _gpu(ask: Ask) -> str:
 
 
 def _window(partition: Partition, block: Mapping[str, str], known: Knowledge, ask: Ask, verdict: Verdict) -> None:
-    """How long a job has to save itself, and whether it comes back: facts, and a note where that is too little."""
+    """Record how long a preempted job has to save its state, and whether it is requeued; add notes on conflicts."""
     if not block and not known.settings:
         return
     kill_wait = parse.parse_count(known.settings.get("KillWait", "").removesuffix(" sec"))
     grace = parse.parse_count(block.get("GraceTime", "")) or 0
-    # The partition's mode cannot switch on what the cluster's plugin does not do.
+    # The partition's mode has no effect if the cluster's plugin does not preempt.
     preempts = known.settings.get("PreemptType", "preempt/none") != "preempt/none"
     mode = (block.get("PreemptMode") or known.settings.get("PreemptMode", "OFF")).upper() if preempts else "OFF"
     requeues = known.settings.get("JobRequeue") != "0"

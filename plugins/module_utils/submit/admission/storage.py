@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The places of a launch as this host sees them: writable, with room, and not a disk of this host alone.
+"""Check the folders of a launch on this host: writable, with free space, and not on a disk of this host only.
 
-Whether the nodes see a place only they can say, and the preflight asks them; here a mistake is named before anything
-is queued. A disk of this host may well be the one that it exports to the nodes, so that is a note and no refusal.
-Sources: proc(5) for mountinfo, statvfs(3), quota(1).
+Only the nodes can tell whether they see a folder, and the preflight checks that. This check reports mistakes before
+anything is queued. A host's own disk may be exported to the nodes, so it is a note and not a refusal. Sources: proc(5)
+for mountinfo, statvfs(3), quota(1).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 IN_MEMORY = ("tmpfs", "ramfs")
-# File systems of one host's own disks. What is not named here is taken for a network's.
+# File systems on a host's own disks. Any other type is assumed to be a network file system.
 ON_DISK = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "aufs")
-# Fewer free inodes than this and a launch with its logs does not fit.
+# A launch with its logs needs at least this many free inodes.
 LEAST_INODES = 1000
 QUOTA_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Mounted:
-    """One line of mountinfo: where, what kind of file system, and what it is made of."""
+    """One line of mountinfo: the mount point, the type of the file system, and its source."""
 
     point: str
     kind: str
@@ -36,7 +36,7 @@ class Mounted:
 
 
 def parse_mounts(text: str) -> list[Mounted]:
-    """/proc/self/mountinfo; blanks and their like in names are octal there."""
+    """Parse /proc/self/mountinfo, in which blanks and similar characters in names are octal escapes."""
     found = []
     for line in text.splitlines():
         left, dash, right = line.partition(" - ")
@@ -50,7 +50,7 @@ def parse_mounts(text: str) -> list[Mounted]:
 
 
 def mount_of(path: str, mounts: Sequence[Mounted]) -> Mounted | None:
-    """The mount that a path lies on: the longest point above it, and of several at one point the newest."""
+    """Return the mount that contains a path: the longest mount point above it; of several there, the newest."""
     best: Mounted | None = None
     for mount in mounts:
         if _below(path, mount.point) and (best is None or len(mount.point) >= len(best.point)):
@@ -59,7 +59,7 @@ def mount_of(path: str, mounts: Sequence[Mounted]) -> Mounted | None:
 
 
 def alone(path: str, mounts: Sequence[Mounted], exports: str = "") -> str | None:
-    """Why a path is most likely seen by this host only, or None. `exports`: the text of /etc/exports."""
+    """Return why a path is probably visible on this host only, or None. `exports`: the text of /etc/exports."""
     mount = mount_of(path, mounts)
     if mount is None:
         return None
@@ -76,9 +76,9 @@ def _below(path: str, folder: str) -> bool:
 
 
 def parse_quota(text: str, source: str) -> tuple[int | None, int | None]:
-    """(KiB, files) that `quota -wp` leaves on one file system; None where nothing limits it.
+    """Return (KiB, files) left on one file system according to `quota -wp`; None for what is not limited.
 
-    Columns: file system, blocks, quota, limit, grace, files, quota, limit, grace. A star marks what is over its quota.
+    Columns: file system, blocks, quota, limit, grace, files, quota, limit, grace. A star marks an exceeded quota.
     """
     for line in text.splitlines():
         words = line.split()
@@ -94,7 +94,7 @@ def parse_quota(text: str, source: str) -> tuple[int | None, int | None]:
 
 
 def size(kib: float) -> str:
-    """KiB as people read it."""
+    """Return KiB as text for people."""
     for unit in ("KiB", "MiB", "GiB"):
         if kib < 1024:
             return f"{kib:.0f} {unit}"
@@ -103,7 +103,7 @@ def size(kib: float) -> str:
 
 
 class Places:
-    """Looks at the places of one launch. `thorough` also asks `quota`, which some file systems answer slowly."""
+    """Checks the folders of one launch. `thorough` also runs `quota`, which is slow on some file systems."""
 
     def __init__(self, slurm: Slurm, *, thorough: bool) -> None:
         self.slurm = slurm
@@ -112,7 +112,9 @@ class Places:
         self._quota: str | None = None if thorough else ""
 
     def root(self, name: str, path: str, least_kib: int) -> tuple[list[str], list[str], str]:
-        """(problems, notes, what was seen) of state_root or store_root, which may not exist yet."""
+        """Return (problems, notes, fact) for state_root or store_root, which may not exist yet. `least_kib`: minimum
+        free KiB.
+        """
         there = _existing(path)
         setting = f"Name a folder on shared storage that this user may write (launch_cluster.{name})."
         try:
@@ -141,7 +143,7 @@ class Places:
                 )
         notes = []
         why_alone = alone(os.path.realpath(there), self.mounts, self.exports)
-        # Said where it is new: once a launch has run from there, the nodes have seen it.
+        # The note is given only for a new folder: once a launch has run from there, the nodes have seen it.
         if why_alone and (there != path or (mount and mount.kind in IN_MEMORY)):
             notes.append(
                 f"launch_cluster.{name}: {path} may not be seen by the nodes: {why_alone}. If they do not mount it, "
@@ -153,7 +155,9 @@ class Places:
         return problems, notes, seen
 
     def source(self, field: str, path: str) -> list[str]:
-        """A note where something that the nodes mount or read is missing here, or is this host's own."""
+        """Return a note if a path that the nodes mount or read is missing on this host, or is visible on this host
+        only.
+        """
         if not os.path.exists(path):
             here = socket.gethostname()
             return [f"{field}: {path} is not on {here}: each node checks it before the ranks start"]
@@ -164,15 +168,17 @@ class Places:
         if self._quota is None:
             self._quota = ""
             if self.slurm.find("quota"):
-                # Its exit code says whether one is exceeded.
+                # Its exit code only tells whether a quota is exceeded.
                 self._quota = self.slurm.attempt("quota", "-w", "-p", timeout=QUOTA_SECONDS).stdout
         return self._quota
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The places of a launch on the cluster. `roots`: state_root, store_root and caches -> path; `min_free_kib`: what
-    must be free there; `sources`: what the nodes mount or read besides, (the option, its path).
+    """The folders of a launch on the cluster.
+
+    `roots`: state_root, store_root and caches -> path. `min_free_kib`: space in KiB that must be free there. `sources`:
+    other paths that the nodes mount or read, as (option, path).
     """
 
     roots: Mapping[str, str] = field(default_factory=dict)
@@ -183,9 +189,10 @@ class Asked:
 def look(
     slurm: Slurm, asked: Asked, *, thorough: bool, building: bool = True
 ) -> tuple[list[str], list[str], list[str]]:
-    """(problems, notes, facts) of the places of a launch.
+    """Return (problems, notes, facts) for the folders of a launch.
 
-    Where nothing has to be built (`building`) the store may be others', and full. Caches may be, too.
+    If nothing must be built (`building` is false), the store may belong to others or be full. Problems of caches are
+    only notes.
     """
     places = Places(slurm, thorough=thorough)
     problems: list[str] = []
