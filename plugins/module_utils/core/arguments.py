@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Argument specs that are shared by several modules, and those of the producers (code, dataset, image, environment).
+"""Argument specs that several modules share, and those of the producers (code, data, models, images, packages,
+environments).
 
 Each spec is defined once, for the module on the host and for its action plugin on the controller. A module also takes
 `_request`, the data that its action plugin sends.

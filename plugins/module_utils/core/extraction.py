@@ -162,7 +162,7 @@ def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
             found = packed.next()
         if found is None:
             return
-        # tarfile keeps all headers in memory; callers keep the ones they need.
+        # tarfile would keep all headers in memory; callers keep the ones they need.
         cast("Any", packed).members = []
         count += 1
         if count > rules.members:

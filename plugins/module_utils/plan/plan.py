@@ -88,17 +88,14 @@ def plan(
     site: Site,
     container_places: tuple[str, str | None] | None = None,
 ) -> Plan:
-    """Plan a launch. Raises SpecError.
-
-    `container_places`: the folders of runs and checkpoints that the container mounts instead of this launch's own, if
-    it serves all elements of a sweep.
+    """Plan a launch. `container_places`: the folders of runs and checkpoints that the container of a sweep mounts
+    instead of this launch's own. Raises SpecError.
     """
     refs = site.refs(inputs)
     key = launch_key(spec, inputs.keyed(spec))
     token = f"GENERATION-{key[-24:]}"
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
-    # The runtime is stored with the runs and not in the store, because a node that does not see the store must start
-    # too.
+    # The runtime is stored next to the runs, because a node that does not see the store must start as well.
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
     environment_path = _path(refs, "environment") or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
