@@ -61,9 +61,9 @@ class Rules:
     """What an archive may contain.
 
     `links`: `refuse`, `skip`, `inside` (only links that stay in the folder) or `any` (kept as they are; unpacking never
-    writes through them). `special`: `refuse` or `skip` devices, pipes and the like. `control`: whether names may
-    contain control characters. `modes`: `plain` (0755 or 0644) or `image` (all bits, as a container's root needs; only
-    for a folder that nobody else may enter).
+    writes through them). `special`: `refuse` or `skip` special files such as devices and pipes. `control`: whether
+    names may contain control characters. `modes`: `plain` (0755 or 0644) or `image` (all bits, as a container's root
+    needs; only for a folder that nobody else may enter).
     """
 
     links: str = "refuse"

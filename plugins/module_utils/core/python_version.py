@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The oldest Python that a host may have, and the message for an older one. This file itself runs on Python 3.7."""
+"""The oldest Python that a host may have, and the message for an older one. This file itself needs Python 3.7."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
 def generation(gpu_type: str | None) -> str | None:
-    """Return the hardware generation of a GPU type (`h100`, `nvidia_h100_80gb`); None if the name does not tell."""
+    """Return the hardware generation of a GPU type (`h100`, `nvidia_h100_80gb`); None if the name is unknown."""
     words = re.split(r"[^a-z0-9]+", (gpu_type or "").lower())
     return next((name for name, types in GENERATIONS.items() if set(types) & set(words)), None)
 

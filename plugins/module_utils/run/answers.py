@@ -279,7 +279,7 @@ class _Lookup:
 
 
 def _earliest(wanted: Sequence[_Generation]) -> float | None:
-    """Return the time before which none of these jobs was submitted; None if a journal does not tell."""
+    """Return the time before which none of these jobs was submitted; None if a journal does not record it."""
     times = [one.since for one in wanted]
     known = [moment for moment in times if moment is not None]
     return min(known) if known and len(known) == len(times) else None

@@ -233,7 +233,7 @@ def _newest_of_each(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
 
 
 def _made_at(run: RunDirectory) -> float:
-    """Return when a generation was created (epoch seconds); 0 if its journal does not tell or is not trusted."""
+    """Return when a generation was created (epoch seconds); 0 if its journal has no time or is not trusted."""
     with contextlib.suppress(Untrusted):
         return min((float(event["time"]) for event in run.own_events()), default=0.0)
     return 0.0

@@ -89,7 +89,7 @@ class Starter:
     def start(self, argv: Sequence[str]) -> Start:
         """Start the step and wait until its script runs. srun has ended when this returns.
 
-        Raises `RankzeroError` without srun on this host, and `SlurmUnavailable` if srun did not tell whether the step
+        Raises `RankzeroError` without srun on this host, and `SlurmUnavailable` if it is unknown whether the step
         started.
         """
         program = self.slurm.find("srun")

@@ -172,7 +172,7 @@ class SweepLauncher:
         return [_Row(element, known.get(element.number)) for element in self.request.elements]
 
     def _statuses(self, elements: Sequence[Element]) -> dict[int, LaunchStatus]:
-        """Return, by number, the status of the newest generation of each element that has one."""
+        """Return, by number, the status of each newest generation: one query to Slurm, none about successes."""
         newest = newest_generations(self.request.runs, elements)
         policy = submitting(self.slurm, self.check_mode, self.sleep, self.clock)
         return dict(zip(newest, statuses(self.slurm, list(newest.values()), policy)))

@@ -255,7 +255,7 @@ def _pool(slurm: Slurm, placement: Placement, limits: Ask) -> dict[str, bool]:
 
 
 def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
-    """Return the nodes of a reservation; None without one, or if Slurm does not tell."""
+    """Return the nodes of a reservation; None without one, or if Slurm does not report them."""
     if not reservation or "," in reservation:
         return None
     with contextlib.suppress(SlurmError):
