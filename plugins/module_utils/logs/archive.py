@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Logs of all ranks, from the cluster to a folder here, new bytes only, one archive a round trip.
+"""Fetch the logs of all ranks from the cluster to a folder on the controller: new bytes only, one archive a round trip.
 
-The cluster's half (`collect`, `plan`, `write_archive`) knows what the folder here has: for each file an offset and a
-digest of the bytes just before it. Where those bytes are still the same, what follows is new; where they are not, the
-file was truncated, rotated or rewritten and is fetched whole. The controller's half (`holdings`, `unpack`) believes
-nothing of what an archive says about paths. Content is bytes throughout: binary and invalid UTF-8 are kept.
+The cluster side (`collect`, `plan`, `write_archive`) gets, for each file in the controller's folder, an offset and a
+digest of the bytes just before it. If those bytes are unchanged, everything after them is new. If not, the file was
+truncated, rotated or rewritten and is fetched completely. The controller side (`holdings`, `unpack`) trusts no path in
+an archive. Content is handled as bytes: binary data and invalid UTF-8 are kept.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
 CHECKED = 1024
-# Bytes of one archive; more logs take more round trips, and no side holds more than this at a time.
+# Bytes of one archive. More logs take more round trips, and neither side holds more than this at a time.
 ROUND_BYTES = 64 * 1024 * 1024
 BLOCK = 256 * 1024
-# A request that moves nothing: it only tells which launch is meant.
+# A request that moves nothing and only identifies the launch.
 LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 0, "folder": None}
-# The beginning of a log of which only the end is fetched lies beside it, under its name with this.
+# If only the end of a log is fetched, its beginning is stored next to it under its name with this suffix.
 HEAD = ".head"
-# How many bytes at the beginning of a file were left out on purpose (tail_bytes), by path. Lies in the log folder here.
+# In the log folder here: for each path, how many bytes at its beginning were left out on purpose (tail_bytes).
 INDEX = ".fetched.json"
-# Whose logs lie here: `origin_of` their run directory. Beside the log folder here.
+# Next to the log folder here: whose logs it holds, as `origin_of` their run directory.
 ORIGIN = ".origin"
 PLAIN = Plain()
 _RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
@@ -52,7 +52,7 @@ _RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
 
 @dataclass(frozen=True)
 class Holding:
-    """What the folder here has of one file: all up to `offset` of the original; its last `length` bytes are hashed."""
+    """The part of one file that is here: all up to `offset` of the original; its last `length` bytes are hashed."""
 
     offset: int
     length: int
@@ -61,9 +61,9 @@ class Holding:
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: what was fetched before is replaced.
+    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: they replace what was fetched before.
 
-    `source`: the log that they are of, where that is not `path`, the file that they go to.
+    `source`: the log that they come from, where it differs from `path`, the file that they are written to.
     """
 
     path: str
@@ -75,18 +75,18 @@ class Part:
 
     @property
     def origin(self) -> str:
-        """The file to read. It differs from `path` where the log lies elsewhere on the cluster."""
+        """The log to read: `source`, else `path`."""
         return self.source or self.path
 
 
 def safe_path(path: str) -> bool:
-    """True for a relative path that stays below its folder, in plain text."""
+    """True for a relative path of printable characters that stays below its folder."""
     parts = path.split("/")
     return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
 def rank_of(path: str) -> int | None:
-    """The rank whose log this is, in either style of names (rank-0003.log, job.123.node01.3.out); None for others."""
+    """The rank of a log by its name (rank-0003.log or job.123.node01.3.out); None for other files."""
     match = _RANK_LOG.fullmatch(path.rpartition("/")[2])
     return int(match.group(1) or match.group(2)) if match else None
 
@@ -100,7 +100,7 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
         for name in sorted(names):
             full = os.path.join(folder, name)
             path = os.path.relpath(full, logs_dir)
-            # A log that was looked at while it grew would end where it ended then.
+            # Over a network file system, the size of a growing log would otherwise be out of date.
             sync(full)
             try:
                 status = os.lstat(full)
@@ -122,7 +122,7 @@ def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN
 
 
 def _continues(logs_dir: str, path: str, size: int, held: Holding, redactor: Redactor) -> bool:
-    """Whether the file on the cluster still begins with what was fetched of it."""
+    """Whether the file on the cluster still begins with the bytes that were fetched from it."""
     if not 0 <= held.length <= held.offset <= size:
         return False
     with Beneath(logs_dir).stream(path) as stream:
@@ -141,8 +141,8 @@ def plan(
 ) -> tuple[list[Part], bool]:
     """What to move now, at most `budget` bytes, and whether more is left for another round.
 
-    `tail_bytes`: of a file with more new bytes than that only the end is moved (0 moves all); `head_bytes`: then the
-    beginning too, into a file of its own.
+    `tail_bytes`: of a file with more new bytes than this, only the end is moved (0 moves all). `head_bytes`: in that
+    case, the size of the beginning that is moved as well, into a separate file.
     """
     parts: list[Part] = []
     for path, size in files:
@@ -170,8 +170,9 @@ def plan(
 
 
 class _Exactly(io.RawIOBase):
-    """Reads exactly `count` bytes from `start` on, without secrets: a file that shrinks meanwhile is filled with zeros
-    (`missing` says how many).
+    """Reads exactly `count` bytes from `start` on, redacted. If the file shrinks meanwhile, zeros fill the rest.
+
+    `missing` counts the zeros.
     """
 
     def __init__(self, stream: IO[bytes], start: int, count: int, redactor: Redactor) -> None:
@@ -194,10 +195,10 @@ class _Exactly(io.RawIOBase):
 
 
 def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: Redactor = PLAIN) -> list[Part]:
-    """Write the bytes of `parts` to `target` (tar.gz, mode 0600). Returns the parts as they could be read."""
+    """Write the bytes of `parts` to `target` (tar.gz, mode 0600). Returns the parts with the bytes actually read."""
     written = []
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    # Level 1: logs shrink five-fold even so, and the login node is shared.
+    # Level 1: logs shrink five-fold even at this level, and the login node is shared.
     with (
         os.fdopen(descriptor, "wb") as raw,
         gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
@@ -214,10 +215,10 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
 
 
 def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Redactor = PLAIN) -> ModuleResult:
-    """The module's half of one round: {"parts", "more", "notes", "archive", "archive_bytes"}.
+    """The cluster side of one round: {"parts", "more", "notes", "archive", "archive_bytes"}. Raises RankzeroError.
 
-    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}; the archive gets a
-    folder of its own (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller
+    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}. The archive is
+    written to a new folder (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller
     removes it.
     """
     have = {path: Holding(**held) for path, held in request["have"].items()}
@@ -249,18 +250,19 @@ def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Red
 
 
 def origin_of(run_dir: str) -> str:
-    """16 hex digits by which one run directory is told from another of the same name, key and generation: by its path
-    and its first record. Another cluster, or another state root, has such a one.
+    """16 hex digits that distinguish run directories with the same name, key and generation.
+
+    They depend on the path and the first record: another cluster, or another state root, may have such a directory.
     """
     first, newline, _rest = RunDirectory(run_dir).text(JOURNAL, state_files.JOURNAL_BYTES).partition("\n")
     return hashlib.sha256(os.fsencode(f"{run_dir}\0{first}{newline}")).hexdigest()[:16]
 
 
-# -- the controller's half --------------------------------------------------------------------------------------------
+# -- the controller side ----------------------------------------------------------------------------------------------
 
 
 def place_of(folder: str, origin: str = "") -> str:
-    """The folder for the logs of a run: `folder`/logs, or one beside it where that is another run's (`mark`)."""
+    """The folder for the logs of a run: `folder`/logs, or a sibling where that holds another run's logs (`mark`)."""
     marked = None
     with contextlib.suppress(OSError), open(os.path.join(folder, ORIGIN), encoding="utf-8") as stream:
         marked = stream.read()
@@ -272,7 +274,7 @@ def place_of(folder: str, origin: str = "") -> str:
 
 
 def mark(place: str, origin: str) -> None:
-    """Say whose logs are in a folder that `place_of` gave. Raises OSError."""
+    """Record whose logs are in a folder from `place_of`. Raises OSError."""
     target = os.path.join(os.path.dirname(place), ORIGIN)
     if not os.path.exists(target):
         os.makedirs(place, exist_ok=True)
@@ -281,7 +283,7 @@ def mark(place: str, origin: str) -> None:
 
 
 def read_index(dest: str) -> dict[str, int]:
-    """Bytes left out at the beginning of the files here, by path. A missing or torn index means that none were."""
+    """Bytes left out at the beginning of the files here, by path. A missing or damaged index counts as empty."""
     try:
         with open(os.path.join(dest, INDEX), encoding="utf-8") as stream:
             index = json.load(stream)
@@ -293,7 +295,7 @@ def read_index(dest: str) -> dict[str, int]:
 
 
 def write_index(dest: str, index: Mapping[str, int]) -> None:
-    """Keep `index` whole or not at all; none at all where nothing was left out."""
+    """Write `index` by a rename, so that no reader sees half of it; remove the file where `index` is empty."""
     target = os.path.join(dest, INDEX)
     if not index:
         if os.path.exists(target):
@@ -305,7 +307,7 @@ def write_index(dest: str, index: Mapping[str, int]) -> None:
 
 
 def holdings(dest: str) -> dict[str, Holding]:
-    """What the folder here has of each file, read from the files themselves: whoever edits one gets it anew."""
+    """The part of each file that is here, read from the files themselves: an edited file is fetched again."""
     index = read_index(dest)
     found = {}
     for path, size in collect(dest)[0]:
@@ -317,7 +319,7 @@ def holdings(dest: str) -> dict[str, Holding]:
 
 @contextlib.contextmanager
 def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tuple[Part, IO[bytes]]]]:
-    """The parts with their bytes. Raises `RankzeroError` where the archive is not what the manifest says."""
+    """The parts with their bytes. Raises `RankzeroError` where the archive does not match `parts`."""
     rules = extraction.Rules(members=len(parts) + 1, size=ROUND_BYTES)
     try:
         with extraction.tar(archive) as tar:
@@ -340,7 +342,7 @@ def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tup
 
 
 def _place(dest: str, path: str) -> str:
-    """The file for `path` below `dest`, its folder made. Raises `RankzeroError` where a link leads out of it."""
+    """The file for `path` below `dest`; makes its folder. Raises `RankzeroError` where a link leads out of `dest`."""
     target = os.path.join(dest, *path.split("/"))
     folder = os.path.dirname(target)
     os.makedirs(folder, exist_ok=True)
@@ -351,7 +353,7 @@ def _place(dest: str, path: str) -> str:
 
 
 def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
-    """Put the bytes of an archive into the files below `dest`. Returns how many there were."""
+    """Write the bytes of an archive into the files below `dest`. Returns their number. Raises RankzeroError."""
     for part in parts:
         if not safe_path(part.path) or part.path == INDEX:
             raise RankzeroError(f"the cluster named a log {part.path!a}, which is outside {dest}; no log was kept")

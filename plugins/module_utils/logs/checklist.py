@@ -1,8 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The launch check-list of a run, from the ends of its ranks' logs: did all start, over which network, do they
-make steps, was the model saved; and whether a running job stands still, and who is behind. Pure but for `read_ends`.
+"""The launch checklist of a run, from the first and last bytes of its ranks' logs.
+
+It answers whether all ranks started, over which network, whether they make steps and whether the model was saved; for a
+running job also whether it stalls and which ranks are behind. Pure except for `read_ends`.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
 
 RANKS_NAMED = 8
-# A rank says who it is in its first lines; the last losses are in its last.
+# A rank identifies itself in its first lines; the last losses are in its last lines.
 HEAD_BYTES, TAIL_BYTES = 65536, 262144
-# Without a step after so many seconds something is wrong at the start: a download, a rendezvous, a compilation.
+# After this many seconds without a step, the start has a problem: a download, a rendezvous, a compilation.
 FIRST_STEP = 600
 _BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
 _HOST = re.compile(r"^\[rankzero\] RANK=\d+ .*\bhost=(\S+)", re.MULTILINE)
-# NCCL says this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
+# NCCL logs this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
 _NETWORK = re.compile(r"NCCL INFO (?:NET/(\w+) ?: Using|Using network (\w+))")
 _SAVED = re.compile(
     r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
@@ -34,7 +36,7 @@ _SAVED = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
-# How long a step took, in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
+# The time of a step in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
 _STEP_TIMES = (
     (re.compile(r"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{0,12}?\(ms\)\D{0,4}([\d.]+)", re.I), 0.001),
     (re.compile(r"\b([\d.]+) ?ms\b"), 0.001),
@@ -55,20 +57,20 @@ class RankLog:
 
 @dataclass(frozen=True)
 class Answer:
-    """One line of the check-list. `ok`: None where it cannot be said (yet)."""
+    """One line of the checklist. `ok` is None where the answer is not known (yet)."""
 
     question: str
     answer: str
     ok: bool | None
 
     def as_dict(self) -> ModuleResult:
-        """As modules return it."""
+        """The answer as modules return it."""
         return {"question": self.question, "answer": self.answer, "ok": self.ok}
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest step of a rank. `seconds`: the median time of a step, None where nothing tells it."""
+    """The newest step of a rank. `seconds`: the median time of a step, None if unknown; `at`: its epoch seconds."""
 
     step: int
     total: int | None
@@ -78,7 +80,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Stall:
-    """A job that stands still. `age`, `median`: seconds; `behind`: the ranks, `nodes`: whose GPUs are idle."""
+    """A stalled job. `age`, `median`: seconds; `behind`: the ranks behind; `nodes`: the nodes with idle GPUs."""
 
     age: float
     median: float
@@ -99,7 +101,7 @@ class Stall:
         return text
 
     def as_dict(self) -> ModuleResult:
-        """As modules return it, with `message`. Times are in seconds."""
+        """The stall as modules return it, with `message`. Times are in seconds."""
         return {
             "age": round(self.age, 1), "median": round(self.median, 4), "step": self.step,
             "behind": list(self.behind), "nodes": list(self.nodes), "message": self.sentence,
@@ -120,13 +122,13 @@ def read_ends(path: str) -> RankLog:
 
 
 def host_of(head: str) -> str | None:
-    """The node that a rank says it is on."""
+    """The node that the rank reports; None if it reports none."""
     found = _HOST.search(head)
     return found[1] if found else None
 
 
 def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
-    """Rank -> the world size that it says, and the ranks of that world that say nothing."""
+    """Rank -> the world size that it reports, and the ranks of that world that report nothing."""
     said = {int(found[1]): int(found[2]) for head in heads.values() if (found := _BANNER.search(head))}
     world = max(said.values(), default=0)
     return said, [rank for rank in range(world) if rank not in said]
@@ -140,7 +142,7 @@ def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
 
 
 def networks(heads: Mapping[int, str]) -> list[str]:
-    """What NCCL says that it goes over: IB, Socket, a plugin's name."""
+    """The networks that NCCL reports: IB, Socket, or the name of a plugin."""
     return sorted({found[1] or found[2] for head in heads.values() if (found := _NETWORK.search(head))})
 
 
@@ -150,13 +152,16 @@ def network_in_words(chosen: Sequence[str]) -> str:
 
 
 def progress_of(log: RankLog, begun: float | None) -> Progress | None:
-    """The newest step of a log. The time of a step: between time stamps, else what the lines say, else the average."""
+    """The newest step of a log, None without one.
+
+    The time of a step comes from time stamps, else from the lines' own step times, else from the average since `begun`.
+    """
     steps: list[tuple[int, int | None, float | None, float | None]] = []
     for line in re.split(r"[\r\n]", log.tail):
         found = parse_metrics(line)
         if found is not None and found.step is not None:
             if steps and found.step < steps[-1][0]:
-                steps = []  # it began anew, or counts another epoch
+                steps = []  # the program restarted, or counts another epoch
             if not steps or found.step > steps[-1][0]:
                 steps.append((found.step, found.total, time_in(line), seconds_in(line)))
     if not steps:
@@ -175,7 +180,7 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
 
 
 def time_in(line: str) -> float | None:
-    """Epoch seconds of a line's own time stamp, in this host's time zone."""
+    """Epoch seconds of a line's time stamp, read in this host's time zone; None without one."""
     found = _TIME.search(line[:200])
     if not found:
         return None
@@ -187,7 +192,7 @@ def time_in(line: str) -> float | None:
 
 
 def seconds_in(line: str) -> float | None:
-    """How long a step took, as its line says."""
+    """The seconds of a step that a line gives; None if it gives none."""
     for pattern, unit in _STEP_TIMES:
         found = pattern.search(line)
         if found:
@@ -207,9 +212,10 @@ def _number(text: str, unit: float) -> float | None:
 def find_stall(
     steps: Mapping[int, Progress], logs: Mapping[int, RankLog], now: float, factor: float, floor: float
 ) -> Stall | None:
-    """Whether no rank has made a step for `factor` times the median step time and at least `floor` seconds.
+    """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
 
-    Behind are the ranks whose newest step is older; where one rank alone tells them, those that wrote nothing since.
+    Ranks are behind if their newest step is older. Where only one rank logs steps, they are the ranks that wrote
+    nothing since.
     """
     known = [one.seconds for one in steps.values() if one.seconds]
     if not known:
@@ -220,7 +226,7 @@ def find_stall(
         return None
     behind = tuple(rank for rank, one in sorted(steps.items()) if one.step < newest.step)
     if not behind and len(steps) < len(logs):
-        # Half a step before the newest one: who wrote later than that was alive then.
+        # A rank that wrote after this moment was still alive around the newest step.
         quiet = newest.at - max(factor * median, floor)
         behind = tuple(rank for rank, log in sorted(logs.items()) if rank not in steps and 0 < log.modified < quiet)
         behind = behind if len(behind) <= len(logs) / 2 else ()
@@ -235,10 +241,10 @@ def answers(
     now: float | None = None,
     proven: bool | None = None,
 ) -> list[Answer]:
-    """The check-list. Logs that belong to no rank alone have numbers below 0. What logs do not tell is not answered.
+    """The checklist. Logs that do not belong to a single rank have negative numbers. Unknown answers are left out.
 
-    `world`: the ranks that the job wanted; `begun`, `now`: epoch seconds of a job that still runs; `proven`: whether
-    its artifact is valid.
+    `world`: the number of ranks that the job requested; `begun`, `now`: epoch seconds of a job that still runs;
+    `proven`: whether its artifact is valid.
     """
     heads = {rank: log.head for rank, log in logs.items()}
     said, silent = started(heads)
@@ -279,7 +285,7 @@ def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) 
 
 
 def all_progress(logs: Mapping[int, RankLog], begun: float | None) -> dict[int, Progress]:
-    """The progress of each rank that tells it."""
+    """The progress of each rank that logs steps."""
     return {rank: one for rank, log in logs.items() if (one := progress_of(log, begun))}
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the monitors wrote of each node: load, memory, CPUs, GPUs; and what nvidia-smi complained of.
+"""The monitor samples of each node: load, memory, CPUs and GPUs, and the complaints of nvidia-smi.
 
-Written by the job runtime (rank/sampler.py): <node>.host.csv with a header, <node>.gpu.csv in the CSV of
-`nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of a file
-is read: samples of weeks on hundreds of nodes stay cheap.
+The job runtime writes them (rank/sampler.py): <node>.host.csv with a header, <node>.gpu.csv in the CSV format of
+`nvidia-smi --query-gpu=timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu`. Only the end of each
+file is read, so that weeks of samples from hundreds of nodes remain cheap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 
 TAIL_BYTES = 64 * 1024
-# A node whose memory is that full, per cent, had no room left.
+# From this memory use on (per cent), a node counts as out of memory.
 MEMORY_FULL = 97
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _GPU_HEADER = "timestamp,"
@@ -28,7 +28,7 @@ _GPU_HEADER = "timestamp,"
 
 @dataclass
 class GpuSample:
-    """The last sample of one GPU, and the highest values in what was read. Per cent, MiB, degrees, watts."""
+    """The last sample of one GPU, and the highest values in the part that was read. Per cent, MiB, degrees, watts."""
 
     utilisation: float | None = None
     memory_mb: float | None = None
@@ -40,7 +40,7 @@ class GpuSample:
 
 @dataclass
 class NodeSamples:
-    """One node. `complaints`: (file, line number or 0 where it is not known, text) that is no sample."""
+    """One node. `complaints`: (file, line number, text) of lines that are no sample; number 0: unknown."""
 
     node: str
     load: float | None = None
@@ -54,7 +54,7 @@ class NodeSamples:
 
     @property
     def memory_percent(self) -> float | None:
-        """The fullest that the node's memory was seen."""
+        """The highest memory use of the node, in per cent."""
         return 100 * self.peak_memory_mb / self.memory_total_mb if self.memory_total_mb else None
 
     def as_dict(self) -> ModuleResult:
@@ -65,7 +65,7 @@ class NodeSamples:
 
 
 def read_samples(folder: str) -> dict[str, NodeSamples]:
-    """Node -> its samples, for the folder of one attempt. What cannot be read is not there."""
+    """Node -> its samples, for the folder of one attempt. Unreadable files are left out."""
     found: dict[str, NodeSamples] = {}
     beneath = Beneath(folder)
     for name in beneath.names(""):
@@ -81,7 +81,7 @@ def read_samples(folder: str) -> dict[str, NodeSamples]:
 
 
 def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:
-    """The last lines of a file with their numbers (0 where the beginning was not read)."""
+    """The last lines of a file with their numbers (0 where the file is too large to be read from its start)."""
     try:
         with beneath.stream(name) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -123,8 +123,11 @@ def _value(text: str) -> float | None:
 
 
 def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float = 50.0) -> list[str]:
-    """Nodes with a GPU that does nothing while most others are busy: ranks that wait in a collective keep theirs at
-    100 %, the one that they wait for does not."""
+    """Nodes with an idle GPU while most other nodes are busy.
+
+    Ranks that wait in a collective keep their GPUs at 100 %; the GPU of the rank that they wait for is idle. `idle`,
+    `busy`: per cent.
+    """
     lowest = {
         node: min(gpu.utilisation for gpu in one.gpus.values() if gpu.utilisation is not None)
         for node, one in samples.items()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Progress numbers in the lines of a log, as the usual trainers write them. Pure."""
+"""Progress numbers in log lines, in the formats of common trainers. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metrics:
-    """Progress numbers found in one line of a log; None where the line does not give them."""
+    """Progress numbers from one log line; None for each number that the line does not give."""
 
     step: int | None = None
     total: int | None = None
@@ -34,7 +34,7 @@ def _number(text: str) -> float:
 
 
 def parse_metrics(line: str) -> Metrics | None:
-    """Step, loss and rate of one line, as the usual trainers write them; None when it tells neither step nor loss.
+    """Step, loss and rate from one line in the format of a common trainer; None without both step and loss.
 
     Known: `step 10`, `step=10/100`, `iteration 10/100`, `loss: 2.31`, `lm loss: 2.3E+00`, `reduced_train_loss=2.3`,
     `{'loss': 2.3}`, `812 tokens/s`, `tokens_per_sec=8.1e2`, a tqdm bar.

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets in logs, replaced by as many stars, so that every offset stays what it was.
+"""Replace secrets in logs by the same number of asterisks, so that all offsets stay valid.
 
-What counts as one: the values that the launch itself was given (as long as they lie in its run directory: they are
-deleted at its end), and what looks like a token of the usual services, an assignment to a variable named like a secret,
-or a password in an address. A byte is judged with CONTEXT bytes before and after it, so a block's bounds do not matter.
+Secrets are the values that were given to the launch (as long as they are in its run directory: they are deleted when it
+ends), tokens of common services, assignments to variables that are named like a secret, and passwords in URLs. Each
+byte is checked with CONTEXT bytes before and after it, so block boundaries do not matter.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
-# No pattern spans more.
+# No pattern spans more bytes than this.
 CONTEXT = 512
 SHORTEST = 6
 _STAR = b"*"
-# Group 1 is the secret. All lengths are bounded: a log may be one endless line.
+# Group 1 is the secret. All lengths are bounded: a log may be one very long line.
 _PATTERNS = (
-    # Hugging Face, GitHub, OpenAI and its like, Slack, AWS, Weights & Biases in its own variable, JSON web tokens.
+    # Hugging Face, GitHub, OpenAI and similar, Slack, AWS, JSON web tokens.
     re.compile(
         rb"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{20,100}|gh[pousr]_[A-Za-z0-9]{20,100}|github_pat_[A-Za-z0-9_]{20,120}"
         rb"|sk-[A-Za-z0-9_-]{20,150}|xox[abprs]-[A-Za-z0-9-]{10,100}|AKIA[0-9A-Z]{16}"
         rb"|eyJ[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{5,100})"
     ),
-    # HF_TOKEN=..., export WANDB_API_KEY="...", "AWS_SECRET_ACCESS_KEY": "...". Capitals: `eos_token: </s>` is none.
+    # HF_TOKEN=..., export WANDB_API_KEY="...", "AWS_SECRET_ACCESS_KEY": "...". Capitals only: `eos_token: </s>` is no
+    # secret.
     re.compile(
         rb"(?:[A-Z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY)[A-Z0-9_]{0,20})"
         rb"[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?([^\s\"',;]{6,200})"
@@ -41,7 +42,7 @@ _PATTERNS = (
 
 
 class Redactor:
-    """Replaces secrets in bytes by stars. `values` are secrets that are known by themselves."""
+    """Replaces secrets in bytes by asterisks. `values`: known secrets, which are matched exactly."""
 
     def __init__(self, values: Iterable[bytes] = ()) -> None:
         known = sorted({value for value in values if SHORTEST <= len(value) <= CONTEXT}, key=len, reverse=True)
@@ -49,13 +50,13 @@ class Redactor:
         self._patterns = (*exact, *_PATTERNS)
 
     def clean(self, data: bytes) -> bytes:
-        """`data` with every secret starred; of the same length."""
+        """`data` with every secret replaced by asterisks; the length is unchanged."""
         for pattern in self._patterns:
             data = pattern.sub(_starred, data)
         return data
 
     def read(self, stream: IO[bytes], start: int, count: int) -> bytes:
-        """`count` bytes of a file from `start` on (fewer at its end), cleaned with what stands around them."""
+        """`count` bytes of a file from `start` on (fewer at its end), redacted with the bytes around them in view."""
         before = min(CONTEXT, start)
         stream.seek(start - before)
         data = stream.read(before + count + CONTEXT)
@@ -63,10 +64,10 @@ class Redactor:
 
 
 class Plain(Redactor):
-    """Leaves everything as it is."""
+    """Redacts nothing."""
 
     def clean(self, data: bytes) -> bytes:
-        """The bytes as they are."""
+        """The bytes unchanged."""
         return data
 
 
@@ -77,7 +78,7 @@ def _starred(match: re.Match[bytes]) -> bytes:
 
 
 def values_of(secrets: str) -> list[bytes]:
-    """The values in the text of a launch's secrets.env (NAME=base64 lines)."""
+    """The values in the text of a launch's secrets.env (lines NAME=base64)."""
     values = []
     for line in secrets.splitlines():
         try:
@@ -88,5 +89,5 @@ def values_of(secrets: str) -> list[bytes]:
 
 
 def redactor_of(run: RunDirectory) -> Redactor:
-    """For the logs of one launch."""
+    """The redactor for the logs of one launch."""
     return Redactor(values_of(run.text("secrets.env")))

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often all waits of a user on a host ask Slurm: one byte a question, in a file a minute, in a folder of this user.
+"""Limit how often all waits of one user on one host query Slurm.
 
-The folder is there as long as somebody waits, and the last one to wait takes it along.
+Each query appends one byte to a file for the current minute, in a folder that belongs to the user. The folder exists
+while a wait runs; the last wait removes it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable
 
 _COUNT = "asked."
-# Sets `over` where this minute's questions are used up.
+# Sets `over` when this minute's queries are used up.
 _SHELL = r"""b=${XDG_RUNTIME_DIR:-/tmp}/rankzero-$(id -u) over=
 mkdir -m 700 "$b" 2>/dev/null
 if [ -O "$b" ] && [ ! -L "$b" ] && [ -w "$b" ]; then
@@ -24,13 +25,14 @@ fi"""
 
 
 def shell(most: int) -> str:
-    """POSIX shell that counts a question, and sets `over` to a text where there were more than `most` this minute."""
+    """POSIX shell text that counts a query and sets `over` to a non-empty text after more than `most` this minute."""
     return _SHELL.replace("MOST", str(most))
 
 
 def drop(asked: int, clock: Callable[[], float] = time.time) -> None:
-    """Remove the folder at the end of a wait, unless another one counts in it. `asked`: this wait's questions of the
-    last minute.
+    """Remove the folder at the end of a wait, unless another wait still counts in it.
+
+    `asked`: the queries that this wait made in the last minute.
     """
     path = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"rankzero-{os.getuid()}")
     current = f"{_COUNT}{int(clock()) // 60}"

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What run directories show, on the host where they lie: a poll's other half (poll.py), whose source travels with it.
+"""Read the state of run directories on the host that stores them.
 
-No program that lies on the cluster is executed: the artifact is judged by the checker of this release
-(runtime/artifact/outcome.py), whose source travels as well. Prints, each after the marker: `run I`; `file I NAME` and
-the text; `proven I`; `preflight I NODES`; `log I ATTEMPT START SIZE` and the bytes; `untrusted I` and why.
+This is the remote part of a poll (poll.py); its source is sent with the poll. No program from the cluster is executed:
+the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Every
+line of output starts with the marker: `run I`; `file I NAME`, then the text; `proven I`; `preflight I NODES`;
+`log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then the reason.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
 
 FILES = ("claim", "started.json", "no-python", "outcome.json")
-# An artifact that is read whole has at most so many bytes, and judging it may take so long (seconds of a CPU).
+# The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
 MOST_BYTES = 64 << 20
-# What the preflight writes besides a file for each node.
+# The preflight writes these besides one file for each node.
 NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
 JUDGE_SECONDS = 60
 
 
 def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
-    """request: {"marker", "log_bytes", "whole_bytes", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
-    "artifact"}]}. `checker`: the module runtime/artifact/outcome.py, where an artifact is to be judged.
+    """Look at every target of `request` and print the results to `out`.
+
+    request: {"marker", "log_bytes", "whole_bytes", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
+    "artifact"}]}. `checker`: the module runtime/artifact/outcome.py, or None where no artifact is to be checked.
     """
     if checker is not None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -47,7 +50,7 @@ def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
 
 
 class _Place:
-    """A run directory. `believed`: what decides, only its owner's; `shown`: logs, which nobody believes."""
+    """A run directory. `believed`: decisive files, read only from the owner; `shown`: logs, which decide nothing."""
 
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
@@ -59,7 +62,7 @@ class _Place:
 
 
 class _Answer:
-    """What is printed about one target of the request."""
+    """Prints the results for one target of the request."""
 
     def __init__(self, index: int, marker: str, out: IO[bytes]) -> None:
         self.index = index
@@ -67,7 +70,7 @@ class _Answer:
         self.out = out
 
     def say(self, kind: str, text: str | None = None, words: str = "") -> None:
-        """A line `kind INDEX words` after the marker, and a text below it."""
+        """Print the marker and `kind INDEX words`, then `text` on the following lines."""
         lines = f"{self.marker} {kind} {self.index}{words}\n" + ("" if text is None else f"{text}\n")
         self.out.write(lines.encode("utf-8", "replace"))
 
@@ -80,7 +83,7 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
         return
     answer.say("run")
     for name in FILES:
-        # Only what the listing names is asked for: a network file system remembers that a name was missing.
+        # Open only the files that the listing names: a network file system caches that a name was missing.
         if name in there:
             answer.say("file", place.text(name), f" {name}")
     if "started.json" not in there and "preflight" in there:
@@ -91,7 +94,7 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
 
 
 def _looked_at(place: _Place) -> int:
-    """How many nodes the newest preflight has heard of."""
+    """The number of nodes that the newest preflight has results from."""
     attempts = [name for name in place.shown.names("preflight") if name.isascii() and name.isdigit() and len(name) < 10]
     newest = max(attempts, key=int, default="")
     names = place.shown.names(f"preflight/{newest}") if newest else []
@@ -105,13 +108,13 @@ def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Map
         with contextlib.suppress(OSError, Untrusted), place.shown.stream(path) as stream:
             size = os.fstat(stream.fileno()).st_size
             start = target["offset"]
-            # Another attempt has another log; a log that shrank was written anew.
+            # Another attempt has another log; a log that shrank was rewritten.
             if attempt != target["attempt"] or start > size:
                 start = 0
             if target["whole"]:
                 size = min(size, start + request["whole_bytes"])
             elif size - start > request["log_bytes"]:
-                # A chatty program may write more than one poll shows: then the newest part is what counts.
+                # A program may write more than one poll returns: keep the newest part.
                 start = size - request["log_bytes"]
             stream.seek(start)
             data = stream.read(size - start)
@@ -121,7 +124,7 @@ def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Map
 
 
 def _logs(place: _Place, attempt: int | None, name: str) -> list[str]:
-    """The logs to try: the one that is asked for, or the rank to follow, which says so itself; else the first rank."""
+    """The logs to try: the named one, or the rank to follow that the job names in `.live`, else the first rank."""
     own = [] if attempt is None else [f"logs/{attempt}"]
     if name:
         return [f"{folder}/{name}" for folder in (*own, "logs")]
@@ -136,7 +139,7 @@ def _logs(place: _Place, attempt: int | None, name: str) -> list[str]:
 
 
 def is_proven(place: _Place, checker: Any) -> bool:
-    """Whether the artifact that the contract names is there and valid, as the checker of this release finds it."""
+    """Whether the artifact that the contract names exists and is valid, according to this release's checker."""
     contract = json_object(place.text("contract.json")) or {}
     checker.read = _bounded
     try:
@@ -146,7 +149,7 @@ def is_proven(place: _Place, checker: Any) -> bool:
         if relative.startswith("..") or os.path.isabs(artifact["path"]):
             return False
         with _opened(place, relative) as descriptor:
-            # By this name it is the file that was opened, whatever becomes of its path.
+            # This name refers to the opened file, even if its path is replaced.
             report = checker.inspect(place.run_dir, artifact, f"/proc/self/fd/{descriptor}")
     except (OSError, Untrusted, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError):
         return False
@@ -155,7 +158,7 @@ def is_proven(place: _Place, checker: Any) -> bool:
 
 @contextlib.contextmanager
 def _opened(place: _Place, relative: str) -> Any:
-    """The artifact. A program may leave a link to it, which is followed in a run of one's own only."""
+    """Open the artifact. A symbolic link to it is followed only in a run of the current user."""
     try:
         with place.shown.opened(relative) as descriptor:
             yield descriptor
@@ -171,7 +174,7 @@ def _opened(place: _Place, relative: str) -> Any:
 
 
 def _bounded(path: str, keep: bool) -> tuple[bytes | None, None, int]:
-    """In the place of the checker's `read`: no digest, which nobody asks for here, and no endless file."""
+    """Replaces the checker's `read`: computes no digest, which is not needed here, and limits the size."""
     size = os.stat(path).st_size
     if not keep:
         return None, None, size

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watching a launch: a pure state machine over polls, which says what happened and when to look again.
+"""Watch a launch: a pure state machine that turns polls into events and decides when to poll again.
 
-What the job itself writes is looked at about every second; squeue is asked ever more rarely while files tell the story
-(a site allows about four questions a minute for long).
+The files that the job writes are read about every second. squeue is called at growing intervals while the files show
+progress (a site allows about four queries a minute over long periods).
 """
 
 from __future__ import annotations
@@ -33,29 +33,32 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Target, View
 
-# A pending reason that never clears must be seen this long (seconds) before waiting is given up.
+# How long (seconds) a pending reason that never clears must last before the wait gives up.
 HOPELESS_AFTER = 10
-# An end that Slurm may turn into a requeue must stay this long (seconds).
+# How long (seconds) an end state that Slurm may turn into a requeue must last.
 SETTLE = 5
-# The job writes its outcome while it still runs: how long (seconds) Slurm may take to call it ended.
+# The job writes its outcome while it still runs: how long (seconds) Slurm may take to report its end.
 CLOSING = 60
 # How long (seconds) the job must be missing from a queue that answers.
 ABSENT = 3
-# Where this minute's questions are used up: when (seconds) to try again.
+# The delay (seconds) before the next try when this minute's queries are used up.
 SPENT = 5.0
-# The longest line of a log on the screen.
+# The longest line of a log on the screen, in characters.
 LINE_WIDTH = 200
-# A new expectation of the start is told when it moved by this much (seconds), or by a quarter of the time left.
+# A new expected start is reported when it moved by at least this much (seconds), or a quarter of the time left if that
+# is more.
 MOVED = 300.0
-# The milestones that a wait may end at before the launch does.
+# The milestones at which a wait may end; all but the last come before the end of the launch.
 UNTIL = ("started", "artifact", "pattern", "finished")
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a person would want to hear. `kind`: pending, stuck, queued, started, metrics (the text is rank
-    0's own line, and when it should be done), matched, proven, requeued, followed, silent, answered, stalled.
-    `fraction`: of metrics, how much is done, 0 to 1, where the line says so. `nodes`: of queued and started.
+    """An event to report to the user.
+
+    `kind`: pending, stuck, queued, started, metrics (the text is rank 0's own line and the time left), matched, proven,
+    requeued, followed, silent, answered, stalled. `fraction`: for metrics, the part that is done, 0 to 1, where the
+    line gives it. `nodes`: for queued and started.
     """
 
     kind: str
@@ -66,10 +69,10 @@ class Event:
 
 @dataclass
 class Watch:
-    """The state of one wait. Feed it polls; it says what happened, when to look again and when it is over.
+    """The state of one wait. Feed it polls; it returns events, the time of the next poll and whether the wait is over.
 
-    Times are seconds of the caller's monotonic clock. `until`: started, artifact (the job's own program finds it
-    valid), pattern (a line of `log` matches) or finished. `outcome_grace`: how long an ended job's outcome may take to
+    Times are seconds of the caller's monotonic clock. `until`: started, artifact (the check of the artifact succeeds),
+    pattern (a line of `log` matches) or finished. `outcome_grace`: how long the outcome of an ended job may take to
     become visible through a network file system.
     """
 
@@ -110,29 +113,30 @@ class Watch:
     _queue_at: float | None = None
 
     def target(self) -> Target:
-        """What the next poll should look at."""
+        """What the next poll should read."""
         whole, looked_for = self.pattern is not None, "" if self.proven else self.artifact
         return Target(self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, whole, looked_for)
 
     @property
     def rank(self) -> int:
-        """How much the run directory is worth a look: 0 it may be over, 1 it runs, 2 it waits and nothing happens."""
+        """How urgent a look at the run directory is: 0 the job may be over, 1 it runs, 2 it waits in the queue."""
         if self._outcome_since is not None or self._ended_since is not None or self._absent_since is not None:
             return 0
         return 2 if self._attempt is None and self.record is not None and self.record.pending else 1
 
     def ask_queue(self, now: float) -> bool:
-        """True when it is time for squeue again."""
+        """True when squeue should be called again."""
         return self._queue_at is None or now >= self._queue_at
 
     def delay(self, round_trip: float = 0.0) -> float:
-        """Seconds until the next poll. `round_trip`: what the last poll took; a slow connection is asked less often."""
+        """Seconds until the next poll. `round_trip`: seconds of the last poll; a slow connection is polled less."""
         return max(self._delay, 4 * round_trip)
 
     def feed(self, poll: Poll, now: float, index: int | None = 0, wall: float | None = None) -> list[Event]:
-        """Take in one poll. Returns what happened, oldest first.
+        """Process one poll and return its events, oldest first.
 
-        `index` is this launch's view in it; None where only the queue was asked about it. `wall`: epoch seconds.
+        `index`: the position of this launch's view in the poll; None where only the queue was queried for it.
+        `wall`: epoch seconds; None reads the clock.
         """
         if not poll.whole:
             return []
@@ -147,13 +151,13 @@ class Watch:
             events.append(Event("proven", "the artifact is there and valid"))
         self._decide(view, poll, now)
         if self.done and self.pattern is not None and self.matched is None and view.log is not None and view.log.text:
-            # The rest of the log of a launch that is over may hold the line.
+            # The rest of the log of a finished launch may contain the line.
             self.done = False
         self._schedule(poll, now, view)
         return events
 
     def _follow(self, view: View) -> list[Event]:
-        """Another job owns this generation (a duplicate lost the claim): watch the owner."""
+        """Follow the owner when another job owns this generation (a duplicate lost the claim)."""
         if view.claim is None or view.claim.job_id == self.job_id:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
@@ -176,7 +180,7 @@ class Watch:
             events.append(Event("answered", "Slurm answers again"))
         record = own(poll.queue.get(self.job_id), self.run_dir)
         if record is not None and is_step(self.job_id) and record.name != identity(self.run_dir).job_name:
-            # The job around it was requeued and counts its steps anew.
+            # The enclosing job was requeued and numbers its steps from the start again.
             record = None
         if record is None:
             self._absent_since = now if self._absent_since is None else self._absent_since
@@ -213,7 +217,7 @@ class Watch:
         return events
 
     def _expectation(self, record: JobRecord, wall: float) -> str:
-        """When Slurm expects the job to start, where that is news. For a job that waits squeue's StartTime says it."""
+        """When Slurm expects the job to start, if that changed. For a pending job, squeue's StartTime gives it."""
         expected = record.start
         if expected is None or expected <= wall:
             return ""
@@ -223,7 +227,7 @@ class Watch:
         return f"; Slurm expects it to start at {moment(expected, wall)}, in {about(expected - wall)}"
 
     def _files(self, view: View, now: float) -> list[Event]:
-        """The job's own word that an attempt has begun."""
+        """Report a new attempt, as started.json of the job shows it."""
         if view.started is None:
             return []
         attempt = int(view.started.get("attempt") or 0)
@@ -238,7 +242,7 @@ class Watch:
         return [Event("started", f"{text}, {ranks} ranks" if ranks else text, nodes=tuple(nodes))]
 
     def _still(self, now: float, wall: float) -> list[Event]:
-        """That it stands still, which nobody sees in a log that has no new lines."""
+        """Report a stalled job, which a log without new lines does not show."""
         self.stands = self.pace.stands(now) if self._attempt is not None and self._outcome_since is None else ""
         news = self.pace.news(now) if self.stands else ""
         if not news:
@@ -248,7 +252,7 @@ class Watch:
         return [Event("stalled", f"{news}: it stands still{limit}")]
 
     def _log(self, view: View, now: float) -> list[Event]:
-        """The newest line with progress in the log's new bytes, and the first one that matches the pattern."""
+        """Report the newest line with progress in the log's new bytes, and the first line that matches the pattern."""
         chunk = view.log
         if chunk is None:
             return []
@@ -283,7 +287,7 @@ class Watch:
         return [Event("matched", f"the log says: {self.matched}")]
 
     def _progress(self, metrics: Metrics, now: float) -> tuple[str, float | None]:
-        """(" (about 3 min left)" where the pace of the steps so far tells it, the part that is done)."""
+        """(" (about 3 min left)" where the pace so far allows an estimate, the fraction done)."""
         step, total = metrics.step, metrics.total
         self.fraction = None
         if step is None:
@@ -294,7 +298,7 @@ class Watch:
         return (f" ({about(left)} left)" if left is not None else ""), self.fraction
 
     def _decide(self, view: View, poll: Poll, now: float) -> None:
-        """Whether the wait is over. A success ends it at once; a failure may still become a requeue."""
+        """Decide whether the wait is over. A success ends it at once; a failure may still become a requeue."""
         status = self._status(view)
         proven = status.state == SUCCEEDED
         milestone = (
@@ -313,16 +317,16 @@ class Watch:
         self.ended = self.done = self._over(status, now)
 
     def _status(self, view: View) -> LaunchStatus:
-        """What became of the launch, for all that the polls have seen: accounting is not among it."""
+        """The status of the launch from all polls so far, without accounting."""
         run = RunDirectory(self.run_dir)
         facts = RunFacts(run, self.job_id, outcome=view.outcome, started={"attempt": self._attempt or 0})
         return status_of(facts, JobAnswer(self.record if self._absent_since is None else None, QUEUE))
 
     def _over(self, status: LaunchStatus, now: float) -> bool:
-        """True when Slurm's word and the job's own word (or its lasting silence) make the end certain."""
+        """True when Slurm and the job's outcome (or its absence for long enough) make the end certain."""
         record, gone = self.record, self._absent_since is not None
         if self._ended_since is None and not gone:
-            # The batch script has spoken, but Slurm still shows the job closing down, or does not answer at all.
+            # The batch script wrote its outcome, but Slurm still shows the job as completing or does not answer.
             return self._outcome_since is not None and status.over and now - self._outcome_since >= CLOSING
         ended_for = now - min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
         settle: float = ABSENT if gone else 0
@@ -330,17 +334,17 @@ class Watch:
             settle = max(settle, SETTLE)
         if ended_for < settle:
             return False
-        # Ended while it waited in the queue: no script ran, so no outcome will come.
+        # The job ended while pending: no script ran, so no outcome will appear.
         unborn = self._attempt is None and record is not None and record.start in (None, record.end)
         never_ran = unborn and record is not None and record.state in ("CANCELLED", "DEADLINE")
         return status.outcome is not None or never_ran or ended_for >= self.outcome_grace
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:
-        """Choose the next times: files every second or faster while it runs, squeue ever more rarely."""
+        """Choose the next times: files at least every second while the job runs, squeue at growing intervals."""
         running = self._attempt is not None and (self.record is None or not self.record.pending)
         ceiling = min(1.0, self.poll_max) if running else min(5.0, self.poll_max)
         self._delay = min(max(self._delay * 1.3, self.poll_min), ceiling)
-        # A sign of the end deserves a prompt question; so does the first poll after the start.
+        # A sign of the end calls squeue soon.
         urgent = view.outcome is not None or self._ended_since is not None or self._absent_since is not None
         if poll.asked:
             longer = self._queue_delay * 1.5
@@ -353,7 +357,7 @@ class Watch:
 
 
 def _since(before: float | None, holds: bool, now: float) -> float | None:
-    """Since when something holds: kept while it does, forgotten when it does not."""
+    """The time since which a condition holds; None when it does not hold."""
     if not holds:
         return None
     return now if before is None else before

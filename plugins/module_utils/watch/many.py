@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many launches watched at once: one question to Slurm for all of them, and a bounded look at their files. Pure.
+"""Watch many launches at once, with one squeue call for all of them and a limited number of file reads. Pure.
 
-A poll costs the same for a hundred launches as for a thousand: a squeue of the ids that are not over, and the run
-directories of at most BATCH launches, those first that may be over, then those that run, in turn. The ones that wait in
-the queue write nothing, and their folders are looked at about once a minute.
+A poll costs the same for a hundred launches as for a thousand: one squeue call for the jobs that are not over, and the
+run directories of at most BATCH launches. Launches that may be over come first, then running ones in turn. Pending
+launches write nothing, so their folders are read about once a minute.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event, Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Target
 
-# Run directories of one poll: the shell text stays well below what one argument of a command may be (128 KiB).
+# Run directories of one poll: the shell text stays well below the limit of one argument of a command (128 KiB).
 BATCH = 48
-# How often (seconds) the folder of a launch is looked at that waits in the queue.
+# How often (seconds) the folder of a pending launch is read.
 IDLE = 60.0
 
 
 class Waits:
-    """Some watches, polled together. Times are seconds of the caller's monotonic clock."""
+    """Several watches that are polled together. Times are seconds of the caller's monotonic clock."""
 
     def __init__(self, watches: Sequence[Watch]) -> None:
         self.watches = list(watches)
@@ -41,7 +41,7 @@ class Waits:
         return not self.left
 
     def targets(self, now: float) -> list[Target]:
-        """What the next poll should look at; its views come in this order."""
+        """What the next poll should read; its views come in this order."""
         left = self.left
 
         def due(index: int) -> bool:
@@ -55,15 +55,15 @@ class Waits:
         return [self.watches[index].target() for index in self._batch]
 
     def jobs(self) -> list[str]:
-        """The jobs that squeue is to be asked about."""
+        """The jobs to pass to squeue."""
         return [self.watches[index].job_id for index in self.left]
 
     def ask_queue(self, now: float) -> bool:
-        """True when any of them should be asked about; then all are."""
+        """True when squeue is due for any launch; it is then called for all."""
         return any(self.watches[index].ask_queue(now) for index in self.left)
 
     def feed(self, poll: Poll, now: float, wall: float | None = None) -> list[tuple[int, Event]]:
-        """Take in one poll of `targets`. (index of the watch, what happened), in the order of the watches."""
+        """Process one poll of `targets`. Returns (index of the watch, event) in the order of the watches."""
         places = {index: place for place, index in enumerate(self._batch)}
         events = []
         for index in self.left:
@@ -73,11 +73,11 @@ class Waits:
         return events
 
     def delay(self, round_trip: float = 0.0) -> float:
-        """Seconds until the next poll: that of the most impatient watch."""
+        """Seconds until the next poll: the shortest delay of all watches."""
         return min((self.watches[index].delay(round_trip) for index in self.left), default=0.0)
 
     def summary(self) -> str:
-        """ "3 of 10 over, 5 running, 2 waiting", for a line among those of single launches."""
+        """ "3 of 10 over, 5 running, 2 waiting", for a line among the events of single launches."""
         counts = Counter(self._kind(watch) for watch in self.watches)
         parts = [f"{counts['over']} of {len(self.watches)} over"]
         parts += [f"{counts[kind]} {kind}" for kind in ("running", "waiting") if counts[kind]]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pace of a run's steps: when it should be done, and whether it stands still. Pure."""
+"""The pace of a run's steps: the time left, and whether the run stalls. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 
-# How long (seconds) steps are watched before their pace says anything about the end.
+# How long (seconds) steps are observed before their pace gives an estimate of the end.
 PACE_SECONDS = 10.0
-# No step for so many times the usual step, and at least so many seconds: it stands still. The same as in a diagnosis.
+# A run stalls after this many times the usual step time, and at least this many seconds, without a step. A diagnosis
+# uses the same limits.
 STALL_FACTOR, STALL_SECONDS = 10.0, 60.0
-# Where there never was a step: so many seconds without a line of the log.
+# The same for a run that never showed a step: seconds without a new line in the log.
 SILENT_SECONDS = 300.0
-# The usual step is the middle one of so many.
+# The usual step time is the median of this many steps.
 KEPT = 64
 
 
 @dataclass
 class Pace:
-    """Times are seconds of the caller's monotonic clock. `heard`: when the log last grew; `stepped`: when a step was
-    last seen that is further than the one before.
+    """Times are seconds of the caller's monotonic clock.
+
+    `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end.
     """
 
     heard: float | None = None
@@ -35,14 +37,14 @@ class Pace:
     _told: float = 0.0
 
     def begin(self, now: float) -> None:
-        """An attempt begins: nothing of the one before counts."""
+        """Start a new attempt and forget the steps of the one before."""
         self.heard, self.stepped, self.ends = now, None, None
         self._first = self._last = None
         self._took.clear()
         self._told = 0.0
 
     def step(self, step: int, total: int | None, now: float) -> float | None:
-        """A step was seen. Seconds until the last one, where the pace so far tells that."""
+        """Record a step. Returns the seconds until the last step, where the pace so far allows an estimate."""
         if self._last is None or step < self._last[0]:
             self._first = self._last = (step, now)
             self.stepped = now
@@ -61,11 +63,11 @@ class Pace:
 
     @property
     def usual(self) -> float | None:
-        """The seconds of a usual step; None before two were seen."""
+        """The usual time of a step in seconds; None until two steps were seen."""
         return statistics.median(self._took) if self._took else None
 
     def stands(self, now: float) -> str:
-        """Why it stands still, or nothing."""
+        """Why the run counts as stalled, or an empty string."""
         usual = self.usual
         if self.stepped is not None and usual is not None:
             age = now - self.stepped
@@ -76,7 +78,7 @@ class Pace:
         return f"no line in its log for {duration(now - since)}" if now - since >= SILENT_SECONDS else ""
 
     def news(self, now: float) -> str:
-        """The same where it is news: when it begins, and each time that it has lasted twice as long."""
+        """The same, but only when a stall begins and each time its length has doubled; else an empty string."""
         text = self.stands(now)
         since = self.stepped if self.stepped is not None and self.usual is not None else self.heard
         if not text or since is None or now - since < self._told:

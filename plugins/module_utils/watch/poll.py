@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One look at launches from afar: one shell line over Ansible's connection, and a pure parser of its answer.
+"""Poll launches from the controller: one shell text over Ansible's connection, and a pure parser of its output.
 
-At most one squeue for any number of jobs, and of each run directory the claim, started.json, outcome.json and the new
-bytes of one log. Files cost Slurm nothing, so they can be looked at often. All waits of one user on one host share a
-budget of questions to Slurm: a small file on that host counts them.
+A poll calls squeue at most once for jobs and once for steps. From each run directory it reads the claim, started.json,
+outcome.json and the new bytes of one log. Reading files puts no load on Slurm, so it can be done often. All waits of
+one user on one host share a budget of Slurm queries, which a small file on that host counts.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import S
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget as counted
 
 LOG_BYTES = 16 * 1024
-# A wait for a line of a log reads all of it, this much at a time.
+# A wait for a line of a log reads all of the log, this many bytes at a time.
 WHOLE_LOG_BYTES = 256 * 1024
 SQUEUE_TIMEOUT = 30
 
 
 @dataclass(frozen=True)
 class Target:
-    """One launch to look at: where, which job, and how far (bytes) its log of `attempt` was read.
+    """One launch to read: its run directory, its job, and how far (bytes) its log of `attempt` was read.
 
-    `log`: the name of that log in the attempt's folder; empty is the one that the job itself names (rank 0's).
-    `whole`: read on from `offset` and skip nothing; else of more new bytes than one poll shows only the newest.
-    `artifact`: the path of the artifact, where it is to be judged.
+    `log`: the name of the log in the attempt's folder; empty selects the one that the job names (rank 0's). `whole`:
+    read on from `offset` and skip nothing; otherwise, of more new bytes than one poll returns, only the newest.
+    `artifact`: the path of the artifact, where it is to be checked.
     """
 
     run_dir: str
@@ -58,7 +58,7 @@ class Target:
 
 @dataclass(frozen=True)
 class LogChunk:
-    """New bytes of a log: `text` was read from `start` on, up to `size`, the end of what was read or left out."""
+    """New bytes of a log: `text` was read from `start` on; `size` is the end of the part that was read or skipped."""
 
     attempt: int
     start: int
@@ -68,8 +68,10 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class View:
-    """What one poll saw of one target. `untrusted`: why nothing in its run directory is believed. `preflight`: before
-    the ranks start, how many nodes have been looked at.
+    """What one poll read of one target.
+
+    `untrusted`: why nothing in its run directory is trusted. `preflight`: before the ranks start, the number of nodes
+    that were checked.
     """
 
     exists: bool = False
@@ -84,10 +86,10 @@ class View:
 
 @dataclass(frozen=True)
 class Poll:
-    """One poll. `asked`: squeue ran. `silent`: why it gave no answer, in its words. `queue`: its rows by job id.
-    `spent`: squeue was to run, but this minute's questions of this user and host are used up.
+    """One poll. `asked`: squeue ran. `silent`: squeue's error text if it failed. `queue`: its rows by job id.
 
-    `whole` is False when the connection cut the answer short: then nothing in it may be believed.
+    `spent`: squeue was due, but the queries of this user and host for this minute are used up. `whole` is False when
+    the connection cut the output short: then nothing in it may be used.
     """
 
     whole: bool
@@ -100,7 +102,7 @@ class Poll:
 
 
 def _scrub_line() -> str:
-    """Shell: unset every variable that client.scrubbed() would drop."""
+    """Shell text that unsets every variable that client.scrubbed() would drop."""
     kept = [f"-e '/^{name}=/d'" for name in sorted(KEPT)] + [f"-e '/^{prefix}/d'" for prefix in KEPT_PREFIXES]
     names = [rf"-e 's/^\({prefix}[A-Za-z0-9_]*\)=.*/\1/p'" for prefix in SCRUBBED_PREFIXES]
     return f'for v in $(env | sed -n {" ".join(kept + names)}); do unset "$v"; done'
@@ -119,8 +121,8 @@ def poll_script(
 ) -> str:
     """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output.
 
-    `program`: the source of glance.py, as it travels; `python` runs it. `jobs`: the ids that squeue is asked for, by
-    default those of the targets. `budget`: questions a minute; 0 is any.
+    `program`: the source of glance.py as it is sent; `python` runs it. `jobs`: the ids to pass to squeue, by default
+    those of the targets. `budget`: the maximum of queries a minute; 0 sets no limit.
     """
     quote = shlex.quote
     lines = [
@@ -156,7 +158,7 @@ def poll_script(
 
 
 def parse_poll(text: str, count: int, marker: str) -> Poll:
-    """What the output of `poll_script` for `count` targets says. Pure. A terminal's carriage returns do no harm."""
+    """Parse the output of `poll_script` for `count` targets. Pure. Carriage returns of a terminal are accepted."""
     parts = text.replace("\r\n", "\n").split(f"{marker} ")
     views: list[dict[str, Any]] = [{} for _index in range(count)]
     whole = asked = spent = False
@@ -165,7 +167,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
     warnings: list[str] = []
     for part in parts[1:]:
         head, _newline, body = part.partition("\n")
-        # The script ends each part with a newline of its own.
+        # The script ends each part with an extra newline.
         body = body.removesuffix("\n")
         words = head.split()
         if words[:1] == ["end"]:
@@ -201,7 +203,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
 
 
 def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:
-    """Silence, rows and warnings of squeue's part. The output of both its streams comes together."""
+    """The error text, rows and warnings of squeue's part. `body` holds both of its output streams."""
     if rc != 0 and "Invalid job id specified" in body:
         return "", {}, []
     if rc != 0:
